@@ -1,5 +1,6 @@
-//! Decides when an agent removes mounts that no object asks for: once after the first complete list of objects, again
-//! when a deleted object may have had mounts that it did not name, and again after each clean-up that failed. Pure.
+//! Decides when an agent cleans up, that is, removes the mounts that no object asks for: once after the first complete
+//! list of objects, again after the deletion of an object that may have had mounts that it did not name, and again
+//! after a clean-up that failed. Pure.
 
 use std::time::Instant;
 
@@ -7,14 +8,14 @@ use controller::{Delays, Retry};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
-    /// The first list of objects is not complete.
+    /// The agent has not received the first list of objects completely.
     #[default]
     NotSynced,
     Due,
     Running,
     /// The clean-up failed, and is due again at this time.
     Waiting(Instant),
-    /// An object cannot be read; the clean-up is due again when an object changes.
+    /// Some object cannot be read; the clean-up is due again when any object changes.
     Postponed,
     Done,
 }
@@ -37,14 +38,14 @@ impl CleanUp {
         }
     }
 
-    /// Ends a postponement: an object that could not be read may be readable now.
+    /// Ends a postponement, because an object has changed: the unreadable object may be readable now.
     pub fn end_postponement(&mut self) {
         if self.state == State::Postponed {
             self.state = State::Due;
         }
     }
 
-    /// Makes a clean-up due again: an object is deleted that may have had more mounts than it named.
+    /// Makes a clean-up due again, after the deletion of an object that may have had more mounts than it named.
     pub fn request_again(&mut self) {
         match self.state {
             State::Done => self.state = State::Due,
@@ -82,8 +83,8 @@ impl CleanUp {
         (self.state, self.due_again) = (State::Running, false);
     }
 
-    /// Postpones the clean-up: while an object cannot be read, the wanted mounts
-    /// are not known. Returns whether the reason is new.
+    /// Postpones the clean-up, because an object cannot be read: the agent does not know which mounts that object
+    /// wants. Returns whether the reason differs from the last reason.
     pub fn postpone(&mut self, why: &str) -> bool {
         self.state = State::Postponed;
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
@@ -95,7 +96,7 @@ impl CleanUp {
         *self = Self { state, ..Self::default() };
     }
 
-    /// Records a failure and the time of the retry. Returns whether the reason is new.
+    /// Records a failure and the time of the retry. Returns whether the reason differs from the last reason.
     pub fn record_failure(&mut self, why: &str, now: Instant) -> bool {
         let delays = self
             .delays
@@ -105,7 +106,8 @@ impl CleanUp {
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// Returns the time of the next clean-up if nothing changes before; `None` if no clean-up is due.
+    /// Returns the time at which the next clean-up is due, unless an object changes before; `None` if no clean-up is
+    /// due at any time.
     pub fn next_due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(until) => Some(until),

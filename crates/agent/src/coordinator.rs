@@ -30,7 +30,8 @@ pub struct AddressError {
     problem: &'static str,
 }
 
-/// The certificate files cannot be used now. They may appear later, as Kubernetes secrets do.
+/// The certificate files cannot be used now. They may appear later: Kubernetes may mount a Secret after the agent's
+/// start.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     #[error(transparent)]
@@ -120,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Kubernetes may mount a secret after the agent has started, and may replace it later.
+    /// Kubernetes may mount a Secret after the agent has started, and may replace the Secret's files later.
     #[test]
     fn certificate_files_may_be_missing_at_the_start_and_are_read_for_each_connection() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,22 +1,23 @@
 //! Dropped mounts: mounts that an object asked for earlier and no longer asks for, because its `spec.mounts` was
 //! changed in place. Pure.
 //!
-//! A dropped mount belongs to its object until it is unmounted; until then the object is neither ready nor released. An
-//! agent that starts reads the dropped mounts from the object's record
+//! A dropped mount belongs to its object until it is unmounted; until then the object is not ready, and keeps its
+//! finalizer. When an agent starts, it reads the dropped mounts from the object's record
 //! ([`MountRecords`](crate::records::MountRecords)).
 
 use std::{collections::BTreeMap, path::Path};
 
 use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label};
 
-/// Dropped mounts by uid of their object: earlier versions of the object,
-/// each with the mounts that are still to be unmounted.
+/// Dropped mounts by the uid of their object. The value is a list of earlier versions of the object; each version
+/// contains only the mounts that must still be unmounted.
 #[derive(Debug, Default)]
 pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 
 impl DroppedMounts {
-    /// Records a change of an object; `after` is `None` if the new version cannot be read. `was_own(i)` tells whether
-    /// mount `i` of `before` belonged to this object and not to another.
+    /// Records the change of an object from `before` to `after`, which is `None` if the new version cannot be read.
+    /// `was_own(i)` returns whether mount `i` of `before` belonged to this object, not to another object at the same
+    /// path.
     pub fn record_change(
         &mut self,
         before: &ClientMount,
@@ -33,7 +34,7 @@ impl DroppedMounts {
         self.forget_requested(&uid, after);
     }
 
-    /// Forgets those dropped mounts that the object asks for again.
+    /// Forgets the dropped mounts that the object asks for again.
     pub fn forget_requested(&mut self, uid: &str, after: Option<&ClientMount>) {
         let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
@@ -56,7 +57,8 @@ impl DroppedMounts {
         self.0.values().flatten()
     }
 
-    /// Forgets mounts that were unmounted. The object may have asked for some of them again meanwhile.
+    /// Forgets dropped mounts that were unmounted. The map may lack some of them: the object may have asked for them
+    /// again meanwhile.
     pub fn forget_unmounted(&mut self, uid: &str, unmounted: &[ClientMount]) {
         let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
@@ -67,7 +69,8 @@ impl DroppedMounts {
         self.set(uid.to_owned(), versions);
     }
 
-    /// Forgets a deleted object, and returns its dropped mounts, which no pass will unmount any more.
+    /// Forgets a deleted object, and returns its dropped mounts: the agent will not work on the object again, so the
+    /// caller must have them unmounted.
     pub fn forget(&mut self, uid: &str) -> Vec<ClientMount> {
         self.0.remove(uid).unwrap_or_default()
     }
@@ -80,7 +83,7 @@ impl DroppedMounts {
     }
 }
 
-/// Returns whether the object, as it is `after` its change, asks for a mount of its earlier version `before`.
+/// Returns whether the new version `after` of an object asks for `mount`, which the earlier version `before` asked for.
 fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) -> bool {
     let owner = |object: &ClientMount| object.label(label::TARGET_OWNER_UID).map(str::to_owned);
     let allocation = |mount: &ClientMountInfo| {
@@ -88,7 +91,8 @@ fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) 
         let referenced = &reference.object_reference;
         Some((referenced.namespace.clone(), referenced.name.clone(), reference.allocation_index()))
     };
-    // The path may contain labels, user and group as variables.
+    // The path may contain variables whose values are the object's labels, user or group: if those changed, the path
+    // changed too.
     let has_variables = mount.mount_path.contains('$');
     let same = |other: &ClientMountInfo| {
         Path::new(&other.mount_path) == Path::new(&mount.mount_path)

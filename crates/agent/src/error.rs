@@ -1,4 +1,5 @@
-//! The only place where the agent turns an error into the texts that users and tools read, and decides when to retry.
+//! Turns errors into the texts that users and tools read, and decides when to retry. No other module of the agent does
+//! either.
 
 use std::io;
 
@@ -18,16 +19,16 @@ use crate::{
     records::RecordError,
 };
 
-/// The owner's remedy where only an administrator can help.
+/// Remedy in texts for the owner of a job, if only an administrator can help.
 pub const ASK_ADMINISTRATORS: &str = "ask the administrators of this system";
 
 /// Fault type, severity, and when the agent retries.
 type Class = (ErrorType, Severity, Retry);
 
-/// One failure, with a text for users and one for administrators, as [`ResourceError`] has them.
+/// One failure, with the two texts of a [`ResourceError`]: one for users, one for administrators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Type of the fault: the user's, the workload manager's or the node's.
+    /// Party at fault: the user, the workload manager or the node.
     pub error_type: ErrorType,
     pub severity: Severity,
     /// Text for the owner of the job: what is wrong and what to do.
@@ -36,7 +37,7 @@ pub struct Failure {
     pub debug: String,
     /// When the agent retries.
     pub retry: Retry,
-    /// Ids of processes that keep a mount in use: when they have ended the agent retries at once.
+    /// Ids of the processes that keep a mount in use. Once all of them have ended, the agent retries at once.
     pub holders: Box<[i32]>,
 }
 
@@ -51,7 +52,8 @@ impl Failure {
         Self::new((ErrorType::User, Severity::Fatal, Retry::OnChange), text)
     }
 
-    /// Creates the failure of an object that waits for another, whose change wakes it.
+    /// Creates the failure of an object that waits for another object. A change of the other object makes the agent
+    /// retry.
     pub fn waiting(text: String) -> Self {
         Self::new((ErrorType::Internal, Severity::Minor, Retry::OnChange), text)
     }
@@ -63,7 +65,8 @@ impl Failure {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
                 failure.for_operators()
             }
-            // The device appears once access is granted; otherwise an administrator has to look at the PCIe link.
+            // The device appears once the rabbit has granted access. If it does not appear, an administrator has to
+            // check the PCIe link.
             ConvergeError::Rejected(rejection @ Rejection::NoDevice { .. }) => Self {
                 user: format!("{}: wait for access, or {ASK_ADMINISTRATORS}", rejection.problem()),
                 ..failure
@@ -77,15 +80,15 @@ impl Failure {
         Self::new(internal(), panicked.to_string())
     }
 
-    /// Returns the failure with a text for the owner that names whom to
-    /// ask: only an administrator can apply the remedy.
+    /// Returns the failure with a text that tells the owner to ask the administrators, because only they can apply the
+    /// remedy.
     #[must_use]
     pub fn for_operators(self) -> Self {
         let problem = without_remedy(&self.user).to_owned();
         self.with_owner_text(&problem)
     }
 
-    /// Returns the failure with this problem as the owner's text, and whom to ask.
+    /// Returns the failure with a text for the owner: this problem, and the advice to ask the administrators.
     #[must_use]
     pub fn with_owner_text(self, problem: &str) -> Self {
         Self { user: format!("{problem}: {ASK_ADMINISTRATORS}"), ..self }
@@ -114,8 +117,8 @@ impl Failure {
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
         match error {
-            // Granting the right wakes the object. The agent also retries later,
-            // because an administrator may have unmounted meanwhile.
+            // The agent retries when the right is granted. It also retries later, because an administrator may have
+            // unmounted the mounts meanwhile.
             ObjectError::ProfileForbidden(_) => {
                 Self::new(internal(), error.to_string()).for_operators()
             }
@@ -134,7 +137,7 @@ impl From<&RecordError> for Failure {
 impl From<&MountError> for Failure {
     fn from(error: &MountError) -> Self {
         match &error.problem {
-            // The rabbit is still making the block storage.
+            // The rabbit is still creating the block storage.
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(transient(), error.to_string())
             }
@@ -153,7 +156,8 @@ impl From<&MountError> for Failure {
     }
 }
 
-/// Ranks severities, the worst highest. An unknown severity counts as Major, so that the agent does not give up.
+/// Returns the rank of a severity; the worst severity has the highest rank. An unknown severity has the rank of Major,
+/// so that the agent does not give up.
 pub fn rank(severity: &Severity) -> u8 {
     match severity {
         Severity::Minor => 0,
@@ -162,7 +166,7 @@ pub fn rank(severity: &Severity) -> u8 {
     }
 }
 
-/// Returns the ids of the processes that keep something in use.
+/// Returns the ids of the processes that keep a mount in use.
 fn holders(error: &ConvergeError) -> Box<[i32]> {
     match error {
         ConvergeError::Rejected(Rejection::StillInUse { holders, .. }) => {
@@ -188,7 +192,7 @@ fn classify(error: &ConvergeError) -> Class {
     }
 }
 
-/// Returns the class of failures that last until an administrator does something on the node.
+/// Returns the class of failures that last until an administrator mends the node.
 fn internal() -> Class {
     (ErrorType::Internal, Severity::Major, Retry::Later)
 }
@@ -205,7 +209,7 @@ fn rejection_class(rejection: &Rejection) -> Class {
         RejectionClass::Lost => internal(),
         RejectionClass::Input => (ErrorType::User, Severity::Fatal, Retry::OnChange),
         RejectionClass::Unsupported => (ErrorType::Internal, Severity::Fatal, Retry::OnChange),
-        // Another mount or file occupies the path; once it is removed the agent can mount.
+        // Another mount or file occupies the path: the agent can mount once that mount or file is removed.
         RejectionClass::InTheWay => (ErrorType::User, Severity::Major, Retry::Later),
         RejectionClass::Foreign => match rejection {
             // A person may need the data: the agent does nothing until a person has decided and changed the object.
@@ -219,7 +223,7 @@ fn rejection_class(rejection: &Rejection) -> Class {
 
 fn step_class(error: &StepError) -> Class {
     match error {
-        // A process uses the mount, or something on the node changed meanwhile.
+        // A process uses the mount, or the node changed between two steps.
         StepError::System { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
             transient()
         }
@@ -229,7 +233,7 @@ fn step_class(error: &StepError) -> Class {
     }
 }
 
-/// Returns the prefix that the sites' own agents write for this kind of failure.
+/// Returns the prefix that the Go agents of the sites write for this kind of failure.
 fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
     let by_goal = match goal {
         Goal::Mounted => "unable to mount file system",

@@ -1,4 +1,5 @@
-//! The agent's hello, from which the coordinator sees which of two agents of one node is the newer one.
+//! The agent's hello, its first message to the coordinator. If two agents connect for one node, the coordinator learns
+//! from their hellos which agent is newer.
 
 use std::{fs, io};
 
@@ -23,8 +24,8 @@ pub enum HelloError {
     Clock(#[source] nix::Error),
 }
 
-/// Creates the hello of this agent, its first message. Of two agents of one node the coordinator serves the one of the
-/// later boot, and within one boot the one that started later.
+/// Creates the hello of this agent. Of two agents of one node, the coordinator serves the agent of the later boot, and
+/// within one boot the agent that started later.
 pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map_err(HelloError::Clock)?;
     let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
@@ -39,7 +40,7 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     })
 }
 
-/// Returns the hello with its boot time computed anew from the clock, which may have been set since.
+/// Returns the hello with the boot time as the kernel computes it now: that time changes when the clock is set.
 pub(crate) fn refresh(hello: &Hello) -> Hello {
     let now = read("/proc/stat").ok().and_then(|stat| boot_time(&stat));
     Hello { booted_at: now.unwrap_or(hello.booted_at), ..hello.clone() }
@@ -68,8 +69,8 @@ mod tests {
         assert_eq!(boot_time("cpu  1 2 3\n"), None);
     }
 
-    /// If the agent's start time changed with each connection, two agents of one boot would replace each other for
-    /// ever.
+    /// The start time must stay the same: if it changed with each connection, two agents of one boot would replace each
+    /// other for ever.
     #[test]
     fn a_refreshed_hello_has_the_clocks_boot_time_and_keeps_its_start() {
         let original = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();

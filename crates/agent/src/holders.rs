@@ -1,4 +1,4 @@
-//! Waits for the end of processes that keep a mount in use, so that the agent can unmount at once.
+//! Waits until the processes that keep a mount in use have ended, so that the agent can then unmount at once.
 
 use std::{collections::BTreeMap, io, os::fd::OwnedFd};
 
@@ -8,7 +8,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// The processes that each key waits for.
+/// The processes for whose end each key waits; a key stands for the work that the processes delay.
 #[derive(Debug)]
 pub struct HolderWatch<K> {
     waits: JoinSet<K>,
@@ -22,7 +22,7 @@ impl<K> Default for HolderWatch<K> {
 }
 
 impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
-    /// Waits for the end of these processes, instead of those that were set for this key before.
+    /// Makes the key wait for the end of these processes, and no longer for the processes of an earlier call.
     pub fn set(&mut self, key: &K, processes: Vec<i32>) {
         if let Some(before) = self.by_key.remove(key) {
             before.abort();
@@ -40,7 +40,7 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
         self.by_key.insert(key.clone(), wait);
     }
 
-    /// Returns the next key all of whose processes have ended; waits until there is one.
+    /// Waits until all processes of some key have ended, and returns the key.
     pub async fn next_free(&mut self) -> K {
         loop {
             match self.waits.join_next().await {
@@ -48,7 +48,7 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
                     self.by_key.remove(&key);
                     return key;
                 }
-                // A later call of [`Self::set`] replaced this wait.
+                // A later call of [`Self::set`] for this key has cancelled this wait.
                 Some(Err(_)) => {}
                 None => std::future::pending().await,
             }
@@ -56,8 +56,8 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
     }
 }
 
-/// Waits for the end of a process (pidfd_open(2)). Never returns for a process
-/// that cannot be waited for: the agent retries anyway.
+/// Waits for the end of a process (pidfd_open(2)). Never returns if the kernel refuses to watch the process: the agent
+/// then retries by its timer.
 async fn wait_for_end(process: i32) {
     match open(process) {
         Ok(Some(pidfd)) => drop(pidfd.readable().await),

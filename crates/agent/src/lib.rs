@@ -1,5 +1,5 @@
-//! The parts that the agents of computes and rabbits share: ClientMounts as mounts of a node, failures as users read
-//! them, and the link to a coordinator.
+//! The parts that the agents of computes and rabbits share: the conversion of ClientMounts to mounts of the node, the
+//! texts of failures, and the link to a coordinator.
 //!
 //! # Path of data
 //! ```text
@@ -7,13 +7,14 @@
 //! coordinator ─ link ─► received ─► agent ─► report ─ outbox ─► coordinator
 //! ```
 //! # Guarantees
-//! * Every mistake in an object is found before anything is touched, and reported with the field, the value and the remedy.
-//! * An object that is to be mounted is mounted whole or, when part of it is invalid, not at all.
-//! * Every mount's own failure is reported; one failing mount does not stop the others.
+//! * The agent finds every mistake in an object before it changes the node, and reports the field, the value and the
+//!   remedy.
+//! * If one mount of an object is invalid, the agent makes none of the object's mounts.
+//! * The agent reports the failure of each mount; a mount that fails does not stop the others.
 //!
 //! # Assumptions
-//! The agent runs as root in the mount namespace that jobs see. It receives the
-//! objects of this node only, and trusts nothing else in them.
+//! The agent runs as root in the mount namespace that jobs see. It receives only the objects of this node; it checks
+//! all other contents of an object.
 
 pub mod clean_up;
 pub mod coordinator;

@@ -1,4 +1,5 @@
-//! The stream to the coordinator: sends the hello, passes on events and reports, and reconnects when the stream is lost.
+//! The stream to the coordinator: sends the hello, passes on events and reports, and reconnects when the stream is
+//! lost.
 //!
 //! While nothing changes the link sends nothing and runs no timer; the kernel's TCP keepalive notices a dead peer.
 
@@ -31,38 +32,39 @@ use crate::{
     received::ReceivedMount,
 };
 
-/// An event from the coordinator, or in direct mode from the watch on the API.
+/// An event from the coordinator, or from the watch on the API if the agent runs without a coordinator (direct mode).
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// A new connection is open: every object that exists follows, then [`LinkEvent::Synced`].
+    /// A new connection is open: one event for each existing object follows, then [`LinkEvent::Synced`].
     Up,
     /// An object is new or changed.
     Desired(Box<ReceivedMount>),
-    /// The object with this uid is gone.
+    /// The object with this uid was deleted.
     Gone(String),
     /// The coordinator has sent every object that exists.
     Synced,
     /// The connection is lost; the link reconnects.
     Down,
-    /// A newer agent of this node is connected; the text says which.
+    /// The coordinator serves a newer agent of this node; the text names that agent.
     Refused(String),
 }
 
 /// Size of the largest message in bytes: a ClientMount of 3 MiB with its profile fits.
 pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
-/// How long connecting and the coordinator's welcome may take.
+/// Time limit for connecting, and for the coordinator's welcome, which answers the hello.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Shortest duration of a connection that counts as a success. If shorter connections counted, all nodes would connect
-/// five times a second to a coordinator that welcomes and then drops them.
+/// Shortest duration of a connection after which the delays begin anew. If a shorter connection reset the delays, all
+/// nodes would connect five times a second to a coordinator that welcomes and then drops them.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// The reason why a connection ended.
 enum End {
-    /// A newer agent of this node is connected; the text says which.
+    /// The coordinator serves a newer agent of this node; the text names that agent.
     Refused(String),
-    /// The network or a restart ended the connection, after this time if it was ever open.
+    /// The network, or a restart of the coordinator, ended the connection. `connected_for` is `None` if it was never
+    /// open.
     Lost { why: String, connected_for: Option<Duration> },
-    /// The agent does not receive events any more.
+    /// The agent is stopping: no task receives the events.
     Closed,
 }
 
@@ -90,7 +92,7 @@ pub async fn run(
                 if connected_for.is_some_and(|connected_for| connected_for >= STABLE_AFTER) {
                     (pace, logged) = initial();
                 }
-                // Each reason is logged once: a coordinator that is away for a night must not fill every node's
+                // Each reason is logged once: a coordinator that is down for a night must not fill every node's
                 // journal. A refused certificate causes several different errors, depending on where the transport
                 // notices it first.
                 if !logged.contains(&why) {
@@ -109,11 +111,11 @@ pub async fn run(
     }
 }
 
-/// Connects, over TCP with keepalive, so that the kernel notices a dead peer.
+/// Connects. A TCP connection gets keepalive, so that the kernel notices a dead peer.
 async fn connect(endpoint: &Endpoint) -> Result<Channel, transport::Error> {
     match endpoint.uri().scheme_str() {
         Some("https") => endpoint.connect_with_connector(apiclient::tcp()).await,
-        // The kernel closes a unix socket when its process ends.
+        // A unix socket needs no keepalive: the kernel closes it when the peer process ends.
         _ => endpoint.connect().await,
     }
 }
@@ -133,7 +135,7 @@ async fn serve_connection(
     };
     outbox.welcome();
     let since = Instant::now();
-    // The journal shows when a lost connection works again.
+    // Logged, so that the journal shows when a lost connection works again.
     log::info!("connected to the coordinator");
     if events.send(LinkEvent::Up).await.is_err() {
         return End::Closed;
@@ -164,7 +166,7 @@ async fn serve_connection(
     }
 }
 
-/// Ends a connection that was never open.
+/// Returns the end of a connection that was never open.
 fn not_connected(why: String) -> End {
     End::Lost { why, connected_for: None }
 }
@@ -200,7 +202,7 @@ fn remedy(error: &(dyn Error + 'static)) -> &'static str {
     }
 }
 
-/// Returns whether one side did not accept the other's certificate: rustls reports that as `InvalidData`.
+/// Returns whether one side rejected the certificate of the other side: rustls reports a rejection as `InvalidData`.
 fn is_tls_error(error: &(dyn Error + 'static)) -> bool {
     let is_invalid_data = |error: &(dyn Error + 'static)| {
         let error = error.downcast_ref::<io::Error>();
@@ -236,7 +238,7 @@ fn message_of(message: &OutboxMessage) -> FromNode {
     FromNode { message: Some(message) }
 }
 
-/// Returns the event in a message; `None` for a message to the link itself.
+/// Returns the event in a message; `None` for a message that the link itself handles.
 fn event_of(message: Message) -> Option<LinkEvent> {
     Some(match message {
         Message::Desired(desired) => LinkEvent::Desired(Box::new(ReceivedMount::decode(desired))),
@@ -248,10 +250,10 @@ fn event_of(message: Message) -> Option<LinkEvent> {
 
 fn end(status: &Status, connected_for: Option<Duration>) -> End {
     match status.code() {
-        // A newer agent of this node is connected. All other refusals can end by themselves: when an administrator
-        // edits the system's layout or certificates, or when the connection of the previous boot ends.
+        // A newer agent of this node is connected: this refusal is permanent. All other refusals may end later, when an
+        // administrator edits the system's layout or certificates, or when the connection of the previous boot ends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
-        // These codes come from the transport and not from the coordinator.
+        // The transport sets these codes, not the coordinator.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {
             End::Lost { why: format!("the connection broke: {}", cause(status)), connected_for }
         }
@@ -259,10 +261,11 @@ fn end(status: &Status, connected_for: Option<Duration>) -> End {
     }
 }
 
-/// Returns the cause of a transport error, whose own message only says that it is one.
+/// Returns the cause of a transport error: the error's own message says only that the transport failed.
 fn cause(status: &Status) -> String {
     match status.source() {
-        // With TLS 1.3 a node learns only from its first message that its certificate is refused.
+        // With TLS 1.3, the coordinator's rejection of the node's certificate arrives only after the node's first
+        // message.
         Some(source) if is_tls_error(source) => {
             format!("{}: {}", innermost(source), remedy(source))
         }

@@ -1,8 +1,8 @@
 //! Messages to the coordinator: the newest report of each object, and the node's health.
 //!
 //! The outbox holds at most one report per object, however slow the coordinator is, and sends everything again after a
-//! reconnect, so that no report is lost with a coordinator that stopped. Reports wait until the coordinator has sent every
-//! object: a coordinator that has not read the API yet drops them.
+//! reconnect, so that no report is lost with a coordinator that stopped. Reports wait until the coordinator has sent
+//! every object: before it has read the API, the coordinator would drop them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,22 +31,22 @@ pub struct Outbox {
 struct Inner {
     /// Number of the newest connection.
     connection: u64,
-    /// Whether the coordinator has welcomed that connection.
+    /// Whether the coordinator has welcomed the newest connection.
     connected: bool,
     /// Whether the coordinator knows the objects that reports are about.
     accepts_reports: bool,
     /// The newest report of each object, by uid.
     reports: BTreeMap<String, Report>,
-    /// Uids of the objects whose report is to be sent.
+    /// Uids of the objects whose report must still be sent.
     pending: BTreeSet<String>,
     /// The node's newest health.
     health: Health,
-    /// Whether the health is still to be sent.
+    /// Whether the health must still be sent.
     health_pending: bool,
 }
 
 impl Outbox {
-    /// Takes a report; it is sent if it differs from the one before.
+    /// Stores a report, and has it sent if it differs from the object's last report.
     pub fn put(&self, report: Report) {
         self.update(|inner| {
             let uid = report.uid.clone();
@@ -64,7 +64,7 @@ impl Outbox {
         inner.pending.remove(uid);
     }
 
-    /// Takes the node's health; it is sent if it changed.
+    /// Stores the node's health, and has it sent if it changed.
     pub fn set_health(&self, health: Health) {
         let health = bounded(health);
         self.update(|inner| {
@@ -73,8 +73,8 @@ impl Outbox {
         });
     }
 
-    /// Begins a connection and returns its number: [`Self::next`] of earlier
-    /// connections ends, and nothing is sent before [`Self::welcome`].
+    /// Begins a connection and returns its number. Calls of [`Self::next`] for earlier connections return `None`, and
+    /// nothing is sent before [`Self::welcome`].
     pub fn begin(&self) -> u64 {
         let mut inner = self.inner.lock();
         inner.connection += 1;
@@ -83,7 +83,7 @@ impl Outbox {
         inner.connection
     }
 
-    /// Records that the coordinator accepted this connection, and sends the node's health.
+    /// Records that the coordinator accepted this connection, and has the node's health sent.
     pub fn welcome(&self) {
         self.update(|inner| {
             inner.connected = true;
@@ -91,7 +91,7 @@ impl Outbox {
         });
     }
 
-    /// Records that the coordinator has sent every object, and sends every report again.
+    /// Records that the coordinator has sent every object, and has every report sent again.
     pub fn resend_all(&self) {
         self.questions.connect();
         self.update(|inner| {
@@ -100,13 +100,13 @@ impl Outbox {
         });
     }
 
-    /// Records that the connection is lost: nothing is sent, and questions have no answer any more.
+    /// Records that the connection is lost: nothing is sent, and the answers to open questions are withdrawn.
     pub fn disconnect(&self) {
         self.inner.lock().disconnect();
         self.questions.disconnect();
     }
 
-    /// Returns the next message for `connection`, once there is one; `None` when a later connection has begun.
+    /// Waits for the next message, and returns it; returns `None` when a later connection than `connection` has begun.
     pub async fn next(&self, connection: u64) -> Option<OutboxMessage> {
         loop {
             let changed = self.changed.notified();
@@ -138,7 +138,7 @@ impl Outbox {
         &self.questions
     }
 
-    /// Returns when a question is opened while there is no connection: the link then tries at once.
+    /// Waits until a question is opened while there is no connection: the link then connects at once.
     pub async fn question_opened(&self) {
         let newest = self.questions.newest();
         while self.questions.newest() == newest {
@@ -146,7 +146,7 @@ impl Outbox {
         }
     }
 
-    /// Wakes the task that sends messages: a question was opened or withdrawn.
+    /// Wakes the task that sends messages, after a question was opened or withdrawn.
     pub(crate) fn wake(&self) {
         self.changed.notify_one();
     }
@@ -285,7 +285,7 @@ mod tests {
         outbox.set_health(sick.clone());
         outbox.set_health(sick);
         assert_eq!(pop_all(&outbox, connection), ["health"]);
-        // The whole output of a command that failed.
+        // A message of 512 KiB, such as the whole output of a command that failed.
         outbox.set_health(Health { message: "x".repeat(512 << 10), ..Health::default() });
         assert!(outbox.health().message.len() <= proto::limits::TEXT);
     }

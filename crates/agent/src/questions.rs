@@ -1,7 +1,7 @@
-//! Questions of this node to its coordinator about jobs. Each is open as long as a script waits for its answer.
+//! Questions of this node to its coordinator about jobs. A question is open as long as a script waits for its answer.
 //!
-//! The agent sends a question again on every new connection. While there is no connection, no question has an answer:
-//! an answer from before the loss of the connection may be out of date.
+//! The agent sends a question again on every new connection. When the connection is lost, the agent drops all answers,
+//! because they may be out of date.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,13 +26,14 @@ struct Inner {
     last: u64,
     /// The open questions by id.
     open: BTreeMap<u64, Open>,
-    /// Ids not sent on this connection yet: of open questions, to ask them, and of closed ones, to withdraw them.
+    /// Ids of the questions about which the coordinator must still get a message on this connection: `Begin` for an
+    /// open question, `End` for a withdrawn question.
     pending: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// The job that the question is about; `None` for all ClientMounts of the node.
+    /// The job that the question is about; `None` for a question about all ClientMounts of the node.
     job: Option<JobName>,
     answer: watch::Sender<Option<JobState>>,
 }
@@ -40,23 +41,23 @@ struct Open {
 /// A message to the coordinator about a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuestionMessage {
-    /// Opens a question about this job; without a job, about all ClientMounts of the node.
+    /// Opens a question with this id: about the job, or without a job about all ClientMounts of the node.
     Begin(u64, Option<JobName>),
     /// Withdraws the question with this id.
     End(u64),
 }
 
-/// A question, which is open until this is dropped.
+/// An open question. Dropping this value withdraws the question.
 #[derive(Debug)]
 pub struct Question {
     id: u64,
     outbox: Arc<Outbox>,
-    /// The newest answer; `None` before the first, and while there is no connection.
+    /// The newest answer; `None` before the first answer, and while there is no connection.
     pub answer: watch::Receiver<Option<JobState>>,
 }
 
 impl Question {
-    /// Asks about a job; without a job, about all ClientMounts of this node.
+    /// Opens a question about a job, or without a job about all ClientMounts of this node.
     pub fn ask(outbox: &Arc<Outbox>, job: Option<JobName>) -> Self {
         let (id, answer) = outbox.questions().open(job);
         outbox.wake();
@@ -72,7 +73,7 @@ impl Drop for Question {
 }
 
 impl Questions {
-    /// Returns whether a script waits for an answer.
+    /// Returns whether any question is open.
     pub fn are_open(&self) -> bool {
         !self.inner.lock().open.is_empty()
     }
@@ -98,13 +99,13 @@ impl Questions {
         inner.pending.insert(id);
     }
 
-    /// Records that the coordinator accepts questions: every open question is sent on this connection.
+    /// Records that the coordinator accepts questions, and has every open question sent on this connection.
     pub(crate) fn connect(&self) {
         let mut inner = self.inner.lock();
         inner.pending = inner.open.keys().copied().collect();
     }
 
-    /// Records that the connection is lost: no question has an answer.
+    /// Records that the connection is lost, and drops all answers.
     pub(crate) fn disconnect(&self) {
         for open in self.inner.lock().open.values() {
             open.answer.send_if_modified(|answer| answer.take().is_some());
@@ -121,7 +122,7 @@ impl Questions {
         })
     }
 
-    /// Takes an answer. An answer that names mounts of another node is dropped as a whole.
+    /// Stores an answer to the question `id`. Drops the whole answer if it names mounts of another node.
     pub fn record_answer(&self, id: u64, node: &str, state: JobState) {
         let inner = self.inner.lock();
         let Some(open) = inner.open.get(&id) else { return };

@@ -1,4 +1,4 @@
-//! One ClientMount as the agent received it, from a coordinator or the API, and the report on it.
+//! One ClientMount that the agent has received, from a coordinator or the API, and the report on the ClientMount.
 
 use api::{ClientMount, ClientMountStatus, NnfStorageProfile, NoProfile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,7 +14,7 @@ use crate::{
     targets::Requester,
 };
 
-/// One ClientMount as it was received last, with the profile that its labels name.
+/// The last version of a ClientMount that the agent received, with the profile that its labels name.
 #[derive(Debug, Clone)]
 pub struct ReceivedMount {
     pub namespace: String,
@@ -25,7 +25,7 @@ pub struct ReceivedMount {
     /// The object, or the reason why it cannot be read.
     client_mount: Result<ClientMount, String>,
     profile: Result<NnfStorageProfile, NoProfile>,
-    /// Length of `spec.mounts`, also when the rest cannot be read.
+    /// Length of `spec.mounts`, which is known even if the rest of the object cannot be read.
     pub count: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct Report {
     /// `metadata.resourceVersion` of the object that the agent received.
     pub resource_version: String,
     pub status: ClientMountStatus,
-    /// Whether nothing of the object is left on the node, so that its finalizer can be removed.
+    /// True if no mount of the object is left on the node, so that the coordinator can remove the object's finalizer.
     pub released: bool,
 }
 
@@ -56,7 +56,7 @@ impl From<&Report> for MountReport {
 }
 
 impl ReceivedMount {
-    /// Takes a ClientMount as the API stores it.
+    /// Creates the value from a ClientMount of the API.
     pub fn new(client_mount: ClientMount, profile: Result<NnfStorageProfile, NoProfile>) -> Self {
         Self {
             namespace: client_mount.namespace().unwrap_or_default(),
@@ -69,7 +69,7 @@ impl ReceivedMount {
         }
     }
 
-    /// Takes an object that the API stores and that cannot be read as a ClientMount.
+    /// Creates the value from an object of the API that cannot be read as a ClientMount.
     pub fn unreadable(metadata: &ObjectMeta, why: String) -> Self {
         Self {
             namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -100,27 +100,28 @@ impl ReceivedMount {
         }
     }
 
-    /// Takes a ClientMount as an earlier agent recorded it; its profile is not known.
+    /// Creates the value from the record of an earlier agent, which does not contain the profile.
     pub fn from_record(version: ClientMount) -> Self {
         let why = "the object is gone, and its NnfStorageProfile with it";
         Self::new(version, Err(NoProfile::Missing(why.to_owned())))
     }
 
-    /// Returns the units of work of this object; if it is `gone`, those that unmount everything.
+    /// Returns the units of work of this object; if it is `gone`, the units that unmount all of its mounts.
     pub fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
         let object =
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
         let goal = if gone { Goal::Unmounted } else { Goal::of(object)? };
         let profile = self.profile.as_ref().map_err(NoProfile::text);
         let mut units = units(object, goal, profile, &no_references, site)?;
-        // The profile of an object that is gone will not arrive: the agent does without it.
+        // For an object that is gone, the agent does not wait for the right to read the profile, and unmounts without
+        // it.
         if let (false, Err(NoProfile::Forbidden(why))) = (gone, &self.profile) {
             units.profile_lost = Some(ObjectError::ProfileForbidden(why.clone()));
         }
         Ok(units)
     }
 
-    /// Returns an earlier version of the object, with the profile as it is known now.
+    /// Returns an earlier version of the object, together with the current profile.
     pub fn earlier_version(&self, version: &ClientMount) -> Self {
         let count = version.spec.mounts.len();
         Self { client_mount: Ok(version.clone()), count, ..self.clone() }
@@ -140,22 +141,23 @@ impl ReceivedMount {
         self.object().is_some_and(|object| object.metadata.deletion_timestamp.is_some())
     }
 
-    /// Returns the goal to report when there are no units.
+    /// Returns the goal to report if the object has no units of work.
     pub fn goal(&self) -> Goal {
         self.object().and_then(|object| Goal::of(object).ok()).unwrap_or(Goal::Unmounted)
     }
 
-    /// Returns the object as a requester of mount targets; `None` if it cannot be read.
+    /// Returns the object as a requester, which asks for mount targets; `None` if the object cannot be read.
     pub fn requester(&self) -> Option<Requester> {
         self.object().map(Requester::new)
     }
 
-    /// Returns the outcome for an object for which the agent does nothing because of this failure.
+    /// Returns the outcome of an object on which the agent does not work because of this failure.
     pub fn refuse(&self, failure: Failure) -> Outcome {
         Outcome::refused(self.goal(), self.count, failure)
     }
 
-    /// Returns every path at which something of this object may be mounted; `None` if that is not known.
+    /// Returns every path at which a mount of this object may exist; `None` if the agent does not know all of these
+    /// paths.
     pub fn possible_paths(
         &self,
         units: Option<&MountUnits>,
@@ -165,7 +167,7 @@ impl ReceivedMount {
         let mut paths: Vec<_> =
             units.into_iter().flat_map(MountUnits::mount_points).cloned().collect();
         for (index, info) in object.spec.mounts.iter().enumerate() {
-            // The clean-up unmounts a mount whose path is unknown.
+            // A mount whose path is unknown needs no entry: the clean-up unmounts it.
             let is_settled = |units: &MountUnits| {
                 units.mounts.get(index).is_some_and(Result::is_ok) || units.has_unknown_path(index)
             };
@@ -175,7 +177,7 @@ impl ReceivedMount {
             if info.mount_path.contains('$') {
                 return None;
             }
-            // A path that cannot be a mount point now could not be one before.
+            // Leaves out an invalid path: nothing was ever mounted there.
             paths.extend(MountPoint::parse(&info.mount_path, &site.roots));
         }
         Some(paths)

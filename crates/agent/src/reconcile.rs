@@ -1,4 +1,5 @@
-//! Brings the units of one ClientMount to their goal: all mounts in parallel, then bind mounts and index trees.
+//! Converges the units of work of one ClientMount, that is, brings them to their goal: first all mounts in parallel,
+//! then bind mounts and index trees.
 
 mod outcome;
 mod unknown_path;
@@ -19,13 +20,14 @@ pub use outcome::{Failed, MountOutcome, Outcome};
 use unknown_path::possibly_mounted;
 pub use work::{DroppedUnits, Work, WorkResult, mount_points_of};
 
-/// Converges the units; blocks until each is as desired or has failed. One failure does not stop the others.
+/// Converges the units; blocks until each unit has reached its goal or has failed. The failure of one unit does not
+/// stop the others.
 pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
     converge_except(converger, units, &[])
 }
 
-/// Converges the units, except the mounts that a dropped mount in `remaining` blocks: the failure of that dropped mount
-/// is reported already.
+/// Converges the units, except for mounts that a dropped mount in `remaining` blocks. The outcome contains the failure
+/// of the dropped mount already.
 fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount]) -> Outcome {
     let mut pass = Pass { remaining, ..Pass::new(converger, units) };
     if units.are_refused() {
@@ -50,7 +52,7 @@ fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount
     pass.outcome
 }
 
-/// Returns, as text, the steps with which a convergence would begin. Changes nothing.
+/// Returns the first steps that converging the units would take, as text. Changes nothing.
 pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
     let refused = Pass::new(converger, units).outcome;
     if !refused.failures.is_empty() {
@@ -60,7 +62,7 @@ pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Ve
     for (path, unit) in in_order(units) {
         match converger.plan(&unit) {
             Ok(planned) => steps.extend(planned.iter().map(ToString::to_string)),
-            // The source of the bind mount is not mounted yet: earlier steps of this plan mount it.
+            // Not a failure: an earlier step of this plan mounts the source of the bind mount.
             Err(ConvergeError::Rejected(storage::Rejection::SourceNotMounted { .. })) => {
                 steps.push(format!("bind mount at {path}"));
             }
@@ -93,7 +95,7 @@ fn tree_unit(goal: Goal, tree: &storage::desired::IndexTree) -> Desired {
     }
 }
 
-/// One pass over an object's units, and its outcome so far.
+/// One pass over an object's units, and the outcome of the pass so far.
 struct Pass<'a> {
     units: &'a MountUnits,
     /// Dropped mounts that are not unmounted yet.
@@ -141,7 +143,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns whether a remaining dropped mount is in the way: at an overlapping path, or of the same file system.
+    /// Returns whether a dropped mount that is not unmounted yet blocks this mount: it has an overlapping path, or the
+    /// same file system.
     fn is_blocked(&self, mount: &Mount) -> bool {
         let is_same = |other: &Mount| match (&other.source, &mount.source) {
             (MountSource::Volume { id: other, .. }, MountSource::Volume { id, .. }) => other == id,
@@ -153,8 +156,8 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Unmounts nothing, because the hooks for unmounting are not known. A mount that is already unmounted needs no
-    /// hooks and counts as done.
+    /// Unmounts nothing, because the hooks for unmounting are not known. Reports a failure for each mount that still
+    /// exists; a mount that is already unmounted is done.
     fn keep_mounted(&mut self, converger: &Converger, why: &ObjectError) {
         let nothing_to_do = |unit: &Desired| {
             let steps = converger.plan(unit);
@@ -175,7 +178,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Converges bind mounts, except those whose mount failed.
+    /// Converges bind mounts, except for those whose source failed.
     fn binds(&mut self, converger: &Converger) {
         let possible: Vec<_> = self
             .units
@@ -191,7 +194,8 @@ impl<'a> Pass<'a> {
         self.converge_mounts(converger, &possible);
     }
 
-    /// Converges mounts in parallel, adds failures to the outcome, and returns the indices of those that are ready.
+    /// Converges mounts in parallel, adds failures to the outcome, and returns the indices of the mounts that are
+    /// ready.
     fn converge_mounts(
         &mut self,
         converger: &Converger,

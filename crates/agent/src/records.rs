@@ -1,12 +1,12 @@
-//! Records on disk of what each ClientMount may have mounted: from them an agent that starts knows what the agent
-//! before it knew.
+//! Records on disk of the mounts that each ClientMount may have. A new agent process reads them, and so knows the
+//! mounts of the process before it.
 //!
 //! ```text
 //! <state>/mounts/<uid>.json     metadata and spec of each version of the object that may have something mounted
 //! ```
 //!
-//! The agent writes a record before it mounts anything, and removes the record when no mount of the object is left.
-//! Mounts end with the kernel, so the agent syncs no record to disk: after a loss of power a record may be empty.
+//! The agent writes a record before it mounts anything, and removes the record when no mount of the object is left. The
+//! agent does not sync records to disk, because a loss of power also ends all mounts: after it, a record may be empty.
 
 use std::{
     fs, io,
@@ -37,11 +37,11 @@ pub struct MountRecords {
 
 impl MountRecords {
     /// Reads all records in the agent's state directory `state`. Logs and renames a damaged record, and continues
-    /// without it: the agent still unmounts those of the record's mounts that are provably Warren's.
+    /// without it: of the record's mounts, the agent then unmounts only those that are provably Warren's.
     ///
     /// # Errors
-    /// When the directory cannot be created or read, or a record cannot be read: then the agent does not know what is
-    /// mounted.
+    /// When the directory cannot be created or read, or when reading a record fails: the agent then does not know which
+    /// mounts exist.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
         let failed = |source| RecordError::Read { path: directory.clone(), source };
@@ -57,7 +57,7 @@ impl MountRecords {
         Ok(Self { directory, found })
     }
 
-    /// Returns the records as of [`MountRecords::open`]: the versions of each object, the latest last.
+    /// Returns the records that [`MountRecords::open`] found: the versions of each object, the latest version last.
     pub fn earlier_records(&self) -> &[Vec<ClientMount>] {
         &self.found
     }
@@ -65,7 +65,7 @@ impl MountRecords {
     /// Removes unmounted mounts from an object's record.
     ///
     /// # Errors
-    /// As for [`MountRecords::keep`], and when the record cannot be read.
+    /// The errors of [`MountRecords::keep`]; also when the record cannot be read.
     pub fn forget(&self, uid: &str, unmounted: &[ClientMount]) -> Result<(), RecordError> {
         let mounts: Vec<_> = unmounted.iter().flat_map(|version| &version.spec.mounts).collect();
         if mounts.is_empty() {
@@ -79,7 +79,7 @@ impl MountRecords {
         self.keep(uid, &versions.iter().collect::<Vec<_>>())
     }
 
-    /// Records that all mounts of these versions of an object may be mounted, and no others.
+    /// Records that exactly the mounts of these versions of an object may exist.
     ///
     /// # Errors
     /// When the record cannot be written; then the record is unchanged.
@@ -110,7 +110,7 @@ impl MountRecords {
     }
 }
 
-/// Returns the parts of an object that name its mounts.
+/// Returns the parts of an object that identify its mounts.
 fn identifying_parts(version: &ClientMount) -> ClientMount {
     let mut version = version.clone();
     version.status = None;
@@ -130,7 +130,8 @@ fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     };
     match serde_json::from_slice(&text) {
         Ok(versions) => return Ok(Some(versions)),
-        // The node lost power before the record was on disk; the loss of power also ended the mounts.
+        // An empty record: the node lost power before the record was on disk, and the loss of power also ended the
+        // mounts.
         Err(_) if text.is_empty() => {}
         Err(error) => log::warn!(
             "{} is damaged and renamed to *.damaged: {error}: check with findmnt that no mount of a finished job is left",
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
     use crate::testing::Chassis;
 
-    /// The records that the next agent reads.
+    /// Returns the records that the next agent reads.
     fn found(directory: &tempfile::TempDir) -> Vec<Vec<ClientMount>> {
         MountRecords::open(directory.path()).unwrap().earlier_records().to_vec()
     }

@@ -13,12 +13,13 @@ use crate::{
     reconcile::{Failed, MountOutcome, Outcome},
 };
 
-/// Returns the status of an outcome: one entry per mount, and an error while something fails.
+/// Returns the status for an outcome: one entry for each mount, and an error if anything failed.
 pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     let state = outcome.goal.state();
     let is_ready = |mount: &MountOutcome| *mount == MountOutcome::Ready;
-    // Flux and the Go controllers read only these entries, and take access away once all entries are unmounted. A mount
-    // of an earlier version of the object has no entry: while one is left, no entry is reported as unmounted.
+    // Flux and the Go controllers read only these entries, and take access to the devices away once all entries are
+    // unmounted. A mount of an earlier version of the object has no entry: while such a mount exists, no entry is
+    // reported as unmounted.
     let has_old_mount = outcome.goal == Goal::Unmounted
         && !outcome.failures.is_empty()
         && outcome.mounts.iter().all(is_ready);
@@ -33,7 +34,7 @@ pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     }
 }
 
-/// Combines all failures in one error, which is as severe as the worst of them and names every path.
+/// Combines all failures in one error, which names every path and has the severity of the worst failure.
 pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     let worst = failures
         .iter()
@@ -41,7 +42,7 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
         .max_by_key(|failure| rank(&failure.severity))?;
     let user = group_by_text(failures, |failed| failed.failure.user.clone());
     let debug = group_by_text(failures, |failed| failed.failure.debug.clone());
-    // Holders' names and tools' output may contain any characters.
+    // Names of processes and output of tools may contain any characters, control characters too.
     let bounded = |text: String| shortened(escaped(&text, "\n\t"), ERROR_TEXT);
     Some(ResourceError {
         debug_message: bounded(format!("mount/unmount failed: {debug}")),
@@ -59,7 +60,7 @@ pub fn unreadable(outcome: &Outcome) -> Option<String> {
         .then(|| format!("unmounted without commands that the profile would give: {}", lines()))
 }
 
-/// Returns the type of the combined error: it is the user's only if no failure is internal.
+/// Returns the type of the combined error: the user's fault only if no failure is internal.
 fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     if failures.iter().any(|failed| failed.failure.error_type == ErrorType::Internal) {
         ErrorType::Internal
@@ -68,7 +69,8 @@ fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     }
 }
 
-/// Groups failures by their text, as `cause (path, path); cause (path)`: sixteen mounts that fail alike have one text.
+/// Groups failures by their text, as `cause (path, path); cause (path)`: the text of sixteen equal failures appears
+/// only once.
 fn group_by_text(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
     let mut order = Vec::new();
     let mut paths: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -125,8 +127,7 @@ mod tests {
         assert_eq!(json, serde_json::json!({ "mounts": [entry, entry], "allReady": true }));
     }
 
-    /// The coordinator refuses a status that is larger than that of an object with as many mounts as an object may
-    /// have.
+    /// The coordinator refuses a status above a size limit, which suffices for the largest permitted number of mounts.
     #[test]
     fn texts_of_thousands_of_failures_do_not_make_a_status_too_large() {
         let failures = 20_000;

@@ -1,16 +1,17 @@
-//! The node as the agent's configuration has it: its name, its side of the PCIe switch, and its mount roots.
+//! The agent's configuration of the node: its name, its side of the PCIe switch, and its mount roots.
 
 use std::path::PathBuf;
 
 use crate::volumes::Volumes;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, NodeName};
 
-/// The node's side of the PCIe switch: which of a profile's command lines apply, and whether it has index trees.
+/// The node's side of the PCIe switch. It decides which command lines of a profile apply, and whether the node has
+/// index trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// A compute node: `computeCommands`, no trees.
+    /// A compute node: `computeCommands` apply, and there are no index trees.
     Compute,
-    /// A rabbit node: `rabbitCommands`, trees.
+    /// A rabbit node: `rabbitCommands` apply, and there are index trees.
     Rabbit,
 }
 
@@ -45,7 +46,7 @@ pub struct Site {
     pub side: Side,
     /// Directories beneath which objects may mount.
     pub roots: AllowedRoots,
-    /// Directory beneath which the node shows its index trees a second time; `None` if it does not.
+    /// Directory beneath which the node shows its index trees a second time; `None` to show them only once.
     pub index_root: Option<IndexRoot>,
     pub volumes: Volumes,
 }

@@ -1,8 +1,9 @@
-//! Decides which object a mount target belongs to when two ask for it. Pure.
+//! Decides to which object a mount target (the path of a mount) belongs when two objects ask for it. Pure.
 //!
 //! The object that is mounted at a path keeps the path until it is unmounted. Otherwise the object that was created
-//! first gets the path, and among objects of one second the one with the lower uid. An object whose path belongs to
-//! another has nothing there to unmount: the agent would unmount the other's mount.
+//! first gets the path; of objects created in the same second, the object with the lower uid. If the path of an object
+//! belongs to another object, the agent unmounts nothing there for the first object: it would unmount the mount of the
+//! other object.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,10 +15,12 @@ use crate::{
     error::Failure,
 };
 
-/// An object that asks for mount targets. Sorts by priority: the first keeps a target that two ask for.
+/// An object that asks for mount targets. The order is the priority: if two requesters ask for one target, the smaller
+/// requester gets the target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requester {
-    /// False once the object was mounted. Such an object sorts before all objects that were never mounted.
+    /// False once the object was mounted: `false` sorts first, so a mounted object comes before all objects that were
+    /// never mounted.
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
@@ -50,11 +53,11 @@ impl Requester {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub path: MountPoint,
-    /// The path of the other object: the same, around it, or within it.
+    /// The path of the other object: the same path, a parent directory, or a path within it.
     pub taken: MountPoint,
     /// The object that the path belongs to.
     pub by: Requester,
-    /// Whether that object is being unmounted.
+    /// Whether the other object is being unmounted.
     pub leaving: bool,
 }
 
@@ -105,8 +108,8 @@ pub struct TargetsInUse {
 }
 
 impl TargetsInUse {
-    /// Records what an object asks for, replacing what it asked for before. Returns the uids of other objects whose conflicts
-    /// this changed: the caller works on them again.
+    /// Records the paths that an object asks for, in place of its earlier paths. Returns the uids of other objects
+    /// whose conflicts this changed: the caller works on these objects again.
     pub fn set(
         &mut self,
         mut requester: Requester,
@@ -124,8 +127,8 @@ impl TargetsInUse {
         })
     }
 
-    /// Returns whether a path that this object asked for belongs to another object: then the mount at the path is not
-    /// this object's.
+    /// Returns whether a path that this object asked for belongs to another object: in that case the mount at the path
+    /// is not this object's.
     pub fn belongs_to_other(&self, uid: &str, path: &MountPoint) -> bool {
         let own = self.by_uid.get(uid);
         self.by_uid
@@ -135,9 +138,8 @@ impl TargetsInUse {
             .any(|other| other.paths.iter().any(|taken| overlap(path, taken)))
     }
 
-    /// Records that an object is mounted: the object keeps its paths until it is released. If another object took over
-    /// these paths while the agent mounted, the mounted object does not get them back: no event would tell the other
-    /// object.
+    /// Records that an object is mounted: the object keeps its paths until it is released. But if another object got
+    /// these paths while the agent mounted, that object keeps the paths, because no event would tell it of the loss.
     pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;
@@ -147,7 +149,8 @@ impl TargetsInUse {
         }
     }
 
-    /// Returns whether the paths that an object asks to unmount belong to others, so that it has no mount there.
+    /// Returns whether a path that this object asks to unmount belongs to another object, which asks to mount there: in
+    /// that case this object has no mount.
     pub fn owns_nothing(&self, uid: &str) -> bool {
         let Some(own) = self.by_uid.get(uid).filter(|own| own.goal == Goal::Unmounted) else {
             return false;
@@ -159,12 +162,13 @@ impl TargetsInUse {
         })
     }
 
-    /// Forgets what an object asked for; returns the uids of others as in [`Self::set`].
+    /// Forgets the paths of an object. Returns uids as [`Self::set`] does.
     pub fn release(&mut self, uid: &str) -> Vec<String> {
         self.change(uid, |targets| drop(targets.by_uid.remove(uid)))
     }
 
-    /// Returns the first path of the object that belongs to another, if any does. Unmounting has no conflicts.
+    /// Returns the first path of the object that belongs to another object; `None` if there is no such path, or if the
+    /// object is being unmounted.
     pub fn conflict(&self, uid: &str) -> Option<Conflict> {
         let own = self.by_uid.get(uid).filter(|own| own.goal == Goal::Mounted)?;
         self.by_uid.values().filter(|other| other.requester.uid != uid).find_map(|other| {
@@ -187,7 +191,7 @@ impl TargetsInUse {
         overlapping
     }
 
-    /// Returns the uids of the other objects whose paths overlap those of `uid`.
+    /// Returns the uids of the other objects whose paths overlap paths of the object `uid`.
     fn overlapping(&self, uid: &str) -> Vec<String> {
         let Some(own) = self.by_uid.get(uid) else { return Vec::new() };
         let others = self.by_uid.values().filter(|other| {
@@ -214,7 +218,7 @@ fn first_conflict<'a>(
     })
 }
 
-/// Returns the first pair of paths that are equal, or of which one lies within the other.
+/// Returns the first pair of paths that overlap: they are equal, or one path lies within the other.
 fn first_overlap<'a>(
     own: impl IntoIterator<Item = &'a MountPoint>,
     other: impl IntoIterator<Item = &'a MountPoint>,

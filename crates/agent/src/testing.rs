@@ -34,7 +34,7 @@ fn with_uid(mut object: ClientMount) -> ClientMount {
     object
 }
 
-/// Returns a ClientMount of an XFS on compute-1, of two namespaces.
+/// Returns a ClientMount on compute-1, of an XFS on two NVMe namespaces.
 pub fn compute_xfs() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-xfs-new.yaml")))
 }
@@ -59,7 +59,7 @@ pub fn rabbit_index() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-index-xfs.yaml")))
 }
 
-/// Returns a ClientMount of four allocations on rabbit-1, at names of the sites' own.
+/// Returns a ClientMount of four allocations on rabbit-1, at mount points that a site's controllers named.
 pub fn rabbit_gfs2() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-gfs2.yaml")))
 }
@@ -84,7 +84,7 @@ pub fn with_index_root(site: Site) -> Site {
     Site { index_root: Some(IndexRoot::new("/mnt/index".into()).unwrap()), ..site }
 }
 
-/// Returns a rabbit's allocation: one namespace, whose number is the allocation's plus 1.
+/// Returns the namespaces of a rabbit's allocation: one NVMe namespace, whose id is the allocation's index plus 1.
 pub fn references(
     reference: &api::client_mount::ClientMountDeviceReference,
 ) -> Result<Vec<NamespaceId>, ReferenceError> {
@@ -127,7 +127,7 @@ impl Chassis {
         Arc::new(MountRecords::open(self.state.path()).unwrap())
     }
 
-    /// Removes the records, as an administrator may who clears the agent's state.
+    /// Removes the records, as an administrator may do to clear the agent's state.
     pub fn lose_records(&self) {
         #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
         std::fs::remove_dir_all(self.state.path().join("mounts")).unwrap();
@@ -142,7 +142,7 @@ impl Chassis {
         }
     }
 
-    /// Returns ClientMount `job-<index>` of the compute, for the allocation of that index, at `/mnt/nnf/job-<index>`.
+    /// Returns the compute's ClientMount `job-<index>`, of the allocation with this index, at `/mnt/nnf/job-<index>`.
     pub fn object(&self, index: usize) -> ClientMount {
         let mut object = compute_xfs();
         object.metadata.uid = Some(format!("00000000-0000-4000-8000-{index:012}"));
@@ -165,7 +165,8 @@ impl Chassis {
         file_system(index)
     }
 
-    /// Returns ClientMount `job-0` of the compute, with the allocations of these indexes beneath `/mnt/nnf`.
+    /// Returns the compute's ClientMount `job-0`; each entry of `mounts` is the path of a mount beneath `/mnt/nnf` and
+    /// the index of its allocation.
     pub fn object_with(&self, mounts: &[(&str, usize)]) -> ClientMount {
         let mut object = self.object(0);
         let mount = |(name, index): &(&str, usize)| {

@@ -1,4 +1,4 @@
-//! The layer between NVMe namespaces and file systems, and a profile's lines for that layer.
+//! The volume layer, which lies between NVMe namespaces and file systems, and a profile's command lines for this layer.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub enum Volumes {
 }
 
 impl Volumes {
-    /// Returns the layer that the flag names, or else the drives' default: a host with file drives may have no
-    /// device-mapper.
+    /// Returns the layer that the flag names. Without the flag the layer depends on the drives: if files stand for
+    /// drives, the host may lack device-mapper, and volumes are plain.
     #[must_use]
     pub fn or_by_drives(flag: Option<Self>, on_files: bool) -> Self {
         flag.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })
@@ -36,7 +36,8 @@ impl Volumes {
     }
 }
 
-/// Returns the lines for a group's lock space and for activation, beneath `field` of a profile.
+/// Returns the lines beneath `field` of a profile that start and stop a volume group's lock space, and that activate
+/// and deactivate a volume.
 pub fn activation(
     field: &str,
     (group, volume): (&VgChange, &LvChange),
@@ -52,7 +53,7 @@ pub fn activation(
     })
 }
 
-/// Returns all lines with which a rabbit makes, activates, repairs and removes a volume.
+/// Returns all lines with which a rabbit creates, activates, repairs and removes a volume.
 pub fn rabbit_lines(
     field: &str,
     commands: &RabbitBlockDeviceCommands,

@@ -1,14 +1,15 @@
 //! Read-modify-write without loss of unknown fields.
 //!
 //! Decoding an object drops the fields that the types do not model, so writing the decoded object back would erase
-//! them. Agents clone the object that they read, change the clone and send only the difference; they send nothing if
-//! there is none.
+//! these fields. Agents clone the decoded object, change the clone and send only the difference between the two;
+//! without a difference they send nothing.
 //!
-//! The patch writes a member of an object with `add`, which also replaces: the server may hold a member although
-//! decoding saw only its default. Elements of an array that keeps its length are matched by position, as `status` lists
-//! are parallel to `spec` lists. When the length changes, the equal elements at the beginning and at the end of the
-//! array are matched, so that removing an element does not shift the unknown members of the others. To change one
-//! element and remove another, make two writes: a single write cannot show which element is which.
+//! The patch writes a member of an object with `add`, which creates or replaces the member: if the decoded member has
+//! its default, the server's object may have the member or lack it. If an array keeps its length, its elements are
+//! matched by position, because `status` lists are parallel to `spec` lists. If the length changes, the equal elements
+//! at the beginning and at the end of the array are matched, so that the other elements keep their unknown members when
+//! an element is removed. To change one element and remove another element, make two writes: in a single write this
+//! module cannot tell which element was removed.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
@@ -19,7 +20,8 @@ use serde_json::{Map, Value};
 /// Returns the JSON patch (RFC 6902) that turns `before` into `after` and leaves alone the fields that `T` does not
 /// model; `None` if both are equal.
 ///
-/// Paths into arrays are valid for the object that was read; use [`guarded_change`] where others write the same array.
+/// Paths into arrays are valid only for the version that was read; use [`guarded_change`] if other programs write the
+/// same array.
 #[must_use]
 pub fn change<T: Serialize>(before: &T, after: &T) -> Option<Patch> {
     let mut patch = Patch::default();
@@ -27,10 +29,10 @@ pub fn change<T: Serialize>(before: &T, after: &T) -> Option<Patch> {
     (!patch.0.is_empty()).then_some(patch)
 }
 
-/// Like [`change`], but the server refuses the patch (409) if the object has changed since `before` was read: a patch
-/// that sets the resourceVersion is an update of that version.
+/// Like [`change`], but the patch also sets the resourceVersion of `before`. A server refuses such a patch (409) if the
+/// object has changed since `before` was read.
 ///
-/// An object that was not read from a server has no resourceVersion; its patch is not guarded.
+/// If `before` has no resourceVersion, because it was not read from a server, the patch is that of [`change`].
 #[must_use]
 pub fn guarded_change<T: Serialize + Resource>(before: &T, after: &T) -> Option<Patch> {
     let mut patch = change(before, after)?;
@@ -84,8 +86,8 @@ fn diff_members(
     }
 }
 
-/// Walks both arrays from one matched pair of elements to the next; pairs the elements between them, then removes
-/// or adds the rest.
+/// Walks both arrays from one matched pair of elements to the next. Between two matched pairs, compares elements by
+/// position, and then removes or adds the rest of the longer array.
 fn diff_elements(
     before: &[Value],
     after: &[Value],

@@ -241,9 +241,9 @@ impl ClientMount {
 impl ClientMountStatus {
     /// Returns whether the agent reports that all `mounts` mounts of the object are in this state.
     ///
-    /// Each mount may be ready while there is an `error`: then the agent could not unmount a mount that an earlier
-    /// version of the object asked for. This function does not read `allReady`, which is for people; a site's older CRD
-    /// may not have that field.
+    /// All mounts may be ready although there is an `error`, if the agent could not unmount a mount that only an
+    /// earlier version of the object asked for. This function does not read `allReady`, which is for people, and which
+    /// the older CRD of a site may lack.
     #[must_use]
     pub fn has_reached(&self, state: &MountState, mounts: usize) -> bool {
         mounts > 0
@@ -252,19 +252,18 @@ impl ClientMountStatus {
             && self.error.is_none()
     }
 
-    /// Returns whether this status of an object with `mounts` mounts states that none of them is mounted on
-    /// the node any more.
+    /// Returns whether this status, of an object with `mounts` mounts, states that the node has unmounted all of them.
     ///
-    /// An agent reports this only when it has unmounted all mounts that the object asked for, in this version or an
-    /// earlier one, and the devices are free. Before any of the object's mounts is mounted again,
+    /// An agent reports this only when it has unmounted all mounts that the current version or an earlier version of
+    /// the object asked for, and the devices are free. Before any of the object's mounts is mounted again,
     /// [`Self::for_mounting`] replaces the status.
     #[must_use]
     pub fn says_unmounted(&self, mounts: usize) -> bool {
         self.all_ready && self.has_reached(&MountState::Unmounted, mounts)
     }
 
-    /// Returns the status to write before the `mounts` mounts of an object are mounted: it withdraws an earlier report
-    /// that they are unmounted.
+    /// Returns the status to write before an object with `mounts` mounts is mounted. It withdraws an earlier report
+    /// that the mounts are unmounted.
     #[must_use]
     pub fn for_mounting(mounts: usize) -> Self {
         let mount = ClientMountInfoStatus { state: MountState::Mounted, ready: false };

@@ -1,8 +1,8 @@
 //! Implements `kube::Resource` for cluster-scoped kinds of Kubernetes.
 
-/// Implements `kube::Resource` for a cluster-scoped core kind, with the namespaced scope that this tree's controllers
-/// require. A list or watch over all namespaces uses the same path as one of a cluster-scoped kind; code that creates or
-/// deletes such an object addresses it without a namespace.
+/// Implements `kube::Resource` for a cluster-scoped core kind, but declares the kind as namespaced, because the crate
+/// `controller` accepts only namespaced kinds. Lists and watches over all namespaces have the same path as lists and
+/// watches of a cluster-scoped kind; code that creates or deletes an object of the kind must not name a namespace.
 macro_rules! cluster_kind {
     ($type:ty, $kind:literal, $plural:literal, $($metadata:tt).+) => {
         impl kube::Resource for $type {

@@ -1,4 +1,5 @@
-//! `Computes`: the nodes of a job, filled in by the workload manager. Its body is under `data`; it has no status.
+//! `Computes`: the compute nodes of a job. The workload manager writes this object. Its body is under `data`; it has no
+//! status.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

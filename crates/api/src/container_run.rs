@@ -1,10 +1,10 @@
 //! `ContainerRun`: the containers of one directive on all of its rabbits, and the coordinator that works on them. Only
 //! Warren has this kind.
 //!
-//! Several coordinators may work on runs; one coordinator at a time holds the claim on a run. The status carries the
-//! claim and the stamp of its last writer. The API server enforces the rules below: it refuses the write of a
-//! coordinator that has lost its claim and has not noticed it yet. `containers::claim::rules` has the same rules for an
-//! API that evaluates no CEL.
+//! Several coordinators may work on runs; the coordinator that works on a run holds the run's claim, which only one
+//! coordinator can have at a time. The status carries the claim and the stamp of its last writer. The API server
+//! enforces the rules below: it refuses the write of a coordinator that has lost its claim and has not noticed it yet.
+//! `containers::claim::rules` has the same rules for an API that evaluates no CEL.
 
 #![expect(unreachable_pub, reason = "KubeSchema puts a copy of the type into a function")]
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::string_enum::string_enum;
 
-/// R6: the phases that may follow each phase.
+/// Rule R6: the phases that may follow each phase.
 const PHASES: &str = "self.phase == oldSelf.phase || \
     (oldSelf.phase == 'Queued' && self.phase in ['Claimed', 'Cancelled']) || \
     (oldSelf.phase == 'Claimed' && self.phase in ['Queued', 'Starting', 'Suspended', 'Failed', 'Cancelled']) || \
@@ -23,7 +23,8 @@ const PHASES: &str = "self.phase == oldSelf.phase || \
     (oldSelf.phase == 'Stopping' && self.phase in ['Suspended', 'Succeeded', 'Failed', 'Cancelled']) || \
     (oldSelf.phase == 'Suspended' && self.phase in ['Claimed', 'Cancelled'])";
 
-/// R5: a write that is no change of the run itself, such as a change of labels, keeps the stored stamp.
+/// Rule R5: a write has a newer stamp, or it keeps the stored stamp and changes neither claim, phase nor attempt. A
+/// change of labels is a write of the second kind.
 const STAMPED: &str = "self.writer.seq > oldSelf.writer.seq || \
     (self.writer == oldSelf.writer && self.claim == oldSelf.claim && \
     self.phase == oldSelf.phase && self.attempt == oldSelf.attempt)";

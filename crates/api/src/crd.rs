@@ -1,10 +1,10 @@
 //! The CRDs of this crate's kinds, generated from the Rust types.
 //!
-//! The schema generator writes JSON Schema; a Kubernetes API server wants a structural schema: each node has a type,
-//! and an optional field is a field that is not required, not a field that may be null.
+//! The schema generator writes JSON Schema; a Kubernetes API server requires a structural schema. There each node has a
+//! type, and an optional field may be absent, but not null.
 //!
-//! Our CRDs are stricter than upstream's in one point: they refuse an object without `spec`, because a typed watch
-//! could not decode it.
+//! Our CRDs differ from upstream's in one point: they refuse an object without `spec`, because a typed watch could not
+//! decode such an object.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -26,8 +26,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         .collect()
 }
 
-/// Returns the CRDs of [`crds`] as JSON. They have no CEL rules: the embedded API does not evaluate CEL, and the
-/// program that opens an embedded API enforces the rules in its admission function.
+/// Returns the CRDs of [`crds`] as JSON. They have no CEL rules, because the embedded API does not evaluate CEL; the
+/// program that opens an embedded API enforces the rules in an admission function.
 #[must_use]
 pub fn crd_values() -> Vec<Value> {
     let mut crds = ruled_crd_values();
@@ -64,8 +64,8 @@ pub fn ruled_crd_values() -> Vec<Value> {
     crds.iter().map(structural).collect()
 }
 
-/// Removes the status subresource: upstream's controllers write the status of this kind together with its spec, and
-/// kube's derive macro always makes `status` a subresource.
+/// Removes the status subresource, which kube's derive macro always adds: upstream's controllers write the status of
+/// this kind together with its spec.
 fn without_subresource(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd.spec.versions.iter_mut().for_each(|version| version.subresources = None);
     crd
@@ -85,7 +85,7 @@ fn structural(crd: &CustomResourceDefinition) -> Value {
     crd
 }
 
-/// Removes from `schema` the members that an API server refuses and those that would admit null.
+/// Removes from `schema` the members that an API server refuses, and the members by which a field may be null.
 fn clean(schema: &mut Value) {
     let Some(members) = schema.as_object_mut() else { return };
     for unwanted in ["nullable", "title"] {
@@ -119,8 +119,7 @@ fn without_rules(value: &mut Value) {
     }
 }
 
-/// Turns a bound into an integer: the CRD types hold bounds as floating-point numbers, but all of our bounds are
-/// integers.
+/// Converts a bound to an integer: the CRD types have floating-point bounds, but all of our bounds are integers.
 fn whole(bound: &mut Value) {
     if let Some(number) =
         bound.as_f64().and_then(|number| format!("{number:.0}").parse::<i64>().ok())

@@ -1,4 +1,4 @@
-//! File system names that a Lustre management target hands out, and the order in which it hands them out.
+//! File system names that a Lustre management target assigns to file systems, and the order in which it assigns them.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -29,7 +29,7 @@ impl fmt::Display for FsName {
 }
 
 impl FsName {
-    /// Returns the name with the number `place`, modulo 26⁸.
+    /// Returns the name with the number `place` modulo 26⁸ in this order.
     #[must_use]
     pub fn at(place: u64) -> Self {
         let mut digits = [b'a'; LENGTH];
@@ -41,7 +41,7 @@ impl FsName {
         Self(digits)
     }
 
-    /// Returns the next name; after the last comes the first.
+    /// Returns the next name; after the last name, returns the first.
     #[must_use]
     pub fn next(mut self) -> Self {
         for digit in self.0.iter_mut().rev() {
@@ -54,8 +54,8 @@ impl FsName {
         self
     }
 
-    /// Returns the first name, beginning with this one, that is not in `taken`. There are 26⁸ names, more than any
-    /// object can list.
+    /// Returns the first name that is not in `taken`, from `self` on. Such a name always exists: there are 26⁸ names,
+    /// more than an object can list.
     #[must_use]
     pub fn first_free(mut self, taken: &BTreeSet<String>) -> Self {
         while taken.contains(&self.to_string()) {
@@ -65,8 +65,8 @@ impl FsName {
     }
 }
 
-/// Returns whether the text may follow the erase command: it must be a file system name for Lustre (lustre(7): at most
-/// 8 characters), and a single word for a shell.
+/// Returns whether the text may be the argument of the erase command: it must be a valid file system name of Lustre
+/// (lustre(7): at most 8 characters), and a single word for a shell.
 #[must_use]
 pub fn can_be_erased(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);

@@ -1,5 +1,5 @@
-//! A Kubernetes Node reduced to the fields that the workflow engine reads. The whole object would keep the image list
-//! of every node in memory.
+//! A Kubernetes Node reduced to the fields that the workflow engine reads. With the whole object, the image list of
+//! every node would stay in memory.
 
 use k8s_openapi::{api::core::v1::NodeSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::{Deserialize, Serialize};

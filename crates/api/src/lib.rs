@@ -1,18 +1,18 @@
 //! Kubernetes types of the Rabbit storage, one kind per file.
 //!
-//! Objects come from the API server as JSON, are decoded here, validated once by the agents, and go back as patches
-//! made by [`change()`]. The same types generate the CRDs ([`crds`]).
+//! The types of this crate decode the JSON of an API server. Agents validate each decoded object once, and write
+//! changes as patches, which [`change()`] makes. The CRDs ([`crds`]) are generated from the same types.
 //!
 //! Guarantees:
-//! * JSON names, enumerations, defaults and required fields are upstream's: those of DWS v1alpha7, of NNF v1alpha11
-//!   and, for `LustreFileSystem`, of lustre-fs-operator's v1beta1. `ContainerRun` and `NodeContainers` are Warren's
+//! * JSON names, enumerations, defaults and required fields are the same as upstream's: in DWS v1alpha7, NNF v1alpha11
+//!   and, for `LustreFileSystem`, in v1beta1 of lustre-fs-operator. `ContainerRun` and `NodeContainers` are Warren's
 //!   own.
 //! * Fields that these types do not model survive a read-modify-write through [`change()`].
-//! * An enumeration keeps a value that it does not know (`Other`), so that one newer object does not make a list
+//! * An enumeration keeps an unknown value (`Other`), so that one object of a newer controller does not make a list
 //!   unreadable.
 //! * Empty optional fields are left out, as the Go controllers leave them out.
 //!
-//! Assumption: objects have passed the server's schema. Nothing else about them is checked here.
+//! Assumption: the server has checked each object against the schema of its CRD. This crate makes no further checks.
 
 #![warn(missing_docs)]
 #![expect(

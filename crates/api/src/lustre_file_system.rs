@@ -1,5 +1,5 @@
-//! `LustreFileSystem`: a Lustre of the site, which exists apart from the file systems on rabbits. The kind belongs to
-//! the project lustre-fs-operator, whose controller creates a PersistentVolumeClaim for each namespace and mode in the
+//! `LustreFileSystem`: a Lustre file system of the site itself, whose servers are not rabbits. The kind belongs to the
+//! project lustre-fs-operator, whose controller creates a PersistentVolumeClaim for each namespace and mode in the
 //! spec. A site without that project may lack the kind.
 
 use std::collections::BTreeMap;

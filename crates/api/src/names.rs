@@ -18,7 +18,7 @@ pub const STORAGE_NAMESPACE: &str = "default";
 /// Namespace of the profile templates, from which workflows pin their copies.
 pub const PROFILE_TEMPLATE_NAMESPACE: &str = "nnf-system";
 
-/// Finalizers. The agent that sets a finalizer removes it after its clean-up.
+/// Finalizers. The agent that sets a finalizer also removes it, after it has cleaned up.
 pub mod finalizer {
     /// On a `ClientMount`: held until all of its mounts are unmounted.
     pub const CLIENT_MOUNT: &str = "nnf.cray.hpe.com/nnf_clientmount";
@@ -111,7 +111,7 @@ pub struct WorkflowRef<'a> {
     pub uid: &'a str,
 }
 
-/// Reference to the object that made another one, read from the other's labels.
+/// Reference to the owner of an object, which made the object; read from the object's labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerRef<'a> {
     /// Kind of the owner.
@@ -133,9 +133,10 @@ pub struct ProfileRef<'a> {
     pub namespace: &'a str,
 }
 
-/// Reads the labels that central controllers put on objects; an absent or incomplete group of labels reads as `None`.
+/// Reads the labels that central controllers put on objects. The result is `None` if a label of a group, such as owner
+/// kind, name, namespace and UID, is missing.
 pub trait RabbitLabels {
-    /// Returns the value of one label; an empty value counts as absent.
+    /// Returns the value of one label; `None` also for an empty value.
     fn label(&self, key: &str) -> Option<&str>;
 
     /// Returns the workflow that this object serves.
@@ -147,7 +148,7 @@ pub trait RabbitLabels {
         })
     }
 
-    /// Returns the object that made this one.
+    /// Returns the owner: the object that made this object.
     fn owner(&self) -> Option<OwnerRef<'_>> {
         Some(OwnerRef {
             kind: self.label(label::OWNER_KIND)?,
@@ -170,7 +171,7 @@ pub trait RabbitLabels {
         self.label(label::JOB_ID)
     }
 
-    /// Returns the index of the directive as text, which is only used as a part of names.
+    /// Returns the index of the directive as text, because it is only used in names.
     fn directive_index(&self) -> Option<&str> {
         self.label(label::DIRECTIVE_INDEX)
     }

@@ -1,4 +1,5 @@
-//! A nested object that reads as its default when it is absent, as Go structs do, and is written back as it was read.
+//! A nested object that may be absent. Like a struct in Go it then has its default value, but it is written back as it
+//! was read: absent or present.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -6,10 +7,10 @@ use std::ops::{Deref, DerefMut};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A nested object that may be absent; reading an absent one gives `T::default()`.
+/// A nested object that may be absent; the value of an absent object is `T::default()`.
 ///
-/// The object is written when it was present in the source (even as `{}`) or when it differs from `T::default()`. Two
-/// objects are equal when their values are equal, present or not.
+/// The object is written if it was present in the source (even as `{}`), or if it differs from `T::default()`. Two
+/// nested objects with the same value are equal, also if only one of them was present.
 #[derive(Clone, Debug, Default)]
 pub struct Nested<T> {
     present: bool,
@@ -23,7 +24,8 @@ impl<T: Default + PartialEq> Nested<T> {
         !self.present && self.value == T::default()
     }
 
-    /// Returns the object, unless it equals its default: Go writes an empty struct as `{}` in spite of `omitempty`.
+    /// Returns the object; `None` if it equals its default. A present object may equal its default, because Go writes
+    /// an empty struct as `{}` in spite of `omitempty`.
     #[must_use]
     pub fn non_default(&self) -> Option<&T> {
         (self.value != T::default()).then_some(&self.value)

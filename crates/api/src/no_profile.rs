@@ -5,12 +5,12 @@
 pub enum NoProfile {
     /// The profile does not exist, or cannot be used.
     Missing(String),
-    /// The API does not let the program read the profile; it may exist.
+    /// The API forbids the program to read the profile, which may exist.
     Forbidden(String),
 }
 
 impl NoProfile {
-    /// Returns the error for a profile that the API does not have.
+    /// Returns the error for a profile that does not exist.
     pub fn not_found(namespace: &str, name: &str) -> Self {
         Self::Missing(format!(
             "NnfStorageProfile {namespace}/{name} does not exist: create it, with data.pinned true"

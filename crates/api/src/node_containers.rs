@@ -1,9 +1,9 @@
 //! `NodeContainers`: the containers of one directive on one rabbit, which the rabbit's agent runs without Kubernetes.
-//! An object without containers has only job packages, which the agent fetches for containers that Kubernetes or the
+//! An object without containers lists only job packages: the agent fetches them for containers that Kubernetes or the
 //! site runs on that rabbit. Only Warren has this kind; the object is in the rabbit's namespace.
 //!
-//! The workflow engine writes the spec, the rabbit's agent writes the status. Files and keys are in separate objects,
-//! because all rabbits of a run have the same ones.
+//! The workflow engine writes the spec, the rabbit's agent writes the status. Files and keys are in a separate
+//! ConfigMap and Secret, because all rabbits of a run have the same files and keys.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

@@ -1,5 +1,5 @@
-//! `NumberOrText`: a JSON value like Kubernetes' `IntOrString`, for numbers of any size. `IntOrString` holds 32 bits; a
-//! single larger job id would make the list of all Workflows unreadable.
+//! `NumberOrText`: a JSON value like Kubernetes' `IntOrString`, for numbers of any size. `IntOrString` has 32 bits: a
+//! single Workflow with a larger job id would make the list of all Workflows unreadable.
 
 use std::{borrow::Cow, fmt};
 

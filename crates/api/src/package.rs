@@ -1,5 +1,5 @@
-//! `Package`: a file or archive that a job's containers find on each rabbit of their run. NnfContainerProfiles name job
-//! packages, and each NodeContainers made from a profile repeats them.
+//! `Package`: a file or archive that a job's containers find on each rabbit of their run. An NnfContainerProfile lists
+//! job packages, and each NodeContainers that the engine makes from the profile contains the same list.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

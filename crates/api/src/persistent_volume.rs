@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster_kind::cluster_kind;
 
-/// A PersistentVolume of Kubernetes, with the scope that this tree's controllers require.
+/// A PersistentVolume of Kubernetes, declared as namespaced, because the crate `controller` accepts only namespaced
+/// kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PersistentVolume(pub CoreVolume);

@@ -32,7 +32,7 @@ string_enum! {
     }
 }
 
-/// The fault of an object, as the sites' tools read it from `status.error`.
+/// The fault of an object, in the format of `status.error` that the sites' tools read.
 ///
 /// `userMessage` tells the job's owner what to do; `debugMessage` is the whole chain of causes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,7 +56,7 @@ pub struct ResourceError {
 }
 
 impl ResourceError {
-    /// Returns an internal error of minor severity, the defaults for an error of unknown kind.
+    /// Returns an internal error of minor severity: the default for an error whose type and severity are unknown.
     #[must_use]
     pub fn new(debug_message: impl Into<String>) -> Self {
         Self {

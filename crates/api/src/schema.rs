@@ -1,4 +1,4 @@
-//! OpenAPI schemas that differ from those that schemars derives from the Rust type.
+//! OpenAPI schemas of fields for which schemars derives another schema from the Rust type.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -13,8 +13,8 @@ pub(crate) fn ints(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": int(generator) })
 }
 
-/// Returns the schema of Go's `uint32`, which upstream calls `int32`. Fields are decoded as `i64`, so that any stored
-/// value is readable.
+/// Returns the schema of Go's `uint32`; upstream's schema has the format `int32` for it. These fields are decoded as
+/// `i64`, so that every stored value is readable.
 pub(crate) fn int32(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32" })
 }
@@ -24,7 +24,7 @@ pub(crate) fn date_time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
-/// Returns the schema of a list of references, each of which server-side apply replaces as a whole.
+/// Returns the schema of a list of references. Server-side apply replaces each reference as a whole.
 pub(crate) fn references(generator: &mut SchemaGenerator) -> Schema {
     let mut reference = generator.subschema_for::<ObjectReference>();
     reference.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
@@ -47,8 +47,8 @@ pub(crate) fn require_ready(status: &mut Schema) {
     require(status, &["ready"]);
 }
 
-/// Makes `fields` required although decoding accepts objects without them: upstream's schema has a default for these
-/// fields and requires them as well.
+/// Makes `fields` required, although decoding accepts objects without them: upstream's schema both requires these
+/// fields and has defaults for them.
 pub(crate) fn require(schema: &mut Schema, fields: &[&str]) {
     let required =
         schema.ensure_object().entry("required").or_insert_with(|| serde_json::json!([]));

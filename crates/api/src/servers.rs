@@ -1,4 +1,5 @@
-//! `Servers`: the rabbits that hold a directive's allocations. The workload manager fills it in; agents only read it.
+//! `Servers`: the rabbits that hold a directive's allocations. The workload manager fills in the spec; agents only read
+//! the object.
 
 use std::collections::BTreeMap;
 

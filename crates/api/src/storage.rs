@@ -1,5 +1,5 @@
-//! `Storage`: one rabbit as workload managers see it. Central controllers write it; agents read only the list of nodes
-//! with access.
+//! `Storage`: the view of one rabbit for workload managers. Central controllers write it; agents read only the list of
+//! nodes with access.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

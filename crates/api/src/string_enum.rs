@@ -1,7 +1,8 @@
-//! Enumerations that are strings in JSON and stay open: the schema lists the known values, and decoding keeps all
-//! others.
+//! Open enumerations, which are strings in JSON: the schema lists the known values, and decoding keeps an unknown value
+//! unchanged.
 //!
-//! A typed watch decodes whole lists, so one object written by a newer controller must not make the rest unreadable.
+//! A typed watch decodes whole lists: an object that a newer controller wrote must not make the other objects
+//! unreadable.
 
 macro_rules! string_enum {
     (
@@ -31,7 +32,7 @@ macro_rules! string_enum {
                 }
             }
 
-            /// Returns the empty value, for a status without this field: an older CRD may not have it.
+            /// Returns the empty value, which stands for an absent field: an older CRD may lack the field.
             #[must_use]
             pub fn absent() -> Self {
                 Self::Other(String::new())

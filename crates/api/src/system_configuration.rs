@@ -1,4 +1,4 @@
-//! `SystemConfiguration`: rabbits and the computes that each serves. Administrators fill it in.
+//! `SystemConfiguration`: the rabbits, and the computes of each rabbit. Administrators write this object.
 
 use kube::CustomResource;
 use schemars::JsonSchema;

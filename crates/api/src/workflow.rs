@@ -1,6 +1,6 @@
 //! `Workflow`: the `#DW` directives of one job, the state that the workload manager wants, and the progress towards it.
 //!
-//! `status` is no subresource: a writer sends spec and status in one object.
+//! `status` is not a subresource: a writer sends spec and status in the same object.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,8 @@ impl WorkflowState {
         Self::Teardown,
     ];
 
-    /// Returns the state after this one; `None` after Teardown and for a state that this version does not know.
+    /// Returns the next state; `None` for Teardown, which is the last state, and for a state that this version of
+    /// Warren does not know.
     #[must_use]
     pub fn next(&self) -> Option<&'static Self> {
         let at = Self::ORDER.iter().position(|state| state == self)?;

@@ -1,4 +1,4 @@
-//! The CRDs in `crds/` match the types, and a Kubernetes API server accepts their shape.
+//! Tests that the CRDs in `crds/` match the types, and that a Kubernetes API server accepts the form of these CRDs.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -176,7 +176,7 @@ fn names_and_versions_are_upstreams_except_those_of_warrens_kinds() {
     assert_eq!(names, expected);
 }
 
-/// The embedded API refuses a keyword that it does not enforce.
+/// The embedded API refuses a schema keyword that it does not enforce, so a CRD that it accepts has no such keyword.
 #[test]
 fn only_the_crds_of_clusters_have_rules() {
     let has_rules = |crds: Vec<Value>| {
@@ -187,7 +187,7 @@ fn only_the_crds_of_clusters_have_rules() {
     assert!(has_rules(api::crd_values()).is_empty());
 }
 
-/// The rules, bounds and enumerations are those for which the vectors in `containers` were written.
+/// The test vectors in the crate `containers` were written for exactly these rules, bounds and enumerations.
 #[test]
 fn the_schema_of_a_runs_status_is_the_golden_one() {
     fn without_descriptions(value: &mut Value) {

@@ -1,4 +1,4 @@
-//! Objects are encoded as they were decoded: no field is lost or added.
+//! Tests that decoding and encoding an object neither loses nor adds a field.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -39,7 +39,8 @@ fn re_encode<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, s
     serde_json::to_value(serde_json::from_value::<T>(object.clone())?)
 }
 
-/// Returns the object after a round trip; `None` for a kind that this crate does not have.
+/// Returns the object after a round trip, that is, decoded and encoded again; `None` for a kind that this crate does
+/// not have.
 fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
     Some(match object["kind"].as_str()? {
         "ClientMount" => re_encode::<ClientMount>(object),
@@ -111,7 +112,7 @@ fn fixtures_round_trip() {
 }
 
 /// A site's central controllers and Go daemons wrote the captured objects (DWS v1alpha7, NNF v1alpha11); names of nodes
-/// and mount roots were rewritten. Profiles, directive rules and the usability of nodes were not captured.
+/// and mount roots were rewritten. Profiles, DWDirectiveRules and SystemStatus were not captured.
 #[test]
 fn objects_captured_at_a_site_round_trip() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
@@ -130,7 +131,7 @@ fn objects_captured_at_a_site_round_trip() {
     assert_eq!(check(&captured), expected);
 }
 
-/// Returns objects of upstream's kinds, as captured at a site and as in the fixtures.
+/// Returns objects of upstream's kinds: those captured at a site, and the fixtures.
 fn site_objects() -> Vec<(PathBuf, Value)> {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     captured.into_iter().chain(fixtures()).collect()
@@ -143,7 +144,7 @@ fn objects_captured_at_a_site_satisfy_the_sites_rules() {
     }
 }
 
-/// Returns the object with zero numbers and empty texts; with `lists` its lists are empty too.
+/// Returns the object with all numbers zero and all texts empty; with `lists`, its lists are empty too.
 fn zeroed(value: &Value, lists: bool) -> Value {
     match value {
         Value::Object(members) => {
@@ -173,7 +174,8 @@ fn fields_that_sites_require_are_written_even_when_empty() {
     }
 }
 
-/// Collects the property paths of a schema; properties that share a type share a path.
+/// Collects the paths of a schema's properties. Properties of the same type, such as `xfsStorage` and `gfs2Storage`,
+/// have the same path.
 fn properties(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     if schema["x-kubernetes-map-type"] == "atomic" {
         return; // an ObjectReference: its fields are Kubernetes' own
@@ -233,7 +235,7 @@ fn fixtures_use_every_field() {
         for (_, object) in fixtures.iter().filter(|(_, object)| object["kind"] == *kind) {
             cross_out(schema, object, "", &mut missing);
         }
-        // All kinds have the same type for this field, so one fixture of any kind is enough.
+        // All kinds have the same type for this field, so it is enough if a fixture of any kind has it.
         missing.retain(|path| !path.ends_with(".error.userMessage"));
         assert!(missing.is_empty(), "no fixture of {kind} uses {missing:#?}");
     }
@@ -264,7 +266,8 @@ fn fields(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
 #[test]
 fn a_status_is_readable_when_any_field_is_missing() {
     let mut left_out = 0;
-    // Only coordinators write the status of a ContainerRun, always whole: its schema requires every field.
+    // The status of a ContainerRun is left out, because its schema requires every field: only coordinators write it,
+    // always with all fields.
     for (path, object) in
         fixtures().into_iter().filter(|(_, object)| object["kind"] != "ContainerRun")
     {

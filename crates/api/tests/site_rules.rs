@@ -1,16 +1,17 @@
-//! Our CRDs refuse every object that the sites' CRDs refuse: an object that is valid here is valid there.
+//! Tests that our CRDs refuse every object that the sites' CRDs refuse: an object that is valid under our CRDs is then
+//! valid at every site.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::Value;
 
-/// Rules of the sites' CRDs that ours do not have.
+/// Rules of the sites' CRDs that our CRDs do not have.
 const LAXER: [&str; 1] = [
-    // Newer definitions of the sites admit AllocatePerServer, which Warren reads and never writes.
+    // Only newer CRDs of the sites admit AllocatePerServer, which Warren reads, but never writes.
     "DirectiveBreakdown.status.storage.allocationSets[].allocationStrategy.enum",
 ];
 
-/// Collects the keywords that differ in two schemas, except for defaults that only ours have.
+/// Collects the keywords that differ between two schemas, except for defaults that only our schema has.
 fn differences(ours: &Value, strict: &Value, at: &str, found: &mut Vec<String>) {
     for (keyword, rule) in strict.as_object().unwrap() {
         match keyword.as_str() {

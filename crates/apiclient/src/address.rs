@@ -23,7 +23,7 @@ pub enum Address {
     Server(Authority),
 }
 
-/// Error: the text is no address of an API.
+/// Error: the text is not an API address.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is not an API address: use unix:///path/to/api.sock, https://HOST:PORT, kubeconfig:/path, or in-cluster"

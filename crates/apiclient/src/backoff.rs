@@ -5,10 +5,10 @@ use std::time::Duration;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// Delays that double up to 15 s; jitter lengthens each to at most twice as much. They restart from the shortest only
-/// when the watch has not failed for two minutes. kube's own backoff restarts whenever a watch yields an event, and a
-/// watch yields one before and after each list: with kube's backoff, a client whose lists or watches the API refuses
-/// would try every second.
+/// Delays that double up to 15 s; jitter adds up to 100 % to each delay. The delays restart from the shortest delay
+/// only when the watch has not failed for two minutes. kube's own backoff restarts whenever a watch yields an event,
+/// and a watch yields an event before and after each list: with kube's backoff, a client whose lists or watches the API
+/// refuses would retry every second.
 #[derive(Default)]
 pub struct WatchBackoff(DefaultBackoff);
 
@@ -22,7 +22,8 @@ impl Iterator for WatchBackoff {
 }
 
 impl Backoff for WatchBackoff {
-    /// Does nothing: a watch that yields an event may still fail in the next moment.
+    /// Does nothing: kube calls this method for each event, but a watch that yields an event may fail in the next
+    /// moment.
     fn reset(&mut self) {}
 }
 
@@ -44,7 +45,7 @@ mod tests {
         let mut tries = 0;
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(3600) {
-            // The list succeeds, and the watch that follows it fails.
+            // As after a list that succeeds; the watch that follows the list fails.
             backoff.reset();
             advance(backoff.next().unwrap()).await;
             tries += 1;

@@ -48,7 +48,8 @@ pub async fn connect(address: &Address) -> Result<Client, ConnectError> {
     connect_with(address, None).await
 }
 
-/// Like [`connect`], with the credentials that `https://HOST:PORT` needs; other addresses contain or name their own.
+/// Like [`connect`], with the credentials that an address `https://HOST:PORT` needs. Other kinds of addresses contain
+/// or name their credentials, and ignore these.
 pub async fn connect_with(
     address: &Address,
     credentials: Option<&Credentials>,
@@ -71,8 +72,8 @@ fn at(server: Authority, credentials: &Credentials) -> Result<Client, ConnectErr
         .map_err(|source| ConnectError::Credentials { server, source })
 }
 
-/// Returns a client that reads the pod's files for each request: a pod's token is replaced every hour, and its
-/// CA now and then.
+/// Returns a client that reads the files of the pod's service account for each request: Kubernetes replaces the token
+/// every hour, and the CA sometimes.
 fn in_cluster() -> Result<Client, ConnectError> {
     let url = Config::incluster().map_err(ConnectError::InCluster)?.cluster_url;
     // The URL has no port when the port is 443.
@@ -83,7 +84,7 @@ fn in_cluster() -> Result<Client, ConnectError> {
     at(server, &Credentials { token: file("token"), ca: file("ca.crt") })
 }
 
-/// Returns a client of `server`, with the credentials of the kubeconfig at `path`, or of the kubeconfig
+/// Returns a client of `server`, with the credentials in the kubeconfig at `path`. Without `path`, uses the kubeconfig
 /// that kubectl would use.
 pub async fn connect_to_server(server: Uri, path: Option<&Path>) -> Result<Client, ConnectError> {
     let mut config = read(path).await?;

@@ -3,11 +3,13 @@
 //! ```text
 //! text ─► Address ─ connect ─► kube::Client ─► kube::Error ─ plain ─► text
 //! ```
-//! Guarantees: an invalid address is refused with the accepted forms; nothing is sent before the client is used.
+//! Guarantees: the error for an invalid address names the accepted forms; a client sends nothing before its first
+//! request.
 //!
 //! Token files and CA files are read for each request, so they may be replaced at any time.
 //!
-//! Assumption: the server at a unix socket admits clients by their peer credentials.
+//! Assumption: the server of a unix socket identifies clients by their peer credentials (`SO_PEERCRED`), so such a
+//! client sends no token.
 
 mod address;
 mod backoff;

@@ -1,4 +1,4 @@
-//! Lists in which an object that cannot be decoded does not hide the others.
+//! Lists objects so that an object that cannot be decoded does not make the whole list fail.
 
 use std::fmt::Debug;
 
@@ -14,16 +14,16 @@ use serde::de::DeserializeOwned;
 pub struct Readable<K> {
     /// Objects that can be decoded.
     pub items: Vec<K>,
-    /// Kind, namespace and name of each other object, and the reason why it cannot be decoded.
+    /// For each object that cannot be decoded: its kind, namespace and name, and the reason.
     pub unreadable: Vec<String>,
     /// Token for the next page; `None` on the last page.
     pub continue_token: Option<String>,
 }
 
-/// Lists the objects of one Kubernetes namespace, or of all.
+/// Lists the objects of one Kubernetes namespace, or of all namespaces.
 ///
 /// # Errors
-/// When the API refuses or does not answer.
+/// When the API refuses the request or does not answer.
 pub async fn list_readable<K>(
     client: Client,
     namespace: Option<&str>,

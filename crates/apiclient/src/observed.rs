@@ -1,5 +1,5 @@
-//! A client that passes the status of each answer to an observer. A new watch sends nothing until an object changes, so
-//! the status of its answer is the only sign that it works.
+//! A client that passes the HTTP status of each answer to an observer. The answer to a watch request has no content
+//! until an object changes, so its HTTP status is the only sign that the watch works.
 
 use http::Request;
 use kube::Client;
@@ -15,7 +15,7 @@ pub struct Answer {
     pub status: u16,
 }
 
-/// Returns the client with `observe` added: the client calls `observe` when an answer begins.
+/// Returns a client that sends its requests through `client`, and calls `observe` when the headers of an answer arrive.
 pub fn observed(
     client: Client,
     observe: impl Fn(Answer) + Clone + Send + Sync + 'static,

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use kube::Error as ApiError;
 
-/// Returns the API's message with code and reason, or the reason why there was no answer.
+/// Returns the message, code and reason of the API's answer, or the reason why the API did not answer.
 #[must_use]
 pub fn plain(error: &ApiError) -> String {
     match error {
@@ -17,14 +17,14 @@ pub fn plain(error: &ApiError) -> String {
     }
 }
 
-/// Returns whether the API refuses the request itself, so that a retry is useless: a policy that cannot be evaluated,
-/// an older CRD during an upgrade, an invalid name.
+/// Returns whether the API refuses the request because of its content, so that a retry of the same request is useless.
+/// Causes are a policy that cannot be evaluated, an older CRD during an upgrade, or an invalid name.
 #[must_use]
 pub fn is_refusal(error: &ApiError) -> bool {
     matches!(error, ApiError::Api(status) if matches!(status.code, 400 | 413 | 415 | 422))
 }
 
-/// Returns the innermost cause: each layer of a transport repeats the text of the layer beneath.
+/// Returns the innermost cause of an error: each layer of a transport repeats the text of the layer beneath it.
 #[must_use]
 pub fn innermost<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     while let Some(cause) = error.source() {

@@ -1,7 +1,8 @@
-//! A client that follows its kubeconfig, because the certificates in it may be replaced while a program runs.
+//! A client that reloads its kubeconfig when the file changes, because the certificates in it may be replaced while a
+//! program runs.
 //!
 //! The client checks the files before it sends a request, so it does nothing while idle. While a file cannot be used,
-//! for example because it is being written, the client keeps its previous contents.
+//! for example because another program is writing it, the client uses the previous contents.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -18,7 +19,7 @@ use crate::{
     plain::innermost,
 };
 
-/// Returns a client that follows the kubeconfig at `path` and the files that the kubeconfig names.
+/// Returns a client that reloads the kubeconfig at `path`, and the files that the kubeconfig names, when they change.
 pub(crate) async fn client(path: &Path) -> Result<Client, ConnectError> {
     let (current, namespace) = Current::read(path).await?;
     let requests = Requests { path: path.into(), current: Arc::new(Mutex::new(current)) };
@@ -29,21 +30,23 @@ pub(crate) async fn client(path: &Path) -> Result<Client, ConnectError> {
     Ok(Client::new(send, namespace))
 }
 
-/// A client, and the stamps of the files that it was built from.
+/// A client, and the stamps of the files from which it was built.
 #[derive(Clone)]
 struct Current {
     client: Client,
     files: Stamps,
 }
 
-/// Device, inode, size and modification time in nanoseconds: they change when a file is replaced or written.
+/// Stamp of a file: device, inode, size and modification time (seconds, nanoseconds). It changes when the file is
+/// replaced or written.
 type Stamp = (u64, u64, u64, i64, i64);
 /// The stamp of each file; `None` for a file that does not exist.
 type Stamps = Vec<(PathBuf, Option<Stamp>)>;
 
 impl Current {
     async fn read(path: &Path) -> Result<(Self, String), ConnectError> {
-        // The stamps are taken first: a file that changes while it is read is then read again.
+        // Takes the stamps before it reads the files: if a file changes while it is read, the stamps differ at the next
+        // check, and the file is read again.
         let files = stamps(path);
         let config: Config = read_file(path).await?;
         let namespace = config.default_namespace.clone();
@@ -59,7 +62,7 @@ impl Current {
 /// Returns the kubeconfig and the files that it names, except tokens, which kube reads again by itself.
 fn named_files(path: &Path) -> Vec<PathBuf> {
     let mut files = vec![path.to_owned()];
-    // The caller that uses the kubeconfig reports that it cannot be read.
+    // Ignores a kubeconfig that cannot be read: the caller reads it too, and reports the error.
     let Ok(config) = Kubeconfig::read_from(path) else { return files };
     let authorities = config.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
     files.extend(
@@ -107,7 +110,8 @@ impl Requests {
                     self.path.display(),
                     innermost(&error)
                 );
-                // The failure is logged once; the files are tried again when they change.
+                // Keeps the new stamps, so that the failure is logged only once, and the files are read again only when
+                // they change.
                 self.current().files = seen;
                 current.client
             }

@@ -1,4 +1,4 @@
-//! An API server by host and port, with a token file and a CA file: the access of a node without a kubeconfig.
+//! A client of an API server by host and port, with a token file and a CA file. It is for nodes without a kubeconfig.
 //!
 //! Both files may be replaced at any time: the client reads them for every request, so it needs no timer. An idle
 //! client sends nothing; the kernel's TCP keepalive notices a peer that lost its power.
@@ -46,8 +46,8 @@ pub struct Credentials {
     pub ca: PathBuf,
 }
 
-/// Error: the token file or the CA file cannot be used at present. The text contains the cause, so that the innermost
-/// error names the file.
+/// Error: the token file or the CA file cannot be used at present. The text contains the cause, and the error has no
+/// source: so [`crate::innermost`] returns a text that names the file.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
     #[error("{file} {}: {why}", path.display())]
@@ -90,8 +90,8 @@ pub(crate) fn client(
 
 type Http = HttpClient<HttpsConnector<HttpConnector>, Body>;
 
-/// Connections to one server. A connection is made only if an authority in the CA file has signed the server's
-/// certificate; the file's contents are those of the last read.
+/// Connections to one server. A connection is made only if an authority in the CA file, at its last read, has signed
+/// the server's certificate.
 #[derive(Debug)]
 struct Connections {
     pem: Vec<u8>,
@@ -126,8 +126,8 @@ fn tls(ca: &Path, pem: &[u8]) -> Result<ClientConfig, CredentialsError> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    // HTTP/2 lets a request share the connection of the watch, which is open anyway. A connection of its own would cost
-    // an idle node a handshake before each job's mount.
+    // With HTTP/2 a request shares the connection of the watch, which is open anyway. With HTTP/1.1 an idle node would
+    // need a new connection, and so a handshake, before each job's mount.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -170,9 +170,9 @@ impl Requests {
     }
 }
 
-/// A request without an answer yet. When the time limit or the caller cancels this request, later requests do not share
-/// its connection: behind a load balancer a connection may stay open for long without bringing answers. A watch on that
-/// connection stays there.
+/// A request without an answer yet. When the time limit or the caller cancels this request, later requests use a new
+/// connection: behind a load balancer, a connection may stay open for a long time without a server that answers. A
+/// watch on the old connection stays there.
 struct Waiting<'a> {
     requests: &'a Requests,
     is_over: bool,

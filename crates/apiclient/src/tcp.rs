@@ -6,8 +6,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// Idle time after which the kernel begins to probe a connection. It probes every [`PROBE`], and gives up after
-/// [`PROBES`] probes without an answer: so it notices within two minutes that a peer lost its power. By default it
-/// would take more than two hours.
+/// [`PROBES`] probes without an answer. So it notices within two minutes that a peer has lost power; with the kernel's
+/// defaults it would need more than two hours.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;
@@ -15,7 +15,7 @@ const PROBES: u32 = 6;
 /// unacknowledged, and by default it retransmits for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// Returns a connector whose connections notice a peer without power.
+/// Returns a connector whose connections notice a peer that has lost power.
 #[must_use]
 pub fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();

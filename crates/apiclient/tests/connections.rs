@@ -1,4 +1,4 @@
-//! The number of connections that a client opens to a server with TLS and HTTP/2, such as kube-apiserver.
+//! Tests of the number of connections that a client opens to a server with TLS and HTTP/2, such as kube-apiserver.
 
 #![expect(clippy::unwrap_used, reason = "a test fails if its set-up fails")]
 
@@ -77,7 +77,7 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, accepted: Arc<Atomi
         tokio::spawn(async move {
             let stream = TokioIo::new(acceptor.accept(tcp).await.unwrap());
             let service = service_fn(|request| answer(request, Arc::clone(&pair)));
-            // The client closes it.
+            // Ends when the client closes the connection.
             drop(Builder::new(TokioExecutor::new()).serve_connection(stream, service).await);
         });
     }
@@ -89,7 +89,7 @@ async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     match request.uri().path() {
         "/never" => pending().await,
-        // The server answers `/pair` once two such requests have arrived.
+        // The server answers requests for `/pair` once two of them have arrived.
         "/pair" => {
             pair.wait().await;
         }
@@ -119,7 +119,7 @@ async fn a_connection_without_an_answer_is_not_used_again() {
     assert_eq!(server.ask("/").await.unwrap(), "answer");
     assert_eq!(server.accepted(), 2);
 
-    // The caller's time limit may be shorter.
+    // Also with a caller whose time limit is shorter than the client's.
     tokio::time::pause();
     tokio::time::timeout(Duration::from_secs(8), server.ask("/never")).await.unwrap_err();
     tokio::time::resume();

@@ -1,4 +1,5 @@
-//! Texts for logs and messages: errors with their causes, and texts of users with escaped control characters and limited length.
+//! Texts for logs and messages: errors with their causes, and texts of users with escaped control characters and
+//! limited length.
 
 mod text;
 
@@ -6,8 +7,8 @@ use std::error::Error;
 
 pub use text::{MESSAGE, escaped, message, quoted, shortened};
 
-/// Returns the text of an error with all its causes. Skips a cause whose text is part of the error before it, as libraries'
-/// errors often have it.
+/// Returns the text of an error with all its causes. Skips a cause whose text the error before it contains, because
+/// errors of libraries often repeat their causes.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut last = error.to_string();

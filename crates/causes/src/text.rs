@@ -1,14 +1,14 @@
-//! Escapes and shortens texts of users for messages, logs and terminals: directives, container logs, names of processes and hosts,
-//! names of files in archives.
+//! Escapes and shortens texts of users for messages, logs and terminals: directives, container logs, names of processes
+//! and hosts, names of files in archives.
 
-/// Longest message in bytes: of a status, an error or a refusal. A gRPC client rejects an answer whose headers exceed 16 KiB, and
-/// percent-encoding may triple each byte of a message there.
+/// Largest size of a message (of a status, an error or a refusal), in bytes. A gRPC client rejects an answer whose
+/// headers exceed 16 KiB, and there percent-encoding may need three bytes for each byte of a message.
 pub const MESSAGE: usize = 4 << 10;
-/// Longest quoted line in a message, such as a directive, in bytes.
+/// Largest size of a line that a message quotes, such as a directive, in bytes.
 const QUOTE: usize = 256;
 
-/// Escapes the characters that control a terminal, in Rust's notation such as `\u{1b}`: control characters, and those that change
-/// the direction of a line (such as U+202E). Keeps the characters in `kept`.
+/// Escapes the characters that control a terminal, in Rust's notation such as `\u{1b}`: control characters, and
+/// characters that change the writing direction (such as U+202E). Does not escape the characters in `kept`.
 #[must_use]
 pub fn escaped(text: &str, kept: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -27,7 +27,7 @@ fn controls_terminal(character: char) -> bool {
     character.is_control() || turns.iter().any(|range| range.contains(&character))
 }
 
-/// Returns the text on one line of at most [`QUOTE`] bytes, for a message that quotes it.
+/// Returns the text as one line of at most [`QUOTE`] bytes, for a message that quotes the text.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     shortened(escaped(text, ""), QUOTE)
@@ -39,13 +39,13 @@ pub fn message(text: &str) -> String {
     shortened(escaped(text, "\n\t"), MESSAGE)
 }
 
-/// Separator between a shortened text and the number of its bytes.
+/// Separator between a shortened text and its original length.
 const MISSING: &str = " … (";
 /// The end of a shortened text.
 const IN_ALL: &str = " bytes in all)";
 
-/// Shortens a text to at most `limit` bytes, and appends its original length. If the text was shortened before, the
-/// original length is that of the text before its first shortening.
+/// Shortens a text to at most `limit` bytes, and appends its original length. If the text was shortened already, keeps
+/// the original length that was appended then.
 #[must_use]
 pub fn shortened(mut text: String, limit: usize) -> String {
     if text.len() <= limit {
@@ -59,7 +59,8 @@ pub fn shortened(mut text: String, limit: usize) -> String {
     text
 }
 
-/// Returns the length of the kept part of a shortened text, and its original length in bytes.
+/// Returns two lengths in bytes if the text was shortened before: that of the part that was kept, and that of the
+/// original text.
 fn shortened_before(text: &str) -> Option<(usize, usize)> {
     let (rest, all) = text.strip_suffix(IN_ALL)?.rsplit_once(MISSING)?;
     Some((rest.len(), all.parse().ok()?))

@@ -1,9 +1,9 @@
-//! Kubernetes Events, which `kubectl describe` shows beside an object's status. No step waits for an Event or fails
-//! because of one: the status contains everything that a program needs to know.
+//! Kubernetes Events, which `kubectl describe` shows beside an object's status. No step waits for an Event, or fails
+//! because an Event cannot be published: programs read the status, which is complete.
 //!
-//! A controller publishes the same note about the same part of an object once in [`QUIET`], and all of its notes at the
-//! rate that [`Limiter`] allows. Each note is in the log as well: successes are logged here, with the uid by which
-//! steps name the object; failures are logged where they occur.
+//! A note is the content of an Event. A controller publishes the same note about the same part of an object at most
+//! once in [`QUIET`], and all notes together at most at the rate that [`Limiter`] allows. Each note is also logged:
+//! successes here, failures where they occur.
 
 mod limit;
 mod note;
@@ -24,10 +24,11 @@ use self::limit::Limiter;
 pub use self::note::Note;
 use crate::object::{Object, describe};
 
-/// Time in which the same note is not published again. It is longer than the time for which [`Recorder`] remembers its
-/// Events, so that [`Recorder`] never patches an Event.
+/// Time in which the same note is not published again. It is longer than the time for which kube's [`Recorder`]
+/// remembers an Event, so that the [`Recorder`] never patches an Event.
 const QUIET: Duration = Duration::from_secs(600);
-/// Time in which no note is published after a refusal: an administrator may grant the missing right later.
+/// Time for which no note is published after the API has refused an Event. It ends, because an administrator may grant
+/// the missing right later.
 const REFUSED: Duration = Duration::from_secs(3600);
 /// Number of notes that may wait to be published; further notes are only logged.
 const WAITING: usize = 64;
@@ -41,7 +42,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Returns a publisher in the name of a program on a node; it works until all of its clones are dropped.
+    /// Returns a publisher that names `program` on `node` as the reporter; it works until all of its clones are
+    /// dropped.
     #[must_use]
     pub fn new(client: Client, program: &str, node: &str) -> Self {
         let (queue, notes) = mpsc::channel(WAITING);

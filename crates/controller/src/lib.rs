@@ -1,19 +1,23 @@
-//! The common parts of all controllers: they watch objects, store them, queue their keys, and write them back.
+//! The common parts of all controllers: watching objects, storing them in memory, queueing their keys for reconciles,
+//! and writing changes to the API.
 //!
 //! ```text
 //! watch ─► Store ─► Change ─► Queue ─► reconcile (the controller's own) ─► patch, Events
 //! ```
-//! Watching, Events and delays come from kube-runtime. Three parts are our own, each because of a gap in kube-runtime:
-//! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure. When the API
-//!   was restored from a backup, that watcher does not learn which objects are gone; ours lists again.
-//! * [`Store`]: kube-runtime's `reflector::Store` cannot hold an object that cannot be decoded, and an event passes on
-//!   only the new object, not the one that it replaced. A mount of an object that cannot be decoded must stay.
-//! * [`Queue`]: kube-runtime's `Controller` starts each reconcile by itself. Ours asks before each reconcile whether it
-//!   may begin (clean-ups, the erasing of drives and paths in use delay some), and has no timer while idle.
+//! Watching, Events and delays come from kube-runtime. Three parts are our own, because kube-runtime lacks something in
+//! each:
+//! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure. After the API
+//!   was restored from a backup, that watcher does not learn which objects are gone; our watcher lists again.
+//! * [`Store`]: kube-runtime's `reflector::Store` drops an object that cannot be decoded, but the mounts of such an
+//!   object must stay. Also, its events contain only the new object, not the object before the change.
+//! * [`Queue`]: kube-runtime's `Controller` starts each reconcile by itself. Our queue asks the caller before each
+//!   reconcile whether that reconcile may begin: clean-ups, the erasing of drives, and paths in use delay some
+//!   reconciles. It also has no timer while idle.
 //!
 //! # Guarantees
-//! * A list that broke off removes no object from a store.
-//! * A patch names the resourceVersion that it was made from; the API refuses it with 409 once the object has changed.
+//! * A list that breaks off before its end removes no object from a store.
+//! * A patch contains the resourceVersion of the object from which it was computed; the API refuses the patch with 409
+//!   if the object has changed since.
 
 pub mod events;
 mod namespace;

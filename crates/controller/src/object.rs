@@ -9,7 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub trait Object: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Value {}
 impl<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Value> Object for K {}
 
-/// The other properties of such an object.
+/// The properties of an [`Object`] that are not specific to Kubernetes.
 pub trait Value: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<V: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static> Value for V {}
 

@@ -1,5 +1,5 @@
-//! Writes to the API: patches with the difference between the object as read and the object as wanted; without a
-//! difference nothing is sent.
+//! Writes to the API: each write is a patch with the difference between the object that was read and the wanted object.
+//! Without a difference nothing is sent.
 
 use kube::{
     Api, Client, ResourceExt,
@@ -12,22 +12,23 @@ use crate::object::{Object, describe, has_finalizer};
 /// The reason why a write failed, with kind, namespace and name of the object.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// Another client has changed the object since it was read; the watch delivers the new version.
+    /// Another client has changed the object since this program read it; the watch will deliver the new version.
     #[error("{object} has changed since it was read")]
     Conflict { object: String, source: Box<kube::Error> },
-    /// The API does not know the object. This does not prove that the object was deleted: while its CRD is registered
-    /// anew, the API knows no objects of that kind. Only the object's watch reports a deletion.
+    /// The API does not know the object. This is no proof that the object was deleted: while the CRD of its kind is
+    /// registered anew, the API knows no objects of the kind. Only a watch reports a deletion reliably.
     #[error("{object} is not known to the API")]
     Unknown { object: String },
     /// The API refused or could not be reached.
     #[error("write {object}")]
     Api { object: String, source: Box<kube::Error> },
-    /// The write depends on another object, and the API did not answer whether that object exists.
+    /// The write is right only if another object exists or is gone, and the API did not answer the question for the
+    /// other object.
     #[error("look for {object}")]
     Look { object: String, source: Box<kube::Error> },
 }
 
-/// The object as stored, or `None` if there was no difference to write.
+/// The stored object after the write, or `None` if there was no difference to write.
 pub type Written<K> = Result<Option<K>, WriteError>;
 
 /// Writes the status of `after`, if it differs from that of `before`.
@@ -35,7 +36,7 @@ pub async fn status<K: Object>(client: &Client, before: &K, after: &K) -> Writte
     write(client, before, after, true).await
 }
 
-/// Writes the differences outside the status.
+/// Writes the differences between `before` and `after` outside the status.
 pub async fn object<K: Object>(client: &Client, before: &K, after: &K) -> Written<K> {
     write(client, before, after, false).await
 }
@@ -71,7 +72,7 @@ async fn write<K: Object>(client: &Client, before: &K, after: &K, to_status: boo
     stored.map(Some).map_err(|error| explain(before, error))
 }
 
-/// Classifies an error: a patch that names a resourceVersion is refused with 409 once the object has changed.
+/// Classifies an error: 409 is a [`WriteError::Conflict`], because each patch contains a resourceVersion.
 fn explain<K: Object>(object: &K, error: kube::Error) -> WriteError {
     let object = describe(object);
     match &error {

@@ -1,8 +1,9 @@
-//! Decides which object is worked on next: one task at a time for each object, many objects in parallel, and retries
-//! after failures.
+//! Decides for which object the caller starts a task next. One object has at most one task at a time, many objects have
+//! tasks in parallel, and failed tasks are retried.
 //!
-//! Pure: the clock is an argument. A wake that arrives during work is never lost: the queue hands the key out once
-//! more. The queue needs a timer only while a key waits for its retry, or for the time at which its reconcile is due.
+//! Pure: the time is an argument. To wake a key is to request a task for its object. A wake that arrives while a task
+//! works on the key is not lost: the queue hands the key out once more after that task. The queue needs a timer only
+//! while a key waits for its retry, or for the time at which its reconcile is due.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +13,7 @@ use std::{
 
 use crate::retry::{Delays, Retry};
 
-/// Keys of objects that wait, are worked on, or have failed and wait for their retry.
+/// Keys of objects that wait for a task, have a task, or wait for their retry.
 #[derive(Debug)]
 pub struct Queue<K> {
     limit: usize,
@@ -29,7 +30,8 @@ struct Failing {
 }
 
 impl Failing {
-    /// Returns the state after a failure; `None` when only a change of an object can help.
+    /// Returns the retry state after a failure; `None` if no retry is planned, because only a change of an object can
+    /// help.
     fn after(before: Option<Self>, retry: Retry, now: Instant) -> Option<Self> {
         let known = before.filter(|before| before.retry == retry).map(|before| before.delays);
         let mut delays = known.or_else(|| retry.delays())?;
@@ -38,12 +40,12 @@ impl Failing {
     }
 }
 
-/// Validity of the result of finished work.
+/// Whether the result of a finished task is still valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// No wake arrived during the work.
+    /// Valid: no wake arrived during the task.
     Current,
-    /// A wake arrived during the work and the queue hands the key out again; or the key was forgotten.
+    /// Not valid: a wake arrived during the task, so that the queue hands the key out again; or the key was forgotten.
     Superseded,
 }
 
@@ -54,13 +56,13 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         Self { limit, waiting: BTreeSet::new(), running: BTreeSet::new(), failing: BTreeMap::new() }
     }
 
-    /// Wakes a key because its object has changed: the queue hands the key out as soon as there is room, also while the
-    /// key waits for a retry.
+    /// Wakes a key, because its object has changed: the queue hands the key out as soon as the number of tasks permits,
+    /// also if the key waits for a retry.
     pub fn wake(&mut self, key: K) {
         self.waiting.insert(key);
     }
 
-    /// Returns whether no key is worked on, waits, or is due later.
+    /// Returns whether no key has a task, waits for a task, or is due later.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty() && self.failing.is_empty()
@@ -77,12 +79,12 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.running.iter()
     }
 
-    /// Withdraws a wake, because the running task has already taken its cause into account.
+    /// Withdraws a wake, because the running task already includes the change that caused the wake.
     pub fn satisfy(&mut self, key: &K) {
         self.waiting.remove(key);
     }
 
-    /// Forgets a key whose object was deleted and that needs no more work.
+    /// Forgets a key whose object was deleted and needs no further task.
     pub fn forget(&mut self, key: &K) {
         self.waiting.remove(key);
         self.running.remove(key);
@@ -123,7 +125,8 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         start
     }
 
-    /// Ends the work on a key. Unless `retry` waits for a change, the queue hands the key out again after a delay.
+    /// Records the end of a key's task. Unless `retry` is [`Retry::OnChange`], the queue hands the key out again after
+    /// a delay.
     pub fn finished(&mut self, key: &K, retry: Retry, now: Instant) -> Standing {
         if !self.running.remove(key) {
             return Standing::Superseded;
@@ -135,10 +138,10 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         if self.waiting.contains(key) { Standing::Superseded } else { Standing::Current }
     }
 
-    /// Returns the time of the next call of [`Self::start`] if no wake arrives before; `None` when no timer is needed.
+    /// Returns the time at which to call [`Self::start`] unless a wake arrives before; `None` if no timer is needed.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        // The clock does not matter for a key that waits for room already.
+        // A key that has a task, or waits for one already, needs no timer.
         let idle = |key: &K| !self.running.contains(key) && !self.waiting.contains(key);
         let failing = self.failing.iter().filter(|(key, _)| idle(key));
         failing.map(|(_, failing)| failing.due).min()

@@ -13,17 +13,17 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The event after which a controller retries failed work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
-    /// The failure may pass at any moment: first retry after 0.7 to 1.4 s.
+    /// The failure may end by itself at any moment: first retry after 0.7 to 1.4 s.
     Soon,
     /// A person has to mend the cause on the node: first retry after 3 to 6 s.
     Later,
-    /// Time alone does not help: retry only when the object, or an object that it refers to, changes.
+    /// The failure does not end by itself: retry only when the object, or an object that it refers to, changes.
     #[default]
     OnChange,
 }
 
 impl Retry {
-    /// Returns the delays after consecutive failures; `None` when only a change helps.
+    /// Returns the delays after consecutive failures; `None` for [`Retry::OnChange`].
     #[must_use]
     pub fn delays(self) -> Option<Delays> {
         match self {
@@ -34,8 +34,8 @@ impl Retry {
     }
 }
 
-/// Returns endless delays: `first`, doubled each time up to `longest`. Jitter lengthens each delay to at most twice as
-/// much, so that a thousand nodes do not retry at the same moment.
+/// Returns an endless sequence of delays: `first`, doubled each time up to `longest`. Jitter adds up to 100 % to each
+/// delay, so that a thousand nodes do not retry at the same moment.
 #[must_use]
 pub fn delays(first: Duration, longest: Duration) -> Delays {
     let builder = ExponentialBuilder::new().with_factor(2.0).with_jitter().without_max_times();

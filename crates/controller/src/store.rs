@@ -1,4 +1,4 @@
-//! The objects of one kind as the API last sent them, and the changes that each event brought. Pure.
+//! The objects of one kind, in the last version that the API sent, and the changes that each event makes to them. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,13 +19,14 @@ pub type ObjectKey = (String, String);
 /// One object before and after an event.
 #[derive(Debug, Clone)]
 pub struct Change<K> {
-    /// The object before the event; `None` when it is new.
+    /// The object before the event; `None` if the object is new.
     pub old: Option<Arc<K>>,
-    /// The object after the event; `None` when it was deleted.
+    /// The object after the event; `None` if the object was deleted.
     pub new: Option<Arc<K>>,
 }
 
-/// The fields of an object that a reconcile depends on. The status is not among them, because the controller writes it.
+/// The fields of an object on which a reconcile depends. The status is left out, because the controller itself writes
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     uid: Option<String>,
@@ -46,7 +47,7 @@ impl Fingerprint {
         }
     }
 
-    /// Returns the fingerprint without finalizers, for a controller that does not depend on them.
+    /// Returns the fingerprint without finalizers, for a controller whose reconcile does not depend on them.
     #[must_use]
     pub fn without_finalizers(self) -> Self {
         Self { finalizers: BTreeSet::new(), ..self }
@@ -54,7 +55,7 @@ impl Fingerprint {
 }
 
 impl<K: Object> Change<K> {
-    /// Returns whether the event changed a field that a reconcile depends on.
+    /// Returns whether the event changed a field on which a reconcile depends.
     #[must_use]
     pub fn needs_reconcile(&self) -> bool {
         let print = |object: &Option<Arc<K>>| object.as_deref().map(Fingerprint::new);
@@ -68,11 +69,11 @@ impl<K: Object> Change<K> {
     }
 }
 
-/// The objects of one kind. Before the first list was read to its end, the absence of an object means nothing.
+/// The objects of one kind. Until the first list is complete, an object that is absent from the store may exist.
 #[derive(Debug)]
 pub struct Store<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
-    /// Objects that exist and cannot be decoded as their kind.
+    /// Objects that exist, but cannot be decoded as this kind.
     unreadable: BTreeMap<ObjectKey, ObjectMeta>,
     is_complete: bool,
 }
@@ -84,7 +85,7 @@ impl<K> Default for Store<K> {
 }
 
 impl<K: Object> Store<K> {
-    /// Returns whether a list was read to its end.
+    /// Returns whether the store has received a complete list.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete
@@ -110,7 +111,8 @@ impl<K: Object> Store<K> {
         match event {
             Event::Listed(items) => self.take_list(items),
             Event::Applied(item) => self.take_item(item),
-            // The change has the last known object, because the version in the event has lost its finalizers.
+            // The change contains the last known version of the object, because the version in the event has lost its
+            // finalizers.
             Event::Deleted(item) => self.drop_object(&key_of(metadata_of(&item))),
             Event::Failing(_) | Event::Working => Vec::new(),
         }
@@ -138,8 +140,8 @@ impl<K: Object> Store<K> {
         }
     }
 
-    /// Applies an event of an object that cannot be decoded: the object stays as it was last decoded,
-    /// but its deletion counts.
+    /// Applies an event about an object that cannot be decoded: the store keeps the last version that could be decoded.
+    /// If the object is being deleted, that version gets the event's metadata, and so the deletion time.
     fn take_unreadable(&mut self, metadata: ObjectMeta) -> Vec<Change<K>> {
         let key = key_of(&metadata);
         self.unreadable.insert(key.clone(), metadata.clone());
@@ -154,7 +156,7 @@ impl<K: Object> Store<K> {
         }
     }
 
-    /// Applies the API's answer to a write of this program, which arrives before the watch event.
+    /// Applies the object in the API's answer to a write of this program. The answer may arrive before the watch event.
     pub fn apply_written(&mut self, object: K) -> Vec<Change<K>> {
         let known = self.objects.get(&key(&object));
         if known.is_some_and(|known| known.uid() == object.uid()) {
@@ -194,16 +196,15 @@ fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// Returns whether resourceVersion `left` is earlier than `right`: decimal numbers that grow (Kubernetes 1.35,
-/// KEP-5504); any other text is never earlier.
+/// Returns whether resourceVersion `left` is earlier than `right`. Both are compared as decimal numbers (Kubernetes
+/// 1.35, KEP-5504); returns false if one of them is no number.
 #[must_use]
 pub fn precedes(left: &str, right: &str) -> bool {
     matches!((left.parse::<u64>(), right.parse::<u64>()), (Ok(left), Ok(right)) if left < right)
 }
 
-/// Returns whether `object` is newer than `known`: the watch may deliver a version that this program's own write has
-/// already replaced. Versions of an object compare as numbers (Kubernetes 1.35, KEP-5504); if they are no numbers,
-/// every event counts as newer.
+/// Returns whether `object` is newer than `known`: the watch may deliver a version that a write of this program has
+/// already replaced. If the resourceVersions are no numbers, the order is unknown, and `object` counts as newer.
 fn is_newer<K: Object>(object: &K, known: &K) -> bool {
     let version = |object: &K| object.resource_version().and_then(|text| text.parse::<u64>().ok());
     match (version(object), version(known)) {

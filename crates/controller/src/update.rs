@@ -1,4 +1,5 @@
-//! The events of watches on several kinds as one stream, for the loop that owns a controller's known objects.
+//! Joins the events of watches on several kinds to one stream. The controller's main loop, which owns all known
+//! objects, reads this stream.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::{
 
 type Apply<S, W> = dyn FnOnce(&mut S) -> Vec<W> + Send;
 
-/// A change to a controller's known objects, of any kind.
+/// A change to a controller's known objects; the changed object may be of any kind.
 pub struct Update<S, W>(Box<Apply<S, W>>);
 
 impl<S, W> Update<S, W> {
@@ -20,7 +21,7 @@ impl<S, W> Update<S, W> {
         Self(Box::new(apply))
     }
 
-    /// Applies the change, and returns the keys to wake.
+    /// Applies the change, and returns the keys to wake in the queue.
     pub fn apply(self, known: &mut S) -> Vec<W> {
         (self.0)(known)
     }
@@ -32,8 +33,8 @@ impl<S, W> fmt::Debug for Update<S, W> {
     }
 }
 
-/// Watches the objects of one kind without end; `take` applies each event to the controller's known objects. `health`
-/// logs each failure once, and the watch retries.
+/// Watches the objects of one kind without end; `take` applies each event to the controller's known objects. A watch
+/// that fails retries, and `health` logs each failure once.
 pub fn updates<K: Object, S: 'static, W: 'static>(
     client: &Client,
     health: &WatchHealth,
@@ -46,8 +47,8 @@ pub fn updates<K: Object, S: 'static, W: 'static>(
     apply_events(watch(client.clone(), watched), health, take)
 }
 
-/// Like [`updates`], for a kind of another project that the API need not serve: while it is not served there are no
-/// objects of it, and nothing is logged. The watch notices when the kind is served.
+/// Like [`updates`], for a kind of another project, which the API may not serve. While the API does not serve the kind,
+/// there are no objects of the kind, and nothing is logged. The watch notices when the API begins to serve it.
 pub fn updates_if_served<K: Object, S: 'static, W: 'static>(
     client: &Client,
     health: &WatchHealth,

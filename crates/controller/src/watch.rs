@@ -20,22 +20,22 @@ pub use self::health::{Trouble, WatchHealth};
 
 #[derive(Debug)]
 pub enum Event<K = DynamicObject> {
-    /// All objects that exist.
+    /// The complete list of all objects that exist.
     Listed(Vec<Item<K>>),
     /// An object is new or changed.
     Applied(Item<K>),
     /// An object was deleted.
     Deleted(Item<K>),
-    /// The watch fails, so known objects may be out of date. The watch retries by itself.
+    /// The watch fails, so known objects may be out of date. It retries by itself.
     Failing(Trouble),
     /// The watch works again.
     Working,
 }
 
-/// An object, or its metadata if it cannot be read as its kind.
+/// An object, or only its metadata if the object cannot be decoded as its kind.
 pub type Item<K> = Result<K, Unreadable>;
 
-/// An object that exists and cannot be decoded as its kind. Its fields other than metadata are unknown, not empty.
+/// An object that exists, but cannot be decoded as its kind. All fields except for its metadata are unknown, not empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unreadable {
     pub metadata: Box<ObjectMeta>,
@@ -48,7 +48,7 @@ pub struct Watched {
     pub resource: ApiResource,
     /// Namespace to watch, or `None` for all namespaces.
     pub namespace: Option<String>,
-    /// Selectors, bookmarks and the time after which the watch is renewed.
+    /// Selectors, whether the API sends bookmarks, and the time after which the watch is renewed.
     pub config: Config,
 }
 
@@ -81,11 +81,11 @@ fn read<K: Object>(item: Item<DynamicObject>) -> Item<K> {
     object.try_parse().map_err(|error| Unreadable { metadata, why: error.to_string() })
 }
 
-/// Watches until the stream is dropped. The stream delivers a list completely or not at all.
+/// Watches until the stream is dropped. The stream delivers complete lists only.
 ///
-/// After a failure the watch begins with a list: an API that was restored from a backup is older than before, and a
-/// resumed watch would not report the objects that the API has lost. A list that succeeds does not show that the watch
-/// works; the watch works once the API has accepted it.
+/// After a failure the watch begins with a list. If the API was restored from a backup, it has lost objects, and a
+/// watch that resumed from its last resourceVersion would not report the loss. A list that succeeds is no sign that the
+/// watch works: the watch works once the API has accepted the watch request.
 pub fn watch(client: Client, watched: Watched) -> impl Stream<Item = Event> + Send + 'static {
     stream::unfold(Watch::new(client, watched), async |mut watch| {
         let event = watch.next().await;
@@ -100,7 +100,7 @@ struct Watch {
     watched: Watched,
     backoff: WatchBackoff,
     running: Option<Events>,
-    /// Notified when the API has accepted a watch.
+    /// Notified when the API has accepted a watch request.
     begun: Arc<Notify>,
     list: Vec<DynamicObject>,
     is_first: bool,
@@ -134,7 +134,7 @@ impl Watch {
             };
             let event = tokio::select! {
                 biased;
-                // Missed events come first, so that the store is current when the watch is reported to work.
+                // Delivers pending events first, so that the store is current when `Event::Working` arrives.
                 event = events.next() => event,
                 () = begun.notified() => return Event::Working,
             };
@@ -170,7 +170,7 @@ impl Watch {
         self.running = Some(watcher(api, self.watched.config.clone()).boxed());
     }
 
-    /// Collects the objects of a list, and passes other events on.
+    /// Collects the objects of a list until it is complete; returns all other events unchanged.
     fn collect_list(&mut self, event: watcher::Event<DynamicObject>) -> Option<Event> {
         match event {
             watcher::Event::Apply(object) => Some(Event::Applied(Ok(object))),

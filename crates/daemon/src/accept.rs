@@ -1,9 +1,9 @@
 //! Accepts connections for every server of Warren, within limits.
 //!
-//! Any host may connect over TCP, and each connection costs a file descriptor. The server closes a connection that makes no
-//! request within a time that suffices for TCP, TLS and HTTP/2. When too many connections without a request are pending, the
-//! server closes the oldest, so that idle clients do not block working ones. The slot of a closed connection is free at once,
-//! before its task has noticed.
+//! Any host may connect over TCP, and each connection uses a file descriptor. A connection without a request is called
+//! pending. The server closes a pending connection after a time that suffices for TCP, TLS and HTTP/2. When too many
+//! connections are pending, the server closes the oldest of them, so that idle clients do not block working clients.
+//! The slot of a closed connection is free at once, before the connection's task has ended.
 
 mod connection;
 mod local;
@@ -31,16 +31,17 @@ use trouble_log::TroubleLog;
 pub struct Limits {
     /// Largest number of open connections.
     pub connections: usize,
-    /// Largest number of connections among them that have made no request yet.
+    /// Largest number of open connections that have made no request yet.
     pub pending: usize,
     /// Longest time from the connect to the first request.
     pub first_request: Duration,
-    /// Advice for administrators in the log when connections run out.
+    /// Advice for administrators, which is logged when the limit of connections is reached.
     pub remedy: &'static str,
 }
 
 impl Limits {
-    /// Default of `first_request`: suffices when all nodes of a machine reconnect at once to a coordinator on one slow processor.
+    /// Default of `first_request`. This time suffices even if all nodes of a machine reconnect at once to a coordinator
+    /// on one slow processor.
     pub const FIRST_REQUEST: Duration = Duration::from_secs(30);
 }
 
@@ -49,7 +50,7 @@ pub trait Listener: Send + Sync {
     /// The stream of an accepted connection.
     type Stream: Send;
 
-    /// Waits for the next connection. Dropping the future loses no connection.
+    /// Waits for the next connection. If the future is dropped, no connection is lost.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
@@ -93,7 +94,7 @@ impl<L: Listener> Incoming<L> {
         })
     }
 
-    /// Waits for the next connection. Dropping the future loses no connection.
+    /// Waits for the next connection. If the future is dropped, no connection is lost.
     pub async fn next(&mut self) -> Connection<L::Stream> {
         loop {
             match self.listener.accept().await {

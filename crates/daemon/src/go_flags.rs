@@ -1,7 +1,8 @@
 //! Translates command lines written for Go's `flag` package into the syntax of clap.
 //!
-//! Go accepts one dash or two, a value behind `=` or as the next argument, and a switch with or without a value. If a flag occurs
-//! twice, the last one counts. Sites' units and DaemonSets use all of these forms.
+//! Go accepts one dash or two, a value after `=` or as the next argument, and a switch with or without a value. If a
+//! flag occurs twice, the last occurrence has effect. The systemd units and DaemonSets of the sites use all of these
+//! forms.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,9 +26,9 @@ impl GoFlag {
     }
 }
 
-/// Translates a command line, which begins with the program's name. Every flag in `known` becomes one `--flag=value` in
-/// the place of its last occurrence. All other arguments stay, and so do those behind `--`, so that clap reports
-/// mistakes in them.
+/// Translates a command line, which begins with the program's name. Each flag in `known` becomes one `--flag=value` at
+/// the place of its last occurrence. Other arguments, and all arguments after `--`, stay unchanged, so that clap
+/// reports mistakes in them.
 #[must_use]
 pub fn translate(args: impl IntoIterator<Item = OsString>, known: &[GoFlag]) -> Vec<OsString> {
     let mut arguments: Vec<Argument> = Vec::new();
@@ -40,7 +41,7 @@ pub fn translate(args: impl IntoIterator<Item = OsString>, known: &[GoFlag]) -> 
         } else if let Some((flag, value)) = recognise(&arg, known) {
             let value = match flag {
                 GoFlag::Switch(_) => Some(value.map_or_else(|| "true".into(), switch_value)),
-                // Go uses the next argument as the value, also if it begins with a dash.
+                // Go uses the next argument as the value, even if that argument begins with a dash.
                 GoFlag::Value(_) => value.or_else(|| args.next()),
             };
             arguments.retain(|argument| argument.flag != Some(flag));
@@ -75,7 +76,7 @@ fn recognise(arg: &OsStr, known: &[GoFlag]) -> Option<(GoFlag, Option<OsString>)
     Some((*flag, value))
 }
 
-/// Translates the spellings of Go's strconv.ParseBool; clap reports any other.
+/// Translates the spellings that Go's strconv.ParseBool accepts; clap reports any other spelling as a mistake.
 fn switch_value(value: OsString) -> OsString {
     match value.to_str() {
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => "true".into(),

@@ -21,7 +21,7 @@ pub enum ListenError {
     /// A running process listens on the socket.
     #[error("listen on {}: another process serves it; stop that one, or choose another path", .0.display())]
     InUse(PathBuf),
-    /// A file or directory is at the path; it must not be replaced.
+    /// At the path is a file or directory, which must not be replaced.
     #[error("listen on {}: the path is a file or directory and not a socket; move it away, or choose another path", .0.display())]
     NotASocket(PathBuf),
     /// systemd passed a descriptor that is not a unix socket.
@@ -40,7 +40,7 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listening {
     pub listener: UnixListener,
-    /// Whether the socket belongs to systemd, which keeps listening when this process ends: then the daemon must not
+    /// True if systemd passed the socket. systemd keeps listening on it when this process ends, so the daemon must not
     /// remove the path.
     pub is_inherited: bool,
 }
@@ -48,7 +48,7 @@ pub struct Listening {
 /// Takes the socket that systemd passes, or else listens on `path`.
 ///
 /// # Errors
-/// If systemd passes a descriptor that is not a unix socket, or as for [`listen`].
+/// If systemd passes a descriptor that is not a unix socket; also the errors of [`listen`].
 pub fn inherit_or_listen(path: &Path) -> Result<Listening, ListenError> {
     match inherited::inherited().map_err(ListenError::Inherited)? {
         Some(listener) => Ok(Listening { listener, is_inherited: true }),
@@ -59,12 +59,13 @@ pub fn inherit_or_listen(path: &Path) -> Result<Listening, ListenError> {
 /// Listens on `path` with mode 0600. Replaces the socket of a process that has died.
 ///
 /// # Errors
-/// If a running process listens there, if `path` is not a socket, or if the system refuses. Then nothing is replaced.
+/// If a running process listens on `path`, if `path` is not a socket, or if a system call fails. In these cases the
+/// existing file stays.
 pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
     listen_with(path, 0o600)
 }
 
-/// Listens on `path` as [`listen`], but with mode 0666: every user of this host may connect.
+/// Like [`listen`], but with mode 0666, so that every user of this host may connect.
 pub fn listen_open(path: &Path) -> Result<UnixListener, ListenError> {
     listen_with(path, 0o666)
 }

@@ -1,5 +1,6 @@
-//! Logs to journald if stderr is connected to it, with every key-value as a field; else to stderr as text. Both get the same text:
-//! values that the message does not contain are appended as ` key=value`, because journalctl prints only the text.
+//! Logs to journald if stderr is connected to journald, with every key-value as a field; otherwise logs to stderr as
+//! text. Both get the same text. A value that the message does not contain is appended to it as ` key=value`, because
+//! journalctl prints only the text.
 
 use std::io;
 
@@ -16,19 +17,19 @@ pub enum LoggingError {
     /// The daemon cannot connect to journald's socket.
     #[error("connect to journald")]
     Connect(#[source] io::Error),
-    /// Logging was started before.
+    /// [`start_logging`] was called twice.
     #[error("logging is already started")]
     Twice,
 }
 
-/// Target of the Kubernetes client's messages about failed requests. They are dropped: callers log the error that the client
-/// returns, with its context.
+/// Target of the Kubernetes client's messages about failed requests. The logger drops these messages, because each
+/// caller of the client logs the returned error, with its context.
 const LOGGED_BY_CALLERS: &str = "kube_client::client::builder";
 
 /// A logger that drops messages of [`LOGGED_BY_CALLERS`], and appends key-values to the text.
 struct WithValues<L>(L);
 
-/// The text of a record, and the length of its message without the added values.
+/// The text of a record, and the length of the message at its beginning, without the appended values.
 struct Line {
     text: String,
     own: usize,
@@ -41,7 +42,8 @@ impl Line {
         let mut line = Self { own: text.len(), text };
         // `visit` fails only if the visitor fails, and this visitor never does.
         drop(record.key_values().visit(&mut line));
-        // Users may write control characters into objects. Newlines and tabs are kept: a command's output has many lines.
+        // Users may write control characters into objects. Newlines and tabs are kept: a command's output has many
+        // lines.
         causes::escaped(&line.text, "\n\t")
     }
 
@@ -84,7 +86,7 @@ impl<L: Log> Log for WithValues<L> {
     }
 }
 
-/// Starts logging at `level` and above (`RUST_LOG` refines it on stderr). To be called once, before anything is logged.
+/// Starts logging at `level` and above (`RUST_LOG` refines it on stderr). Call it once, before the first message.
 ///
 /// # Errors
 /// If journald cannot be reached, or when called twice.
@@ -154,7 +156,7 @@ mod tests {
             ("refuse a hello", "refuse a hello node=compute-1 why=a newer agent"),
             ("compute-1: refuse a hello", "compute-1: refuse a hello why=a newer agent"),
             ("compute-1 has a newer agent", "compute-1 has a newer agent"),
-            // Another node, whose name begins with the same text.
+            // The message names another node, whose name begins with the same text: the value is appended.
             ("compute-12 has a newer agent", "compute-12 has a newer agent node=compute-1"),
         ] {
             assert_eq!(log_line(text, &values), (line.to_owned(), 2));

@@ -23,14 +23,14 @@ pub struct LogArgs {
 /// The reason why a daemon stopped without a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// A signal stopped it: exit code 0.
+    /// A signal stopped the daemon: exit code 0.
     Stopped,
-    /// The coordinator refuses this agent permanently; the text has the reason and the remedy. Exit code 3: systemd does not
-    /// start the agent again.
+    /// The coordinator refuses this agent permanently; the text has the reason and the remedy. Exit code 3: systemd
+    /// does not start the agent again.
     Refused(String),
 }
 
-/// Number of threads for a daemon's tasks; threads for blocking work are extra.
+/// Number of threads for a daemon's tasks, without the threads for blocking work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// The main thread only, which suffices for a node's daemon.
@@ -52,9 +52,9 @@ impl Threads {
     }
 }
 
-/// Runs a daemon: checks its configuration, starts logging, and runs `work` until the daemon is to stop.
+/// Runs a daemon: checks its configuration, starts logging, and runs `work` until it ends.
 ///
-/// Exit codes: 0 stopped, 1 failed, 2 a configuration that cannot be used, 3 refused.
+/// Exit codes: 0 stopped by a signal, 1 failed, 2 invalid configuration, 3 refused by the coordinator.
 pub fn run<C, I, E, F>(
     logs: &LogArgs,
     threads: Threads,
@@ -79,7 +79,7 @@ where
         Err(error) => return failed(&error),
     };
     let end = runtime.block_on(vital("the daemon's main task", work(config)));
-    // The process must end even if a thread hangs in the kernel.
+    // Does not wait for threads: the process must end even if one of them hangs in the kernel.
     runtime.shutdown_timeout(Duration::ZERO);
     match end.map_err(Into::into) {
         Ok(End::Stopped) => ExitCode::SUCCESS,

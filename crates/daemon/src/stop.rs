@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[error("install signal handlers")]
 pub struct StopError(#[source] io::Error);
 
-/// The signals that stop a daemon. A daemon installs the handlers first: for the first process of a container the kernel ignores
-/// signals without a handler.
+/// The signals that stop a daemon. A daemon must install the handlers before it starts work: if the daemon is the first
+/// process of a container, the kernel drops signals that have no handler.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -20,7 +20,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers. From now on no signal is lost.
+    /// Installs the handlers. Signals that arrive after this call are not lost.
     pub fn listen() -> Result<Self, StopError> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(StopError)?,

@@ -1,6 +1,6 @@
 use tokio::time::{self, Instant};
 
-/// Sleeps until `due`; for ever if it is `None`.
+/// Sleeps until `due`, or for ever if `due` is `None`.
 pub async fn sleep_until(due: Option<impl Into<Instant>>) {
     match due {
         Some(due) => time::sleep_until(due.into()).await,

@@ -1,8 +1,8 @@
 //! Tasks and threads whose panic ends the daemon.
 //!
-//! Without this module a panic in a task or thread whose result is not awaited would go unnoticed, and the daemon would
-//! seem to work without that task. So such a panic aborts the process. systemd starts the process again; mounts stay
-//! meanwhile.
+//! By default, a panic in a task or thread whose result is not awaited goes unnoticed, and the daemon seems to work
+//! without that task. This module makes such a panic abort the process. systemd then starts the process again; mounts
+//! stay meanwhile.
 
 use std::{
     future::poll_fn,
@@ -19,7 +19,7 @@ pub async fn vital<T>(what: &str, work: impl Future<Output = T>) -> T {
 
 /// Runs work on the current thread; its panic aborts the process.
 pub fn vital_now<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    // The process ends, so no code uses state that the panic left inconsistent.
+    // `AssertUnwindSafe` is right: the process ends, so no code uses state that the panic left inconsistent.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         log::error!(
             "{what} panicked, which is a defect: the process ends, and systemd starts it again"

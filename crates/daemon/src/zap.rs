@@ -38,7 +38,7 @@ impl ZapArgs {
         self.zap_log_level
     }
 
-    /// Returns the given flags that have no effect.
+    /// Returns those of the given flags that have no effect in Warren's daemons.
     #[must_use]
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [

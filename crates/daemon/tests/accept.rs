@@ -1,4 +1,5 @@
-//! Tests of connection limits and their log messages. The test has a process, and so a logger, of its own.
+//! Tests of connection limits and their log messages. They are a test program of their own, because a process has only
+//! one logger.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -44,11 +45,12 @@ impl Server {
         Self { incoming, pipes }
     }
 
-    /// Connects a client; returns it with the server's end of the connection, unless the server refuses it.
+    /// Connects a client; returns the client, and the server's end of the connection unless the server refuses it.
     async fn connect(&mut self) -> (DuplexStream, Option<Connection<DuplexStream>>) {
         let (client, server) = duplex(PIPE);
         self.pipes.send(Ok(server)).unwrap();
-        // No other connection follows: if the server refuses this one, the paused clock advances to the time-out.
+        // If the server refuses the connection, `next` waits for another connection, and the paused clock advances to
+        // the time-out.
         (client, timeout(LONG / 1000, self.incoming.next()).await.ok())
     }
 
@@ -90,7 +92,7 @@ impl Log for TestLog {
 
 /// Returns the levels of the messages that this thread has logged since the last call.
 fn take_logged() -> Vec<Level> {
-    // Another test of this process may have set the logger.
+    // Fails if another test of this process has set the logger already.
     let _ = log::set_logger(&TestLog);
     log::set_max_level(log::LevelFilter::Info);
     LOGGED.take().into_iter().map(|(level, _)| level).collect()
@@ -117,7 +119,7 @@ async fn the_oldest_pending_connections_are_closed_and_those_with_a_request_stay
 async fn the_slot_of_a_closed_pending_connection_is_free_at_once() {
     let mut server = Server::new(3, 3);
     let mut active = vec![server.connect_and_request().await];
-    // The test does not poll these connections meanwhile.
+    // Keeps these connections open without polling them.
     let mut pending = Vec::new();
     for _ in 0..5 {
         pending.push(server.connect().await.1.expect("a slot is free"));

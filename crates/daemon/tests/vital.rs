@@ -12,19 +12,19 @@ const PANICS: &str = "DAEMON_PANICS";
 const LONG: Duration = Duration::from_secs(60);
 
 async fn a_bug() {
-    // Panics in a later poll than the first.
+    // Yields first, so that the panic occurs in the second poll.
     tokio::task::yield_now().await;
     panic!("a bug");
 }
 
-/// Not a test: the daemon that the test below starts.
+/// The daemon that the test below starts; not a test by itself.
 #[test]
 #[ignore = "the daemon process that another test starts"]
 fn a_daemon_with_a_bug() {
     let Ok(place) = std::env::var(PANICS) else { return };
     std::thread::spawn(|| {
         std::thread::park_timeout(LONG);
-        // The daemon still runs, without the part that panicked.
+        // Reached only if the panic did not end the daemon.
         std::process::exit(9)
     });
     let logs = LogArgs { log_level: log::LevelFilter::Info };
@@ -32,7 +32,7 @@ fn a_daemon_with_a_bug() {
         match place.as_str() {
             "task" => drop(tokio::spawn(vital("a task", a_bug()))),
             "thread" => drop(std::thread::spawn(|| vital_now("a thread", || panic!("a bug")))),
-            // Dropping the runtime would wait for this thread.
+            // Also starts a blocking task that never ends: the daemon must end without waiting for it.
             "main" => {
                 drop(tokio::task::spawn_blocking(std::thread::park));
                 a_bug().await;

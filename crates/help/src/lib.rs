@@ -2,20 +2,21 @@
 
 use clap::{Arg, ArgAction, Command};
 
-/// Hides a flag in `--help` unless it is in `common`, the flags that most sites set. `--help-all` and the manual page show all
-/// flags.
+/// Hides a flag in `--help` unless `common`, the list of flags that most sites set, contains the flag. `--help-all` and
+/// the manual page show all flags.
 #[must_use]
 pub fn short_help(flag: Arg, common: &[&str]) -> Arg {
     let is_common = common.contains(&flag.get_id().as_str());
     flag.hide_short_help(!is_common)
 }
 
-/// Gives a program and all its verbs a short `--help` and a full `--help-all`. For clap's `defer`.
+/// Gives a program and all its verbs a short `--help` and a full `--help-all`. Pass it to clap's `Command::defer`.
 ///
-/// clap's own `--help` would be the full one.
+/// It replaces clap's own `--help`, which would print the full text.
 #[must_use]
 pub fn help_on_a_screen(command: Command) -> Command {
-    // Lists the flags under "Options", not under the heading of the program's last flag.
+    // Without this heading, clap would list the flags under the heading of the program's last flag, not under
+    // "Options".
     let flag = |id: &'static str| Arg::new(id).help_heading(None::<&str>);
     let short = flag("help").short('h').long("help").action(ArgAction::HelpShort);
     let long = flag("help_all").long("help-all").action(ArgAction::HelpLong).hide_short_help(true);

@@ -13,7 +13,7 @@ pub enum Operation {
     Delete,
 }
 
-/// A change, with the members that an admission webhook gets.
+/// A change, with the same members that Kubernetes sends to an admission webhook.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     pub operation: Operation,
@@ -26,9 +26,9 @@ pub struct Change<'a> {
     pub resource: &'a str,
     /// `status`, or `None` for the object itself.
     pub subresource: Option<&'a str>,
-    /// The object as it is stored; `None` when it is created.
+    /// The object before the change; `None` when the change creates it.
     pub old: Option<&'a Value>,
-    /// The object to be stored; `None` when it is deleted.
+    /// The object after the change; `None` when the change deletes it.
     pub new: Option<&'a Value>,
 }
 
@@ -51,8 +51,8 @@ impl Admission {
         Self { complete: None, admit: Some(Arc::new(admit)) }
     }
 
-    /// Calls `complete` for each new object. The API stores the returned object instead; on `None` it stores the object
-    /// unchanged. The call comes before validation, as that of a mutating webhook does.
+    /// Calls `complete` for each new object. The API stores the object that `complete` returns; on `None` it stores the
+    /// new object unchanged. The API calls `complete` before validation, as kube-apiserver calls mutating webhooks.
     #[must_use]
     pub fn completing(
         self,
@@ -61,12 +61,12 @@ impl Admission {
         Self { complete: Some(Arc::new(complete)), ..self }
     }
 
-    /// Returns whether there is a function that admits or refuses changes.
+    /// Returns whether the program set a function that admits or refuses changes.
     pub(crate) fn asks(&self) -> bool {
         self.admit.is_some()
     }
 
-    /// Returns whether there is a function that completes new objects.
+    /// Returns whether the program set a function that completes new objects.
     pub(crate) fn completes(&self) -> bool {
         self.complete.is_some()
     }

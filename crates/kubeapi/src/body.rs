@@ -8,11 +8,11 @@ use thiserror::Error;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
-/// Time for which a reader may leave a ready piece of the body unread; then the body ends.
+/// Longest time that a piece of the body waits for its reader; then the body ends.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
-/// Size of a piece, in bytes. The transport buffers one piece for each stream of a connection that the
-/// client does not read.
+/// Size of a piece, in bytes. While a client reads nothing, the transport buffers one piece for each stream of its
+/// connection.
 const PIECE: usize = 64 << 10;
 
 pub(crate) trait RequestBody:
@@ -42,7 +42,7 @@ enum Kind {
 pub struct Stalled;
 
 impl Body {
-    /// Makes a body of an answer. A long answer is cut into pieces, so that it leaves memory as the client reads it.
+    /// Makes the body of an answer. A long answer is cut into pieces, so that it leaves memory as the client reads it.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         if bytes.len() <= PIECE {
@@ -53,7 +53,7 @@ impl Body {
     }
 
     /// Makes a body of a watch's events. One piece is encoded before the client asks for it. The body ends early when
-    /// the client stops reading this stream and keeps its connection: such a client must not keep objects in memory for
+    /// the client stops reading the stream but keeps its connection open: a client must not keep objects in memory for
     /// ever.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Kind::Events(spawn_feed(events)))
@@ -68,7 +68,7 @@ fn pieces(bytes: Bytes) -> impl Stream<Item = Bytes> {
     })
 }
 
-/// Feeds the pieces into a channel, in a task of their own.
+/// Starts a task that sends the pieces into a channel, and returns the receiver.
 fn spawn_feed(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(feed(pieces, sender, STALLED));
@@ -104,7 +104,7 @@ impl http_body::Body for Body {
             Kind::Pieces(pieces, left) => {
                 let piece = ready!(pieces.poll_recv(context));
                 *left -= piece.as_ref().map_or(0, Bytes::len) as u64;
-                // The answer ended early and is shorter than its Content-Length.
+                // The pieces ended early: the body is shorter than the Content-Length of its answer.
                 piece.map(Ok).or_else(|| (*left > 0).then_some(Err(Stalled)))
             }
             Kind::Events(events) => ready!(events.poll_recv(context)).map(Ok),
@@ -169,7 +169,7 @@ mod tests {
         assert!(reader.recv().await.is_none());
     }
 
-    /// Returns an answer, and a reference that dies when the answer's bytes are dropped.
+    /// Returns an answer, and a weak reference that shows whether the answer's bytes are still in memory.
     fn answer(length: usize) -> (Body, Weak<()>) {
         struct Owned {
             bytes: Vec<u8>,

@@ -19,15 +19,15 @@ use thiserror::Error;
 use uuid::Uuid;
 
 const FILE: &str = "credentials.json";
-/// Validity of the CA and of the server's certificate, in years.
+/// Time for which the CA and the server's certificate are valid, in years.
 const YEARS: i16 = 10;
 /// Remaining validity, in seconds, below which a certificate is replaced at start: two years, so that no run of the
 /// server outlives its certificate.
 const RENEW: i64 = 2 * 365 * 24 * 3600;
-/// First year of every certificate's validity. It is long ago, because the clock may be ahead when the certificate is
-/// created, and be corrected later.
+/// Year from which every certificate is valid. It is long ago: the clock may be ahead when a certificate is created,
+/// and a certificate must not lie in the future once the clock is corrected.
 const FIRST_YEAR: i32 = 2020;
-/// First second of 2026 in unix time: a clock that is behind it is wrong.
+/// First second of 2026 in unix time, the year of this program: a clock that shows an earlier time is wrong.
 const THIS_PROGRAM: i64 = 1_767_225_600;
 
 #[derive(Debug, Error)]
@@ -51,15 +51,15 @@ pub struct Credentials {
     ca_key: String,
     certificate: String,
     key: String,
-    /// Unix time at which the CA expires; `expires` is the time at which the certificate expires.
+    /// Unix time at which the CA expires; the field `expires` has that of the server's certificate.
     ca_expires: i64,
     expires: i64,
 }
 
 impl Credentials {
-    /// Reads the credentials in `directory`, or creates them. They stay the same across restarts, with one exception: a
-    /// certificate for another address, or one that expires within two years, is replaced. The new certificate is
-    /// signed by the same CA, so that kubeconfig files stay valid, unless the CA itself expires soon.
+    /// Reads the credentials in `directory`, or creates them. They stay the same across restarts, with the exception
+    /// that a certificate for another address, or a certificate that expires within two years, is replaced. The new
+    /// certificate is signed by the same CA, so that kubeconfig files stay valid, unless the CA itself expires soon.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);
         let credentials = match fs::read(&path) {
@@ -146,8 +146,8 @@ impl Credentials {
         })
     }
 
-    /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole. A file with the same
-    /// content is left alone: a start must not fail on a full disk when there is nothing to write.
+    /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole. A file that has this
+    /// content already is not written again: a start must not fail on a full disk when there is nothing to write.
     pub fn write_kubeconfig(&self, path: &Path) -> Result<(), CredentialsError> {
         let ca = STANDARD.encode(&self.ca_certificate);
         let server = SocketAddr::new(reachable(self.server.ip()), self.server.port());
@@ -192,8 +192,9 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Makes a certificate valid from [`FIRST_YEAR`] until [`YEARS`] from now; returns the end in unix time. A clock that
-/// is far behind counts as [`THIS_PROGRAM`], so that the certificate is not expired once the clock is corrected.
+/// Makes a certificate valid from [`FIRST_YEAR`] until [`YEARS`] from now; returns the end in unix time. If the clock
+/// shows a time before 2026 ([`THIS_PROGRAM`]), the [`YEARS`] count from 2026: otherwise the certificate could be
+/// expired once the clock is corrected.
 fn set_validity(params: &mut CertificateParams) -> i64 {
     let now = Timestamp::now().max(Timestamp::constant(THIS_PROGRAM, 0)).to_zoned(TimeZone::UTC);
     let month = u8::try_from(now.month()).unwrap_or(1);

@@ -15,7 +15,7 @@ pub(crate) enum Form {
     Metadata,
 }
 
-/// Content of a table row beside its cells (`includeObject`).
+/// The part of the object that a table row carries besides its cells (`includeObject`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Include {
     None,
@@ -30,7 +30,7 @@ pub(crate) struct Page {
     pub(crate) revision: u64,
     pub(crate) items: Vec<Arc<Stored>>,
     pub(crate) token: Option<String>,
-    /// Number of objects after this page; unknown under a selector.
+    /// Number of objects after this page; `None` if the list has a selector.
     pub(crate) remaining: Option<usize>,
 }
 

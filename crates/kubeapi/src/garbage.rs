@@ -1,5 +1,5 @@
-//! Garbage collection: deletes the dependents of deleted owners, the content of a deleted namespace and the objects of a
-//! deleted CRD.
+//! Garbage collection: deletes the dependents of deleted owners, the content of a deleted namespace and the objects of
+//! a deleted CRD.
 //!
 //! Garbage collection runs inside the write that causes it: a crash cannot leave half of it done, and no thread polls.
 
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Collects garbage for the changes of a batch from event `index` on, including the changes that the collection itself
-/// makes. Fails only when a stored object does not decode.
+/// Collects the garbage that the batch's events from `index` on leave, and the garbage that the collection itself
+/// leaves. Fails only when a stored object does not decode.
 pub(crate) fn settle(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Status> {
     while let Some(event) = batch.events().get(index).cloned() {
         index += 1;
@@ -67,7 +67,7 @@ fn after_write(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Result
 /// State of the owner that an owner reference names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnerState {
-    /// The owner exists, or cannot be read, or this server does not serve its kind, so that it may exist elsewhere.
+    /// The owner exists; or it may exist, because this server cannot read it or does not serve its kind.
     Present,
     /// The owner is being deleted in the foreground and waits for its dependents.
     Deleting,
@@ -113,8 +113,8 @@ fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     drop_owners(batch, key, |uid| gone.iter().any(|owner| owner == uid))
 }
 
-/// Returns whether an object whose owner waits for it should in turn wait for its own dependents. Returns false if a
-/// dependent is itself an owner that waits: the two could wait for each other.
+/// Returns whether an object whose owner waits for its deletion should in turn wait for its own dependents. Returns
+/// false if one of the dependents is itself an owner that waits for dependents: the two could wait for each other.
 fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
     let dependents = batch.dependents(&stored.uid);
     for dependent in dependents.iter().filter_map(|key| batch.get(key)) {
@@ -127,7 +127,7 @@ fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
 
 fn owner_key(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
     let definition = batch.registry().by_kind(&owner.group, &owner.kind)?;
-    // As in Kubernetes, the owner of a cluster-scoped object cannot be found if it is namespaced.
+    // As in Kubernetes, a cluster-scoped object cannot have a namespaced owner: its owner reference names no namespace.
     let namespace = match (definition.namespaced, dependent.namespace.as_str()) {
         (true, "") => return None,
         (true, namespace) => namespace.to_owned(),
@@ -142,7 +142,7 @@ fn present_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Ke
     (found.uid == owner.uid).then_some(key)
 }
 
-/// Ends the foreground deletion of each owner whose last blocking dependent was this object.
+/// Ends the foreground deletion of each owner that waited for this object alone.
 fn release_owners(batch: &mut Batch<'_>, key: &Key, owners: &[Owner]) -> Result<(), Status> {
     for owner in owners {
         if let Some(owner) = present_owner(batch, key, owner) {
@@ -272,7 +272,7 @@ fn terminating_status(
     json!({"phase": "Terminating", "conditions": conditions})
 }
 
-/// Deletes the objects of a CRD that is being deleted; the CRD is removed after the last of them.
+/// Deletes the objects of a CRD that is being deleted; the CRD itself is removed after its last object.
 fn finish_crd(batch: &mut Batch<'_>, resource: &Arc<str>) -> Result<(), Status> {
     let key = Key::global(builtin::CRDS, resource);
     let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };

@@ -8,28 +8,30 @@
 //!
 //! Guarantees
 //! * A write that was answered is on stable storage; a write that failed changed nothing that a client can see.
-//! * Every change has its own resourceVersion. A watch that resumes from it sees each later change once, across restarts
-//!   too; when the log no longer reaches back that far, the watch gets a 410.
+//! * Every change has its own resourceVersion. A watch that resumes from a resourceVersion sees each later change once,
+//!   also after a restart of the server; when the log of changes no longer reaches back to that resourceVersion, the
+//!   watch gets a 410.
 //! * The commit that deletes an owner, namespace or CRD also deletes its dependents.
-//! * The server refuses a store file that differs from what was written, or that has lost an answered write; the error
-//!   names the file. If an object cannot be read in an intact file, only that object is missing, and the log names it.
+//! * The server refuses a store file that is damaged, or that has lost an answered write; the error names the file. If
+//!   the file is intact but one object in it cannot be decoded, only that object is missing, and a log line names it.
+//! * `/backup`, which kube-apiserver does not have, returns all stored objects at one revision.
 //! * Nothing polls: without requests and changes no thread wakes.
-//! * A bug that panics the writer ends the process, whatever the build profile: after a restart the server has every
+//! * A panic of the writer thread ends the process, whatever the build profile: after a restart the server has every
 //!   acknowledged write.
 //!
 //! Admission
 //! * An [`Admission`] completes new objects, and admits or refuses changes, where kube-apiserver calls webhooks.
 //! * `kubeapi` evaluates no CEL: the CRDs from `api::crd_values` have no rules, and the admission functions enforce the
-//!   rules in Rust. Clusters get the CRDs with rules (`api::ruled_crd_values`). One set of test vectors tests both.
-//! * `/backup`, which kube-apiserver does not have, returns all objects of one moment as they are stored.
+//!   rules in Rust. Clusters get the CRDs with rules (`api::ruled_crd_values`). The same test vectors test the rules in
+//!   CEL and the rules in Rust.
 //!
 //! Assumptions
 //! * One process owns the directory; every client that reaches the service may do everything.
-//! * All objects fit into memory, a few times over.
+//! * Memory holds all objects, and a few copies of them.
 //!
-//! Where a request needs a feature that is not implemented, a `Status` names that feature: server-side apply, the scale
-//! subresource, webhooks, conversion between versions other than by name, and in CRDs every keyword of a schema that
-//! Warren's own CRDs do not use, CEL rules among them.
+//! A request that needs a feature that is not implemented is refused with a `Status` that names the feature. Not
+//! implemented are server-side apply, the scale subresource, webhooks, conversions that change more than the version's
+//! name, and every schema keyword that Warren's own CRDs do not use, CEL rules among them.
 
 mod admission;
 mod body;
@@ -72,19 +74,20 @@ const FIRST_NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Directory of the store, created with mode 0700 when absent. One process at a time may use it.
+    /// Directory of the store, created with mode 0700 if absent. Only one process at a time may use the directory.
     pub directory: PathBuf,
     /// CustomResourceDefinitions that are installed or updated when the API opens.
     pub crds: Vec<Value>,
-    /// Number of changes that a watch may be behind and still resume. The log keeps fewer changes when their objects
-    /// are large (64 MiB together).
+    /// Number of changes that the log keeps: a watch that is further behind cannot resume. The log keeps fewer changes
+    /// when their objects exceed 64 MiB together.
     pub history: usize,
     /// Functions that complete new objects and admit or refuse changes, see [`Admission`].
     pub admission: Admission,
 }
 
 impl Config {
-    /// Returns a configuration with ten thousand changes of history, no CRDs, and every change admitted.
+    /// Returns a configuration with a history of ten thousand changes, no CRDs, and an [`Admission`] that admits every
+    /// change.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -107,7 +110,7 @@ pub enum OpenError {
     MakeDirectory { directory: PathBuf, source: std::io::Error },
     #[error("the store in {} cannot be opened", directory.display())]
     OpenStore { directory: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
-    /// The file was damaged: the API serves no object of the file. Restore a backup.
+    /// The file is damaged: the API does not open. Restore a backup.
     #[error("the store file {} cannot be relied on", file.display())]
     Damaged { file: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{what} cannot be installed")]
@@ -134,8 +137,8 @@ pub struct Api {
 }
 
 impl Api {
-    /// Opens the store, starts its writer thread, and installs the first namespaces and the CRDs. Blocks for a few fsyncs;
-    /// needs no async runtime, and may be called inside one.
+    /// Opens the store, starts its writer thread, and installs the first namespaces and the CRDs. Blocks for a few
+    /// fsyncs. Needs no async runtime, but the caller may be an async task.
     ///
     /// # Errors
     /// [`OpenError`] when the directory or the store cannot be used, or a CRD asks for what this server cannot do.
@@ -172,8 +175,8 @@ impl Api {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
         let what = format!("{} {}", text("/kind"), text("/metadata/name"));
         let failed = |source: Status| OpenError::Install { what: what.clone(), source };
-        // A channel of the standard library: the caller of `open` may be a task of an async runtime, and the runtime's
-        // own channels stop answering a task that has done much without yielding.
+        // A channel of the standard library, not of tokio: the caller of `open` may be an async task, and tokio's
+        // channels report "not ready" to a task that has run for long without yielding.
         let (reply, answer) = mpsc::sync_channel(1);
         let apply =
             Box::new(move |batch: &mut store::Batch<'_>| verbs::install::install(batch, object));

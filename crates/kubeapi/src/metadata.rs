@@ -17,7 +17,7 @@ pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = object.name();
     if let Some(prefix) = object.meta.generate_name.as_deref().filter(|prefix| !prefix.is_empty()) {
-        // A prefix may end in a dash, because the generated part follows.
+        // The prefix of a generated name may end in a dash, because the generated part follows the prefix.
         if let Some(why) = definition.check_name(prefix.strip_suffix('-').unwrap_or(prefix)) {
             causes.push(Cause::invalid("metadata.generateName", &json!(prefix), why));
         }

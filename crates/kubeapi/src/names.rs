@@ -1,4 +1,4 @@
-//! The forms of names, labels and annotations that Kubernetes accepts (apimachinery `validation`).
+//! The patterns of names, labels and annotations that Kubernetes accepts (apimachinery `validation`).
 
 use regex::Regex;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ struct Form {
     wanted: &'static str,
 }
 
-/// Builds a form of texts without line breaks.
+/// Builds a pattern for texts without line breaks.
 macro_rules! form {
     ($pattern:literal, $most:expr, $wanted:literal) => {
         Form {
@@ -63,17 +63,17 @@ impl Form {
     }
 }
 
-/// Returns the fault of a name that is no RFC 1123 label, as a namespace's name must be.
+/// Returns the fault of a name that is no RFC 1123 label. Names of namespaces must be such labels.
 pub(crate) fn dns_label(name: &str) -> Option<&'static str> {
     LABEL.fault(name)
 }
 
-/// Returns the fault of a name that is no RFC 1123 subdomain, as the names of almost all objects must be.
+/// Returns the fault of a name that is no RFC 1123 subdomain. Names of almost all objects must be such subdomains.
 pub(crate) fn dns_subdomain(name: &str) -> Option<&'static str> {
     SUBDOMAIN.fault(name)
 }
 
-/// Returns the fault of a name that cannot be a part of a path.
+/// Returns the fault of a name that cannot be a segment of a URL path.
 pub(crate) fn path_segment(name: &str) -> Option<&'static str> {
     if matches!(name, "." | "..") { Some("must not be '.' or '..'") } else { SEGMENT.fault(name) }
 }

@@ -13,7 +13,7 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of an owner whose dependents are to be orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// Identity of an object. Ordered as kube-apiserver lists: by resource, namespace, name.
+/// Identity of an object. Keys are ordered as kube-apiserver lists objects: by resource, namespace, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) resource: Arc<str>,
@@ -48,7 +48,7 @@ pub(crate) struct Object {
     pub(crate) body: Map<String, Value>,
 }
 
-/// Replaces nulls among labels, annotations and finalizers by empty texts, as Go does.
+/// Replaces null values of labels, annotations and finalizers by empty strings, as Go's decoder does.
 fn without_nulls(mut meta: Value) -> Value {
     let empty = |value: &mut Value| {
         if value.is_null() {
@@ -144,7 +144,7 @@ impl Object {
         }
     }
 
-    /// Drops the empty maps and lists of metadata: in Go, and so in every comparison, they are the same as absent ones.
+    /// Drops the empty maps and lists of metadata, which Go treats as absent: comparisons must treat both the same.
     pub(crate) fn drop_empty_metadata(&mut self) {
         let meta = &mut self.meta;
         meta.labels.take_if(|labels| labels.is_empty());
@@ -160,8 +160,8 @@ impl Object {
         self.body.values_mut().for_each(value::canonical);
     }
 
-    /// Sets the deletion timestamp. The first call also raises the generation, so that controllers see a
-    /// change to react to.
+    /// Sets the deletion timestamp. The first call also raises the generation, because controllers react to a new
+    /// generation.
     pub(crate) fn mark_deleting(&mut self) {
         if self.is_deleting() {
             return;
@@ -182,7 +182,7 @@ impl Object {
         self.api_version == other.api_version && self.body == other.body && same_meta()
     }
 
-    /// Returns whether two objects are equal except for metadata (and, with `ignore_status`, status).
+    /// Returns whether two objects are equal without their metadata and, with `ignore_status`, without their status.
     pub(crate) fn same_spec(&self, other: &Self, ignore_status: bool) -> bool {
         let relevant = |object: &Self| {
             let mut body = object.body.clone();
@@ -271,7 +271,7 @@ impl Stored {
     }
 }
 
-/// Returns the time in whole seconds, as API objects have it.
+/// Returns the time in whole seconds, the precision of times in API objects.
 pub(crate) fn now() -> Time {
     let now = k8s_openapi::jiff::Timestamp::now();
     Time(k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))

@@ -1,5 +1,5 @@
-//! OpenAPI v3: an index, and one document for each group and version. kubectl learns from them the fields of a kind
-//! (`explain`) and that the server validates fields itself.
+//! OpenAPI v3: an index, and one document for each group and version. From these documents kubectl reads the fields of
+//! a kind (`kubectl explain`), and that the server validates fields itself.
 
 use crate::registry::{Definition, Registry, Version, discovery};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,7 +21,7 @@ pub(crate) fn index(registry: &Registry) -> Value {
     json!({"paths": paths.collect::<Map<_, _>>()})
 }
 
-/// Returns the document of one group and version; `None` when it is not served.
+/// Returns the document of one group and version; `None` when the server does not serve that version.
 pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut paths = Map::new();
     let mut schemas = Map::new();
@@ -119,8 +119,8 @@ fn operation(definition: &Definition, version: &Version, verb: &str) -> Value {
     })
 }
 
-/// Returns the schemas of ObjectMeta and of the types that it refers to, with Kubernetes' own descriptions, so that
-/// `explain` prints the usual text.
+/// Returns the schemas of ObjectMeta and of the types that ObjectMeta refers to, with Kubernetes' own descriptions, so
+/// that `kubectl explain` prints the usual text.
 fn metadata_schemas(definitions: &'static str) -> Map<String, Value> {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.definitions_path = definitions.into();

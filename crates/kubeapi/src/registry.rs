@@ -19,7 +19,7 @@ pub(crate) struct Registry {
     by_id: BTreeMap<Arc<str>, Arc<Definition>>,
 }
 
-/// A kind in the version that a request names.
+/// A kind, and the version of it that a request names.
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {
     pub(crate) definition: Arc<Definition>,
@@ -33,7 +33,7 @@ impl Resource {
 }
 
 impl Registry {
-    /// The kinds that exist without any CRD.
+    /// Returns the registry of the kinds that exist without any CRD.
     pub(crate) fn builtin() -> Self {
         let mut registry = Self::default();
         for definition in builtin::definitions() {

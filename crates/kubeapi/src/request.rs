@@ -21,11 +21,11 @@ use std::time::Duration;
 /// Longest watch that a client may request, in seconds.
 const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 
-/// Query options of a request. The first value of a repeated option counts, as in Go.
+/// Query options of a request. Of an option that is repeated, only the first value is used, as in Go.
 #[derive(Debug, Default)]
 pub(crate) struct Query(HashMap<String, String>);
 
-/// Options that all writes have.
+/// Query options of every write.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
@@ -41,18 +41,18 @@ impl Query {
         Self(first)
     }
 
-    /// Returns the value of an option; an empty value counts as absent.
+    /// Returns the value of an option; `None` for an empty value too.
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// Parses a flag as Go does: every text except `0` and `false` means true.
+    /// Parses a boolean option as Go does: every text except `0` and `false` means true.
     fn flag(&self, name: &str) -> Option<bool> {
         let value = self.0.get(name)?;
         Some(value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// Parses a number; a negative number counts as absent.
+    /// Parses a number; `None` for a negative number too.
     fn number(&self, name: &str) -> Result<Option<u64>, Status> {
         let Some(text) = self.0.get(name) else { return Ok(None) };
         let number = text.parse::<i64>();
@@ -69,8 +69,8 @@ impl Query {
         self.flag("watch") == Some(true)
     }
 
-    /// Checks the `resourceVersion` of a get. This server always answers with the latest revision,
-    /// which satisfies any minimum.
+    /// Checks the `resourceVersion` of a get, which is the oldest revision that the client accepts. This server always
+    /// answers with the latest revision, so the number has no other effect.
     pub(crate) fn revision(&self) -> Result<(), Status> {
         self.get("resourceVersion").map_or(Ok(()), |text| Status::read_revision(text).map(drop))
     }
@@ -101,7 +101,7 @@ impl Query {
         }
     }
 
-    /// Returns the selectors of a list or of the deletion of a collection.
+    /// Returns the selectors of a list, or of a request that deletes a collection.
     pub(crate) fn selection(&self) -> Result<Selection, Status> {
         for number in ["limit", "timeoutSeconds"] {
             self.number(number)?;
@@ -135,7 +135,7 @@ impl Query {
         })
     }
 
-    /// Returns the options of a delete: only from the body if there is one, as in kube-apiserver; otherwise from the
+    /// Returns the options of a delete: from the body if the request has one, as in kube-apiserver; otherwise from the
     /// query.
     pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
         if !body.is_null() {
@@ -159,7 +159,7 @@ impl Query {
     }
 }
 
-/// Returns the first form in the Accept header that this server has; 406 when it has none of them.
+/// Returns the first form in the Accept header that this server can produce; answers 406 when it can produce none.
 pub(crate) fn accepted(headers: &HeaderMap, query: &Query) -> Result<Form, Status> {
     let Some(accept) = headers.get(ACCEPT) else { return Ok(Form::Object) };
     let include = query.include()?;
@@ -189,7 +189,7 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     text.split(';').next().unwrap_or_default().trim()
 }
 
-/// Reads the whole body. Answers 413 over the limit, 400 when the client breaks off.
+/// Reads the whole body. Answers 413 when the body exceeds the limit, 400 when the connection ends within the body.
 pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<Vec<u8>, Status> {
     let announced = headers
         .get(http::header::CONTENT_LENGTH)
@@ -204,7 +204,7 @@ pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<
     }
 }
 
-/// Decodes a body. The last value of a repeated JSON key counts.
+/// Decodes a body. Of a repeated JSON key, the last value is used.
 pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
     let malformed = |kind: &str, error: &dyn std::fmt::Display| {
         Status::bad_request(format!("the body is not valid {kind}: {error}"))

@@ -30,7 +30,7 @@ pub(crate) enum Route {
     },
 }
 
-/// Parses a path; `None` when no route has it.
+/// Parses a path; `None` for a path that no route matches.
 pub(crate) fn parse(path: &str) -> Option<Route> {
     let decode =
         |part: &str| percent_decode_str(part).decode_utf8().ok().map(std::borrow::Cow::into_owned);

@@ -1,4 +1,5 @@
-//! A CRD's OpenAPI schema, compiled once: it prunes, defaults and validates every object that is written.
+//! A CRD's OpenAPI schema, compiled once. The compiled schema prunes, defaults and validates every object that a client
+//! writes.
 
 mod compile;
 mod default;
@@ -28,11 +29,11 @@ pub(crate) struct Schema {
     choices: Vec<Value>,
     pattern: Option<Regex>,
     format: Option<String>,
-    /// Smallest and largest number.
+    /// Smallest and largest permitted number.
     value: (Option<f64>, Option<f64>),
-    /// Smallest and largest number of characters.
+    /// Smallest and largest permitted number of characters in a string.
     length: (Option<u64>, Option<u64>),
-    /// Smallest and largest number of items.
+    /// Smallest and largest permitted number of items in a list.
     count: (Option<u64>, Option<u64>),
 }
 

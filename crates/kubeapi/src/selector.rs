@@ -43,7 +43,7 @@ impl FieldSelector {
         }
     }
 
-    /// Returns whether the object meets all conditions. An absent field counts as empty.
+    /// Returns whether the object meets all conditions. An absent field has the empty value.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         self.0
             .iter()
@@ -61,7 +61,7 @@ impl FieldTest {
     fn parse(part: &str) -> Result<Self, Status> {
         let split = [("!=", false), ("==", true), ("=", true)].into_iter();
         let split = split.filter_map(|(by, equal)| Some((part.split_once(by)?, equal))).next();
-        // Kubernetes escapes these characters by a backslash; no selectable field has them.
+        // Kubernetes escapes these two characters by a backslash; no value of a selectable field contains them.
         let plain = split.filter(|((_, value), _)| !value.contains(['=', '\\']));
         let ((field, value), equal) = plain.ok_or_else(|| {
             Status::bad_request(format!("field selector: {part:?} is no condition on a field"))

@@ -17,21 +17,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
-/// Limits of each listener. On TCP only a request with the token counts as a connection's first request: otherwise any
-/// host that can connect could occupy all slots with idle connections.
+/// Limits of each listener. A connection without a request is closed after a while. On TCP a request without the token
+/// does not keep its connection open: otherwise any host that can connect could occupy all slots.
 const LIMITS: Limits = Limits {
     connections: 1024,
     pending: 256,
     first_request: Limits::FIRST_REQUEST,
     remedy: "let fewer clients keep connections to this API",
 };
-/// Largest number of unsent bytes of a connection, and of each of its streams.
+/// Largest number of unsent bytes of a connection; also the limit of each of its streams.
 const UNSENT: usize = 64 << 10;
-/// Time that requests in flight may take to finish on shutdown.
+/// Time that running requests may take to finish on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
 
 struct Connections {
-    /// Time for which a client may leave sent bytes unread.
+    /// Longest time for which a client may leave sent bytes unread.
     stalled: Duration,
     graceful: GracefulShutdown,
     stop: watch::Sender<bool>,
@@ -42,7 +42,7 @@ impl Connections {
         Self { stalled, graceful: GracefulShutdown::new(), stop: watch::channel(false).0 }
     }
 
-    /// Serves one connection in a task of its own, until it ends or the client stops reading.
+    /// Starts a task that serves one connection, until the connection ends or the client stops reading.
     fn serve<I, S, B>(&self, io: I, service: S)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 use tokio::sync::watch::Receiver;
 use write::Change;
 
-/// The API as one client uses it. Cheap to clone.
+/// The API, for one [`Identity`]. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ApiService {
     store: Arc<Store>,
@@ -60,7 +60,7 @@ impl<B: RequestBody + 'static> tower::Service<Request<B>> for ApiService {
     }
 }
 
-/// A request for objects, without its body.
+/// The parts of a request for objects, except its body.
 struct Call {
     headers: HeaderMap,
     query: Query,
@@ -111,7 +111,8 @@ impl ApiService {
         let (method, headers, query) =
             (&parts.method, &parts.headers, Query::parse(parts.uri.query()));
         let form = request::accepted(headers, &query)?;
-        // Objects of a namespaced kind may be listed in all namespaces, but not written without one.
+        // A path without a namespace lists a namespaced kind's objects in all namespaces; every write needs a
+        // namespace.
         let definition = &resource.definition;
         let everywhere = definition.namespaced && target.namespace.is_none();
         let clearable = !everywhere && &*definition.id != builtin::NAMESPACES;

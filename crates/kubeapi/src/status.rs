@@ -1,4 +1,4 @@
-//! Errors of the API: every refusal is a `Status` object with the code, reason and details of kube-apiserver's.
+//! Errors of the API: every refusal is a `Status` object with the same code, reason and details as kube-apiserver's.
 
 mod cause;
 
@@ -97,12 +97,14 @@ impl Status {
     }
 
     /// Parses the resourceVersion of a get, a watch or an object. Answers 500 without a reason for a text that is no
-    /// number: kube-apiserver parses it in its storage layer, whose errors have no reason. A list answers 400.
+    /// number, as kube-apiserver does: its storage layer parses the number, and the storage layer's errors have no
+    /// reason. A list, which does not use this function, answers 400.
     pub(crate) fn read_revision(text: &str) -> Result<u64, Self> {
         text.parse().map_err(|_| Self::new(500, "", format!("{text:?} is no resourceVersion")))
     }
 
-    /// Refuses a new object with a resourceVersion, as kube-apiserver's storage layer does: without a reason.
+    /// Builds the refusal of a new object that has a resourceVersion: without a reason, as from kube-apiserver's
+    /// storage layer.
     pub(crate) fn new_object_has_revision() -> Self {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }
@@ -115,7 +117,7 @@ impl Status {
         Self::new(409, "AlreadyExists", format!("{subject} already exists")).about(subject)
     }
 
-    /// Adds the advice to try again, for a client that asked for a generated name.
+    /// Adds the advice to try again, which kube-apiserver gives to a client that requested a generated name.
     pub(crate) fn no_unique_name(mut self) -> Self {
         let why = "the server was not able to generate a unique name for the object";
         self.message = format!("{}, {why}", self.message);
@@ -174,8 +176,8 @@ impl Status {
         Self::new(503, "ServiceUnavailable", message)
     }
 
-    /// Answers 504 to a client that has seen a later state than this server has: the server was restored from an older
-    /// backup. Clients know this cause and list again.
+    /// Answers 504 to a client that knows a later revision than this server: the server was restored from an older
+    /// backup. Clients recognise the cause in this Status and list again.
     pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
         let why = format!("Too large resource version: {asked}, current: {current}");
         Self::new(504, "Timeout", why.as_str()).with_cause("ResourceVersionTooLarge", &why)

@@ -48,7 +48,7 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: RwLock<State>,
-    /// A signal for each resource; it carries the revision of the latest change.
+    /// A channel for each resource, which carries the revision of the latest change.
     signals: Mutex<Signals>,
 }
 
@@ -67,8 +67,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the store in `directory`, which must exist, and starts its writer. `crds` describe the objects of kinds
-    /// whose stored definitions cannot be read. `rules` apply to each job.
+    /// Opens the store in `directory`, which must exist, and starts its writer. `crds` replace stored definitions that
+    /// cannot be read. The writer applies `rules` to each job.
     pub(crate) fn open(
         directory: &Path,
         history: usize,
@@ -118,7 +118,7 @@ impl Store {
         drop(lock(&self.queue).take());
         let writer = lock(&self.writer).take();
         if let Some(writer) = writer {
-            // A panic of the writer ends the process, so the result is always Ok.
+            // `join` fails only after a panic of the writer, and such a panic has ended the process.
             drop(writer.join());
         }
         self.shared.end_watches();
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// Returns the objects of one resource, in one namespace or in all, in list order, beginning at `start`.
+    /// Returns the objects of one resource from `start` on, in list order: of one namespace, or of all namespaces.
     pub(crate) fn range<'a>(
         &'a self,
         resource: &Arc<str>,
@@ -198,7 +198,7 @@ impl State {
         })
     }
 
-    /// Returns the objects of one resource as they were at an earlier revision.
+    /// Returns the objects of one resource in their state at an earlier revision.
     pub(crate) fn snapshot(
         &self,
         resource: &Arc<str>,
@@ -286,7 +286,7 @@ fn converted(definition: &Definition, mut object: Object, revision: u64) -> Stor
     definition.stored(&object, revision)
 }
 
-/// Locks a mutex, poisoned or not: no holder leaves the data half changed.
+/// Locks a mutex, also one that a panic poisoned: no code that holds the lock can panic between two related changes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 pub(crate) const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
 /// Largest request body, and largest total of values that a patch copies, in bytes (apiserver `MaxRequestBodyBytes`).
 pub(crate) const BODY_LIMIT: usize = 3 << 20;
-/// Greatest depth of nesting of an object. JSON parsers, this server's own among them, stop at 128 levels, and lists
-/// and events wrap objects in a few levels more.
+/// Largest nesting depth of an object. JSON parsers, also the parser of this server, accept at most 128 levels, and
+/// lists and events add a few levels around their objects.
 pub(crate) const DEEPEST: usize = 100;
 
 pub(crate) fn depth(value: &Value, limit: usize) -> usize {
@@ -28,7 +28,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(number) if number.is_i64() => "integer",
-        // Integers beyond an int64 are floats in Kubernetes.
+        // Kubernetes reads an integer that does not fit into an int64 as a float.
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
@@ -36,7 +36,8 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Converts numbers to the form in which they are stored: `3.0` to `3`, and integers beyond an int64 to floats.
+/// Converts numbers to the form in which they are stored: `3.0` to `3`, and an integer that does not fit into an int64
+/// to a float.
 pub(crate) fn canonical(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(canonical),

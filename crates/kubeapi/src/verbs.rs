@@ -33,7 +33,7 @@ pub(crate) struct Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Status,
-    /// A subresource that no kind of this server has.
+    /// A subresource that this server does not know.
     Unknown,
 }
 
@@ -58,7 +58,8 @@ impl Target {
         if wrong_scope || !serves { Err(self.no_such_kind()) } else { Ok(resource) }
     }
 
-    /// Returns the 404 for a path of no served kind: a Status in built-in groups, plain text in unknown ones, as kube-apiserver does.
+    /// Returns the 404 for a path of an unknown kind: as in kube-apiserver, a Status in a built-in group, plain text in
+    /// an unknown group.
     fn no_such_kind(&self) -> Status {
         match self.group.as_str() {
             "" | "apiextensions.k8s.io" | "coordination.k8s.io" | "events.k8s.io" => {
@@ -68,8 +69,8 @@ impl Target {
         }
     }
 
-    /// Answers 400 for an object of another namespace than the path's. An object may leave its namespace out; the
-    /// namespace of a cluster-scoped object is ignored.
+    /// Answers 400 for an object whose namespace is not the path's namespace. An object may leave its namespace out;
+    /// the namespace of a cluster-scoped object is ignored.
     fn check_namespace(&self, object: &Object) -> Result<(), Status> {
         match (self.namespace.as_deref(), object.namespace()) {
             (Some(here), there) if !there.is_empty() && here != there => {
@@ -81,7 +82,7 @@ impl Target {
         }
     }
 
-    /// Answers 400 for an object without a name, or with another name or namespace than the path's.
+    /// Answers 400 for an object without a name, or whose name or namespace is not the path's.
     fn check_identity(&self, object: &Object) -> Result<(), Status> {
         let (here, there) = (self.name.as_deref().unwrap_or_default(), object.name());
         if here != there {

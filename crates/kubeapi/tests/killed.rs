@@ -1,5 +1,5 @@
-//! `kill -9` under write load, again and again: no acknowledged write is lost, and a watch that resumes by resourceVersion
-//! sees every change once.
+//! Kills the server under write load (`kill -9`), again and again, and checks that no acknowledged write is lost, and
+//! that a watch that resumes by resourceVersion sees every change once.
 //!
 //! The server runs in a child process: this test binary, which runs one ignored test. `KUBEAPI_CRASH_ROUNDS` sets the
 //! number of rounds.
@@ -34,7 +34,7 @@ async fn server() {
     let directory = PathBuf::from(directory);
     let socket = directory.join("socket");
     drop(std::fs::remove_file(&socket));
-    // The log is so short that some crashes interrupt its trimming.
+    // The log of changes is so short that some kills interrupt its trimming.
     let config = Config { history: 200, ..Config::new(directory.join("store")) };
     let api = Api::open(config).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
@@ -94,7 +94,7 @@ impl Connection {
     }
 }
 
-/// A client that counts up in its own ConfigMap.
+/// A client that writes increasing numbers into its own ConfigMap.
 struct Writer {
     name: String,
     acknowledged: u64,
@@ -143,7 +143,7 @@ fn count(object: &Value) -> u64 {
     object["data"]["n"].as_str().unwrap().parse().unwrap()
 }
 
-/// A client that watches all ConfigMaps, and checks that each count arrives once and in order.
+/// A client that watches all ConfigMaps, and checks that each number arrives once and in order.
 struct Watcher {
     revision: u64,
     seen: BTreeMap<String, u64>,

@@ -1,6 +1,6 @@
-//! A real kubectl against the server, over TLS with the kubeconfig that the server wrote.
+//! Tests with a real kubectl, which reaches the server over TLS with the kubeconfig that the server wrote.
 //!
-//! `KUBEAPI_KUBECTL` names the program, so that other versions can be tried too, from 1.27 on.
+//! `KUBEAPI_KUBECTL` is the path of kubectl, so that the tests can run with other versions, from 1.27 on.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,5 @@
-//! Tests of the unix socket: which clients may connect, what happens to watches when it closes, and that the idle
-//! server does not wake.
+//! Tests of the unix socket: which clients may connect, how watches end when the server stops, and that the idle server
+//! does not wake.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -44,7 +44,7 @@ async fn watches_end_when_the_socket_closes() {
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(first.starts_with(b"{\"type\":\"ADDED\""));
     stop.send(()).unwrap();
-    // The last event is a bookmark with the watch's revision, so that its client can resume elsewhere.
+    // The last event is a bookmark with the latest revision, from which the client can resume on another server.
     let rest = body.collect().await.unwrap().to_bytes();
     let last: Value = serde_json::from_slice(&rest).unwrap();
     assert_eq!(last["type"], "BOOKMARK");
@@ -68,7 +68,7 @@ fn foreign_client() {
     nix::unistd::setuid(uid.parse::<u32>().unwrap().into()).unwrap();
     let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
     let request = "GET /version HTTP/1.1\r\nhost: local\r\nconnection: close\r\n\r\n";
-    // The server may have closed the connection already; then there is nothing to read either.
+    // The write fails if the server has closed the connection already; the read below then returns nothing.
     drop(stream.write_all(request.as_bytes()));
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer));
@@ -86,7 +86,7 @@ async fn answer_to_foreign_client(allowed: Vec<u32>) -> String {
     let api = Api::open(Config::new(directory.path().join("store"))).unwrap();
     let socket = directory.path().join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
-    // The server checks the uid of every client that can open the socket; here the file modes keep no client out.
+    // Permits every user to open the socket, so that only the server's check of the uid can refuse the client.
     for (path, mode) in [(directory.path(), 0o755), (socket.as_path(), 0o777)] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -156,8 +156,8 @@ async fn a_server_at_rest_does_not_wake() {
     let response = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
     let mut body = response.into_body();
     body.frame().await.unwrap().unwrap();
-    // On a busy machine the server may finish an answer a moment after its client: some windows may have a switch, but
-    // a server with a timer has one in every window.
+    // On a busy machine the server may finish its work on an answer a moment after the client has read it, and so wake
+    // in some windows. A server with a timer wakes in every window.
     let mut woken = Vec::new();
     for _ in 0..4 {
         let before = context_switches(&server);

@@ -1,4 +1,4 @@
-//! Connects to unix sockets of daemons on this host.
+//! Connects to the unix sockets on which daemons of this host listen.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use crate::failure::Failure;
 /// Opens a gRPC channel over a unix socket.
 ///
 /// # Errors
-/// If no daemon answers; `remedy` tells the user what to do then.
+/// If no daemon listens on the socket. `remedy` tells the user what to do in this case.
 pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Failure> {
     let stream = connect(path, remedy).await?;
-    // Hands out the connection that was made above; a lost connection is not replaced.
+    // Gives tonic the connection that was made above, and no second connection: a lost connection is not replaced.
     let mut stream = Some(TokioIo::new(stream));
-    // The connector ignores this address: its socket is connected already.
+    // tonic requires an address, but the connector ignores it: the socket is connected already.
     let endpoint = Endpoint::from_static("http://warren");
     let connector = service_fn(move |_: Uri| {
         let stream = stream.take();
@@ -28,7 +28,7 @@ pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Fai
     })
 }
 
-/// Checks that a daemon listens on the socket, for a plain error before the first request.
+/// Checks that a daemon listens on the socket, so that a plain error appears before the first request.
 pub async fn probe(path: &Path, remedy: &str) -> Result<(), Failure> {
     connect(path, remedy).await.map(drop)
 }

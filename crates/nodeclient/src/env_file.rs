@@ -1,7 +1,8 @@
 //! Writes the environment of a job to a file that a shell may source.
 //!
-//! Each line is `KEY='value'`, quoted so that a shell runs no part of a value. The file is written under another name, given to the
-//! job's user, and renamed: readers see it only when it is complete, and a symbolic link at its path is replaced, not followed.
+//! Each line is `KEY='value'`, quoted so that a shell runs no part of a value. The program writes the file under
+//! another name, changes its owner to the job's user, and renames it. So readers see only the complete file, and a
+//! symbolic link at the path is replaced, not followed.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -13,17 +14,18 @@ use std::path::Path;
 use nix::unistd::{Gid, Uid, fchown, geteuid};
 use tempfile::Builder;
 
-/// Variable of workload managers that holds a secret; the job gets it in another way.
+/// Variable with a secret, which the file leaves out: the job gets the secret in another way.
 const TOKEN: &str = "DW_WORKFLOW_TOKEN";
 
-/// Owner of the file, if root writes it.
+/// Owner of the file; only root can set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub user: u32,
     pub group: u32,
 }
 
-/// Writes the file. Skips and returns names that a shell variable cannot have. If writing fails, an existing file stays.
+/// Writes the file. Skips variables whose names are invalid in a shell, and returns these names. If writing fails, an
+/// existing file stays.
 pub(crate) fn write(
     path: &Path,
     env: &BTreeMap<String, String>,
@@ -143,7 +145,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("missing/env");
         assert!(write(&path, &env(&[("A", "1")]), None).is_err());
-        // A directory cannot be replaced by a file.
+        // Renaming a file over a directory fails.
         let taken = directory.path().join("taken");
         fs::create_dir(&taken).unwrap();
         assert!(write(&taken, &env(&[("A", "1")]), None).is_err());

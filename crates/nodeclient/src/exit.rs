@@ -7,23 +7,25 @@ use proto::v1::Verdict;
 /// The exit status of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done, or nothing to do.
+    /// The verb did its work, or had nothing to do.
     Done = 0,
-    /// Failed in a way that no other status covers.
+    /// A failure that has no other status here.
     Failed = 1,
-    /// The command or its input is wrong; nothing was changed. The argument parser exits with it too.
+    /// The command or its input is wrong, and the verb changed nothing. The argument parser, clap, exits with this
+    /// status too.
     Usage = 2,
-    /// Not done yet, or not possible now: trying again may help.
+    /// The work is not finished, or is not possible now: a retry may help.
     Retryable = 3,
-    /// A node failed, and stays failed until something is changed.
+    /// A failure of a node; a retry fails too until the cause is mended.
     NodeFault = 4,
-    /// Storage failed, or an agent refuses the request, until something is changed.
+    /// A failure of storage, or a refusal by an agent; a retry fails too until the cause is mended.
     StorageFault = 5,
-    /// Ended by SIGINT or SIGTERM, or the job that the verb waited for is over.
+    /// SIGINT or SIGTERM ended the verb, or the job whose mounts it waited for is over.
     Cancelled = 6,
-    /// Coordinator or API cannot be reached.
+    /// The coordinator or the API cannot be reached.
     Unreachable = 7,
-    /// The agent of this node cannot be reached, or does not answer. There is no [`Verdict`] for it: an agent cannot report this.
+    /// The agent of this node cannot be reached, or does not answer. No [`Verdict`] corresponds to this status, because
+    /// agents report verdicts.
     NoAgent = 8,
 }
 
@@ -65,7 +67,7 @@ impl From<Exit> for ExitCode {
 mod tests {
     use super::*;
 
-    /// The protocol says that the number of a verdict is the exit status.
+    /// The protocol defines the number of a verdict as the exit status of the verb.
     #[test]
     fn the_number_of_a_verdict_is_its_exit_status() {
         for number in 0..8 {

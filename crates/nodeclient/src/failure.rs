@@ -10,10 +10,10 @@ use crate::exit::Exit;
 /// Remedy when the user may not open a unix socket.
 const LOCKED: &str =
     "the socket is for root and the daemon's own user: run it with sudo, or as that user";
-/// Remedy when the other side closed the connection.
+/// Remedy when the server closed the connection.
 const CLOSED: &str = "the other side closed the connection: a unix socket accepts only root and the daemon's own user (run it with sudo); otherwise see the daemon's log";
 
-/// Remedy of a failure that has details but no other remedy.
+/// Remedy of a failure that has details, and for which no other remedy is known.
 const MORE: &str = "--verbose prints the messages of objects and nodes";
 
 /// A failed verb: the failed step, its causes, and the remedy.
@@ -59,7 +59,7 @@ impl Failure {
         self
     }
 
-    /// Creates the failure of a connection. `absent` is the remedy if no server listens there.
+    /// Creates the failure of a connection attempt. `absent` is the remedy if no server listens at the address.
     pub fn unreachable(
         what: impl Into<String>,
         error: &(dyn Error + 'static),
@@ -75,7 +75,7 @@ impl Failure {
         Self::new(Exit::Unreachable, what).because(error).remedy(remedy)
     }
 
-    /// Converts a gRPC error on the step `what`.
+    /// Creates the failure of the step `what` from a gRPC error.
     pub fn grpc(what: impl Into<String>, status: &tonic::Status) -> Self {
         let cut = status.source().is_some_and(|source| source.is::<tonic::transport::Error>());
         if cut || status.code() == tonic::Code::Unavailable {
@@ -91,7 +91,7 @@ impl Failure {
         Self::new(exit, format!("{}: {}", what.into(), status.message()))
     }
 
-    /// Converts an unreachable server into an unreachable agent, for requests to this node's agent.
+    /// Replaces the status [`Exit::Unreachable`] by [`Exit::NoAgent`], for a request to this node's agent.
     #[must_use]
     pub fn of_agent(mut self) -> Self {
         if self.exit == Exit::Unreachable {
@@ -100,8 +100,8 @@ impl Failure {
         self
     }
 
-    /// Returns the message without colour. All lines but the first are indented, so that text of other programs cannot pass for a
-    /// message of this one.
+    /// Returns the message without colour. All lines but the first are indented, so that users do not mistake the text
+    /// of another program for a message of this program.
     pub fn text(&self) -> String {
         let more = || (!self.details.is_empty()).then(|| MORE.to_owned());
         self.lines(self.remedy.clone().or_else(more))
@@ -139,7 +139,7 @@ impl Failure {
         message
     }
 
-    /// Adds a cause in the words of another program.
+    /// Adds a cause with a text that another program wrote.
     pub fn add_cause(&mut self, cause: String) {
         self.causes.push(cause);
     }
@@ -156,7 +156,7 @@ fn is_locked(error: &(dyn Error + 'static)) -> bool {
     causes.any(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Returns whether the other side accepted the connection and then closed it.
+/// Returns whether the server accepted the connection and then closed it.
 fn is_closed(error: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     let by_http = |cause: &hyper::Error| {
@@ -170,7 +170,7 @@ fn is_closed(error: &(dyn Error + 'static)) -> bool {
 }
 
 impl From<io::Error> for Failure {
-    /// Closed output (`| head`) is not a failure.
+    /// If the reader has closed the output (`| head`), the verb ends without failure.
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Done, "");

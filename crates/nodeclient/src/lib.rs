@@ -1,7 +1,7 @@
-//! The client of a node's agent: the verbs for scripts, exit statuses, and the one place that prints.
+//! The client of a node's agent: the verbs that scripts use, their exit statuses, and their output.
 //!
-//! `clientmount-agent mount …` and `warren node mount …` are the same code. A verb calls the agent over its unix socket, prints a
-//! line for each mount, and exits with a status that scripts may rely on.
+//! `clientmount-agent mount …` and `warren node mount …` are the same code. A verb calls the agent over the agent's
+//! unix socket, prints a line for each mount, and exits with a status that scripts may rely on.
 
 mod connect;
 mod env_file;

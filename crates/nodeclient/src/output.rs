@@ -1,6 +1,6 @@
-//! Prints results to standard output, progress and failures to standard error; no other file prints. Colour appears only on a
-//! terminal, unless NO_COLOR is set (no-color.org). Control characters are printed as escapes, because every user may write them
-//! into files and objects, and terminals obey them.
+//! Prints results to standard output, progress and failures to standard error; no other file prints. Colour appears
+//! only on a terminal, unless NO_COLOR is set (no-color.org). Control characters are printed as escapes: any user may
+//! write them into files and objects, and a terminal would execute them.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -39,7 +39,7 @@ impl Output {
         self.json
     }
 
-    /// Prints one line of result.
+    /// Prints one line of a result to standard output.
     pub fn line(self, line: &str) -> Result<(), Failure> {
         self.text(&format!("{}\n", escaped(line, "")))
     }
@@ -77,12 +77,12 @@ impl Output {
         self.text(&format!("{}\n", columns(Some(header), rows)))
     }
 
-    /// Prints rows in columns without a header, to continue a table.
+    /// Prints more rows of a table whose header is printed already.
     pub fn rows(self, rows: &[Vec<String>]) -> Result<(), Failure> {
         self.text(&format!("{}\n", columns(None, rows)))
     }
 
-    /// Prints progress to standard error, only on a terminal.
+    /// Prints progress to standard error, but only if standard error is a terminal.
     pub fn progress(self, line: &str) {
         if self.progress {
             self.say("progress", line);
@@ -126,13 +126,13 @@ impl Output {
         }
     }
 
-    /// Writes to standard error, and ignores failures: they cannot be reported.
+    /// Writes to standard error, and ignores a failure of the write: there is no other place to report it.
     fn write(self, lines: &str) {
         let _ = writeln!(io::stderr().lock(), "{lines}");
     }
 }
 
-/// Escapes DEL and the C1 control characters, which JSON allows unescaped (RFC 8259).
+/// Escapes DEL and the C1 control characters, which JSON (RFC 8259) does not require to be escaped.
 fn plain_json(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {

@@ -22,7 +22,7 @@ where
     to_exit(output, interruptible(work))
 }
 
-/// Runs work until it ends, and prints a failure. For work that handles signals itself.
+/// Like [`run_to_exit`], but for work that handles signals by itself: no signal interrupts it.
 pub fn run_to_end<F>(output: Output, work: impl FnOnce() -> F) -> ExitCode
 where
     F: Future<Output = Result<Exit, Failure>>,
@@ -34,7 +34,7 @@ fn to_exit(output: Output, work: impl Future<Output = Result<Exit, Failure>>) ->
     let result = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let result = runtime.block_on(work);
-            // An interrupted verb may block in a read or write for ever: the process ends without it.
+            // Does not wait for the verb's thread, which may block in a read or write for ever.
             runtime.shutdown_background();
             result
         }
@@ -49,7 +49,8 @@ fn to_exit(output: Output, work: impl Future<Output = Result<Exit, Failure>>) ->
     }
 }
 
-/// Runs a verb on a separate thread, so that a signal also interrupts it while it blocks on standard input, a pipe or its output.
+/// Runs a verb on a separate thread, so that a signal ends the verb also while it blocks on standard input, a pipe or
+/// its output.
 async fn interruptible<F>(work: impl FnOnce() -> F + Send + 'static) -> Result<Exit, Failure>
 where
     F: Future<Output = Result<Exit, Failure>>,
@@ -75,7 +76,7 @@ where
         _ = terminated.recv() => "ended by SIGTERM",
     };
     drop(keep_running);
-    // A verb that blocks in a read or write does not end.
+    // The time-out passes if the verb blocks in a read or write.
     let _ = timeout(LAST_MOMENT, verb).await;
     Err(Failure::new(Exit::Cancelled, why))
 }

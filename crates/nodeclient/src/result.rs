@@ -1,4 +1,5 @@
-//! Prints the result of a verb: a line for each mount and for each process that holds it, or one JSON object.
+//! Prints the result of a verb: a line for each mount, and for each process that keeps the mount in use; or one JSON
+//! object.
 
 use jiff::Timestamp;
 use proto::v1::job_state::Knowledge;
@@ -11,7 +12,7 @@ use crate::output::Output;
 
 const HEADER: [&str; 4] = ["PATH", "STATE", "SINCE", "WHY"];
 
-/// Prints the outcome of a verb. A failure goes to standard error, except with JSON.
+/// Prints the outcome of a verb. With JSON, a failure goes to standard output too; otherwise it goes to standard error.
 pub(crate) fn print(output: Output, outcome: &JobOutcome, done: &str) -> Result<Exit, Failure> {
     let exit = Exit::from(outcome.verdict());
     if output.is_json() {
@@ -35,7 +36,7 @@ pub(crate) fn print(output: Output, outcome: &JobOutcome, done: &str) -> Result<
     })
 }
 
-/// Prints the mounts, with the processes that hold them.
+/// Prints the mounts, with the processes that keep them in use.
 pub(crate) fn table(output: Output, mounts: &[MountLine]) -> Result<(), Failure> {
     if mounts.is_empty() {
         return Ok(());
@@ -104,7 +105,7 @@ pub(crate) fn mounts_json(mounts: &[MountLine]) -> Vec<Value> {
     mounts.iter().map(mount).collect()
 }
 
-/// Returns the job as JSON, without its environment, which only the job gets.
+/// Returns the job as JSON, except for its environment, which no other program than the job may read.
 pub(crate) fn job_json(state: &JobState) -> Value {
     let knowledge = match state.knowledge() {
         Knowledge::Known => "known",

@@ -143,10 +143,10 @@ impl Verb {
         self.common().json
     }
 
-    /// Calls the agent, by default at `socket`, and prints its answer.
+    /// Calls the agent at the socket of `--listen`, by default `socket`, and prints the agent's answer.
     ///
     /// # Errors
-    /// If the agent cannot be reached, or the request failed.
+    /// If the agent cannot be reached, or refuses or fails the request.
     pub async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
         let socket = self.common().listen.clone().unwrap_or_else(|| socket.to_owned());
         match self {

@@ -1,4 +1,4 @@
-//! Picks the command lines of a profile that belong to one mount.
+//! Selects the command lines of a profile that apply to one mount. A line is a command line of the profile.
 
 mod readable;
 
@@ -19,8 +19,8 @@ use crate::{
     volumes::{self, Volumes},
 };
 
-/// Lines that the agent uses where the profile has no usable one: they unmount, deactivate a volume, and stop the lock
-/// space of its group.
+/// Lines that the agent uses where the profile has no usable line. They unmount, deactivate a volume, and stop the lock
+/// space of its volume group.
 const UNMOUNT: &str = "$MOUNT_PATH";
 const DEACTIVATE: &str = "--activate n $VG_NAME/$LV_NAME";
 const LOCK_STOP: &str = "--lock-stop $VG_NAME";
@@ -32,7 +32,7 @@ struct Line {
     text: String,
 }
 
-/// The lines of a hook in one phase, with the path of their field.
+/// The lines of one hook, such as `preMount`, with the path of their field.
 #[derive(Debug, Clone)]
 struct HookLines {
     field: String,
@@ -45,7 +45,7 @@ struct HookLines {
 pub(super) struct Commands {
     /// Whether all allocations of the storage share one volume group.
     pub(super) shared_vg: bool,
-    /// Variables that replace the agent's own, keys with their `$`.
+    /// Variables that replace the agent's own variables; the keys begin with `$`.
     pub(super) overrides: BTreeMap<String, String>,
     mount: Line,
     unmount: Line,
@@ -59,9 +59,11 @@ struct VolumeLines {
     field: String,
     group: VgChange,
     volume: LvChange,
-    /// True if the node leaves the group's lock space when its last volume of the group is deactivated.
+    /// True if the node leaves the lock space of the volume group after it has deactivated its last volume of the
+    /// group.
     leaves_lock_space: bool,
-    /// True if the names of group and volume are not known: the agent then looks them up on the namespaces.
+    /// True if the names of volume group and volume are not known: the agent then reads the names from the volume's
+    /// NVMe namespaces.
     finds_names: bool,
 }
 
@@ -75,8 +77,8 @@ pub(super) struct SiteLines {
 
 impl Commands {
     /// Returns the lines for unmounting without a profile: a plain umount, the deactivation of the volume, and no
-    /// hooks. Only the profile names the group and says whether it is shared, so the agent looks both up on the
-    /// namespaces.
+    /// hooks. Only the profile names the volume group and says whether it is shared, so the agent reads both from the
+    /// NVMe namespaces.
     pub(super) fn without_profile(side: Side) -> Self {
         Self {
             shared_vg: true,
@@ -117,7 +119,7 @@ impl Commands {
         on_volume(&format!("{name}.{field}"), storage, side)
     }
 
-    /// Returns the layer between the namespaces and the file system.
+    /// Returns the volume layer, which lies between the NVMe namespaces and the file system.
     pub(super) fn layer(
         &self,
         goal: Goal,
@@ -125,7 +127,8 @@ impl Commands {
         variables: &BTreeMap<String, String>,
     ) -> Result<VolumeLayer, MountProblem> {
         let VolumeLines { field, group, volume, leaves_lock_space, finds_names } = &self.volume;
-        // Leaves out the lines that only the other goal needs.
+        // Leaves out the lines that this goal does not need: a mount deactivates nothing, and an unmount activates
+        // nothing.
         let (group, volume) = match goal {
             Goal::Mounted => (
                 VgChange { lock_stop: String::new(), ..group.clone() },
@@ -146,7 +149,7 @@ impl Commands {
         Ok(volumes.layer(LvmLines { leaves_lock_space, finds_names, ..lines }))
     }
 
-    /// Fills in the variables.
+    /// Fills the variables into all lines.
     pub(super) fn expand(
         &self,
         scope: &HookScope,
@@ -247,7 +250,8 @@ fn lustre(field: &str, profile: &LustreProfile, side: Side) -> Commands {
             ("PostUnmount", HookPoint::PostUnmount, &lines.rabbit_post_unmount),
         ],
     };
-    // The sites' controllers read a client's overrides from the OST options; the client's own, where given, win.
+    // The sites' controllers read a client's overrides from the OST options; an override in the client options replaces
+    // an override in the OST options.
     let mut overrides = profile.ost_options.target.variable_override.clone();
     overrides.extend(profile.client_options.variable_override.clone());
     Commands {

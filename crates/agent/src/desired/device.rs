@@ -16,13 +16,13 @@ use storage::{
 
 use super::{Context, Goal, MountProblem, commands::Commands, object_variables};
 
-/// The source of a mount, and the allocation behind it.
+/// The source of a mount, and the allocation to which the source belongs.
 pub(super) struct Device {
     pub(super) source: MountSource,
     pub(super) reference: Option<Reference>,
 }
 
-/// The allocation behind a mount.
+/// The allocation that a mount shows.
 pub(super) struct Reference {
     pub(super) rabbit: String,
     pub(super) index: u32,
@@ -46,7 +46,7 @@ impl Device {
         let index = u32::try_from(reference.allocation_index())
             .map_err(|_| MountProblem::AllocationIndex(reference.allocation_index()))?;
         let namespaces = match namespaces(context, info, kind, reference) {
-            // To unmount, the agent recognises the file system by its UUID and needs no namespaces.
+            // To unmount, the agent needs no NVMe namespaces: it recognises the file system by its UUID.
             Err(_) if context.goal == Goal::Unmounted => Vec::new(),
             namespaces => namespaces?,
         };
@@ -62,7 +62,8 @@ impl Device {
         let owner: ObjectUid = parsed_label(context, label::TARGET_OWNER_UID, remedy)?;
         let id = FileSystemId::derive(owner, rabbit, name, index);
         let (group, logical) = volume_names(context, info, owner, index, commands)?;
-        // The lines of the layer may name the volume, so the caller sets the layer once the variables are known.
+        // A placeholder: the layer's lines may contain the volume's name, so the caller sets the layer once the
+        // variables are known.
         let layer = VolumeLayer::Plain;
         let volume = Volume { group, logical, namespaces, made_for: None, layer };
         Ok(Self {
@@ -124,9 +125,9 @@ fn parsed_label<T: FromStr>(
     value.parse().map_err(|_| MountProblem::BadLabel { label, value: value.to_owned(), remedy })
 }
 
-/// Returns the names of group and volume: `<owner>_<directive>` and `lv-<index>` in a shared group, otherwise
-/// `<owner>_<directive>_<index>` and `lv`, unless the profile overrides them. Every node that reaches the volume must
-/// use the same names.
+/// Returns the names of volume group and volume: `<owner>_<directive>` and `lv-<index>` in a shared group, otherwise
+/// `<owner>_<directive>_<index>` and `lv`. The profile may override both names. All nodes with access to the volume
+/// must use the same names.
 fn volume_names(
     context: &Context<'_>,
     info: &ClientMountInfo,

@@ -1,4 +1,4 @@
-//! Mistakes in a ClientMount. Users read these texts; each names the field, the value and the remedy.
+//! Mistakes in a ClientMount. Users read the texts; each text names the field, the value and the remedy.
 
 use storage::{
     desired::{IndexLinkError, MountPointError, NameError, NodeName},
@@ -29,10 +29,10 @@ pub enum ObjectError {
     MissingLabel(&'static str),
     #[error("{0}")]
     ProfileMissing(String),
-    /// The agent may not read the profile. Mounts stay, because the profile may have hooks for unmounting.
+    /// The API forbids the agent to read the profile. Mounts stay, because the profile may have hooks for unmounting.
     #[error("{0}")]
     ProfileForbidden(String),
-    /// The profile is not pinned, so anyone may still edit it.
+    /// The profile is not pinned, so users may still edit it.
     #[error(
         "NnfStorageProfile {namespace}/{name} is not pinned: set data.pinned to true, or name the pinned copy in the labels"
     )]
@@ -47,7 +47,7 @@ pub enum ObjectError {
 pub struct MountError {
     /// The mount's index in `spec.mounts`.
     pub index: usize,
-    /// The mount's `mountPath`, as the object has it.
+    /// The mount's `mountPath`, with variables that are not replaced.
     pub path: String,
     pub problem: MountProblem,
 }
@@ -61,7 +61,7 @@ pub enum MountProblem {
         "{0:?} names a variable that is not known: use $JOBID, $DIRECTIVE_INDEX, $WORKFLOW_UID, $USERID, $GROUPID or one of the profile's variableOverride"
     )]
     UnknownVariable(String),
-    /// The path of a mount that is to be unmounted names an unknown variable. The profile that may have defined the
+    /// The path of a mount that must be unmounted contains an unknown variable. The profile that may have defined the
     /// variable is gone.
     #[error(
         "{:?} names a variable that only the NnfStorageProfile of the labels defines, and that profile is not available: create it again, or unmount by hand",
@@ -102,8 +102,8 @@ pub enum MountProblem {
     ComputeTwice { compute: String, other: usize },
 }
 
-/// Returns the path of the wrong field and a colon; empty for a mistake outside of the mount, whose text names the
-/// field itself.
+/// Returns the path of the wrong field and a colon. Returns an empty text if the mistake is outside of the mount: the
+/// problem's own text then names the field.
 fn field(index: usize, problem: &MountProblem) -> String {
     let field = match problem {
         MountProblem::MountPath(_)

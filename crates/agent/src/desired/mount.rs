@@ -19,14 +19,14 @@ pub(super) struct Context<'a> {
     pub(super) client_mount: &'a ClientMount,
     pub(super) uid: ObjectUid,
     pub(super) goal: Goal,
-    /// `None` only when unmounting.
+    /// `None` only if the goal is to unmount.
     pub(super) profile: Option<&'a NnfStorageProfile>,
     pub(super) references: References<'a>,
     pub(super) site: &'a Site,
 }
 
 impl Context<'_> {
-    /// Builds one mount of the object; adds to `unreadable` the lines that cannot be read.
+    /// Builds one mount of the object; adds the errors of the profile's unreadable lines to `unreadable`.
     pub(super) fn mount(
         &self,
         index: usize,
@@ -63,7 +63,8 @@ impl Context<'_> {
             volume.layer = commands.layer(self.goal, self.site.volumes, &variables)?;
         }
         let target = match target {
-            // Only the profile defines the variables of the path, and something may still be mounted at the path.
+            // The missing profile may have defined the variables of the path, so the mount may still exist at a path
+            // that the agent does not know.
             Err(MountProblem::UnknownVariable(path)) if self.profile.is_none() => {
                 let literal = MountPoint::parse(&path, &self.site.roots).ok();
                 let literal = literal.map(|path| (HookScope::mount(self.uid, &path), path));
@@ -82,8 +83,8 @@ impl Context<'_> {
             mount: site_lines.mount,
             unmount: site_lines.unmount,
             owner: owner(info)?,
-            // Only the agent of a rabbit writes a file into a mount: computes may not read the Servers object that the
-            // file contains.
+            // Only a rabbit's agent writes a file into a mount: the file contains the Servers object, which computes
+            // may not read.
             file: None,
             hooks: site_lines.hooks,
         };
@@ -97,7 +98,7 @@ impl Context<'_> {
     ) -> Result<MountPoint, MountProblem> {
         let mut known = variables.clone();
         if self.profile.is_none() {
-            // The profile may override these names, so without the profile the defaults are guesses.
+            // The missing profile may have overridden these two names, so the default names may be wrong.
             known.retain(|name, _| name != "$VG_NAME" && name != "$LV_NAME");
         }
         let path = template::expand(&info.mount_path, &known);
@@ -114,7 +115,7 @@ fn owner(info: &ClientMountInfo) -> Result<Option<Owner>, MountProblem> {
     }
     let id = |field, value: Option<i64>| {
         let value = value.unwrap_or(0);
-        // chown(2) reads -1, the largest u32, as "leave it as it is".
+        // The largest u32 is excluded: it is -1, which tells chown(2) to leave the id unchanged.
         u32::try_from(value)
             .ok()
             .filter(|id| *id != u32::MAX)

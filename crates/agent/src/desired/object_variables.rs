@@ -1,4 +1,4 @@
-//! The `$VARIABLES` that a ClientMount defines, whatever its device is.
+//! The `$VARIABLES` that a ClientMount defines for every type of device.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ pub(super) fn table(
         ("$JOBID", label::JOB_ID),
         ("$WORKFLOW_UID", label::WORKFLOW_UID),
         ("$DIRECTIVE_INDEX", label::DIRECTIVE_INDEX),
-        // The index of the storage's directive, which may differ from that of the job's directive: many jobs mount one
-        // persistent instance.
+        // The index of the directive that created the storage. For persistent storage, which many jobs mount, this is
+        // not the index of the job's own directive.
         ("$DIRECTIVE_INDEX", label::TARGET_DIRECTIVE_INDEX),
     ];
     let mut table = BTreeMap::new();

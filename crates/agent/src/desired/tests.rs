@@ -27,7 +27,7 @@ const PATH: &str = "/mnt/nnf/6d1c1b52-0a44-4c7e-8a5c-2f5a1f0be7d3-0";
 mod k8s_time {
     use api::ClientMount;
 
-    /// Returns the object as it is after a delete, kept by its finalizer.
+    /// Returns the object with a deletion time: deleted, but kept by its finalizer.
     pub(super) fn deleted(object: &ClientMount) -> ClientMount {
         let mut json = serde_json::to_value(object).unwrap();
         json["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z".into();
@@ -47,7 +47,7 @@ fn only(units: &MountUnits) -> &Mount {
     units.mounts[0].as_ref().unwrap()
 }
 
-/// Returns the error of the first mount of an object that differs from the fixture by `change`.
+/// Applies `change` to the fixture, and returns the error of its first mount.
 fn error_of(change: impl FnOnce(&mut ClientMount)) -> String {
     let mut object = compute_xfs();
     change(&mut object);
@@ -104,8 +104,8 @@ fn volume_names_depend_on_shared_vg() {
     assert_eq!(name(false), (format!("{OWNER}_0_2"), "lv".to_owned()));
 }
 
-/// Without the profile the agent does not know the names of group and volume: it looks them up on the namespaces, and
-/// fills them into its own lines.
+/// Without the profile the agent does not know the names of volume group and volume: it reads the names from the NVMe
+/// namespaces, and fills them into its own lines.
 #[test]
 fn without_the_profile_the_volume_is_found_by_its_namespaces() {
     let object = crate::testing::compute_gfs2();

@@ -1,9 +1,9 @@
-//! Index trees on rabbits: links and bind mounts through which an object's mounts appear under the names of the
-//! computes.
+//! Index trees: directories on a rabbit in which each compute's name leads, by links and bind mounts, to the mount of
+//! the compute's allocation.
 //!
-//! The links to mounts called `node-<k>` are made beside them. Where a site's controllers mount at other names, that
-//! directory stays as the site's data movers expect it; the links, and bind mounts called `node-<k>`, are made beneath
-//! the index root instead, if one is set.
+//! If the mounts are called `node-<k>`, the agent makes the links in the mounts' own directory. If a site's controllers
+//! choose other names, the agent leaves that directory unchanged, as the site's data movers expect it, and makes the
+//! links, and bind mounts called `node-<k>`, beneath the index root, if the node has an index root.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::site::Side;
 
 type Binds = Vec<(usize, Mount)>;
 
-/// Returns the trees of one object. A compute's name that cannot be used becomes an error of its mount.
+/// Returns the index trees of one object. If the name of a compute cannot be used, its mount gets an error.
 pub(super) fn trees(
     context: &Context<'_>,
     mounts: &mut [Result<Mount, MountError>],
@@ -39,10 +39,10 @@ pub(super) fn trees(
 
 #[derive(Default)]
 struct Trees {
-    /// The links of each tree, by its root.
+    /// The links of each tree, by the tree's root.
     links: BTreeMap<MountPoint, Vec<IndexLink>>,
     binds: Binds,
-    /// Index in `spec.mounts` by tree and compute, to find a compute that is named twice.
+    /// Index in `spec.mounts` of the mount of each compute in each tree, to find a compute that two mounts name.
     seen: BTreeMap<(MountPoint, String), usize>,
 }
 
@@ -57,7 +57,8 @@ impl Trees {
             context.client_mount.spec.mounts.get(index).and_then(|info| info.compute.as_deref());
         let compute = compute.filter(|name| !name.is_empty());
         let Some(parent) = mount.target.parent() else {
-            // There is no tree directly beneath a mount root, but an unusable name of a compute is still an error.
+            // A mount directly beneath a mount root gets no tree, but a compute's name that cannot be used is an error
+            // here too.
             return compute.map_or(Ok(()), |name| check(name, "node-0"));
         };
         let target = last_name(&mount.target);
@@ -114,8 +115,8 @@ fn is_index(name: &str) -> bool {
 }
 
 fn bind_mount(context: &Context<'_>, mount: &Mount, target: MountPoint) -> Mount {
-    // The bind mount has a hook scope of its own: the agent forgets hook records by scope, and must keep those of the
-    // source.
+    // The bind mount gets a hook scope of its own: when it is unmounted, the agent forgets the hook records of its
+    // scope, and must keep the hook records of the source.
     let scope = HookScope::mount(context.uid, &target);
     let line = |field, text| {
         SiteCommand::new(field, text, BTreeMap::new())

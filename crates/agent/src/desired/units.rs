@@ -1,4 +1,4 @@
-//! A ClientMount as units of work.
+//! The units of work of one ClientMount: a unit is one mount or one index tree, with the state to reach.
 
 use api::{ClientMount, client_mount::MountState};
 use storage::{
@@ -13,13 +13,13 @@ use super::{MountError, MountProblem, ObjectError};
 pub enum Goal {
     /// All mounts of the object are mounted.
     Mounted,
-    /// None of them is mounted.
+    /// No mount of the object is mounted.
     Unmounted,
 }
 
 impl Goal {
-    /// Returns the goal of an object. An object that is being deleted is to
-    /// be unmounted, whatever `spec.desiredState` says.
+    /// Returns the goal of an object. The goal of an object that is being deleted is `Unmounted`, whatever
+    /// `spec.desiredState` says.
     pub fn of(client_mount: &ClientMount) -> Result<Self, ObjectError> {
         if client_mount.metadata.deletion_timestamp.is_some() {
             return Ok(Self::Unmounted);
@@ -40,14 +40,14 @@ impl Goal {
     }
 }
 
-/// One ClientMount as units of work.
+/// The units of work of one ClientMount.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MountUnits {
     /// The state to which the units bring the object.
     pub goal: Goal,
-    /// One entry per entry of `spec.mounts`, in its order.
+    /// One entry for each entry of `spec.mounts`, in the same order.
     pub mounts: Vec<Result<Mount, MountError>>,
-    /// Bind mounts beneath the index root, each with the index in `mounts` of its source.
+    /// Bind mounts beneath the index root, each with its source's index in `mounts`.
     pub binds: Vec<(usize, Mount)>,
     pub trees: Vec<IndexTree>,
     /// Errors of the profile's unreadable lines, which the agent leaves out when it unmounts.
@@ -57,13 +57,13 @@ pub struct MountUnits {
 }
 
 impl MountUnits {
-    /// Returns whether the object as a whole is refused: it asks for mounts and one of them is invalid.
+    /// Returns whether the agent refuses the whole object: its goal is `Mounted`, and one of its mounts is invalid.
     pub fn are_refused(&self) -> bool {
         self.goal == Goal::Mounted && self.mounts.iter().any(Result::is_err)
     }
 
-    /// Returns whether the mount with this index in `spec.mounts` is to be unmounted from a path that is not known.
-    /// `false` while the agent may not read the profile, which may name the path.
+    /// Returns whether the mount with this index in `spec.mounts` must be unmounted from an unknown path. Returns
+    /// `false` while the API forbids the agent to read the profile, because the profile may define the path.
     pub fn has_unknown_path(&self, index: usize) -> bool {
         let mount = self.mounts.get(index);
         self.goal == Goal::Unmounted
@@ -71,13 +71,13 @@ impl MountUnits {
             && matches!(mount, Some(Err(error)) if matches!(error.problem, MountProblem::UnknownPath(_)))
     }
 
-    /// Returns every mount point that belongs to the object, its binds included.
+    /// Returns every mount point that belongs to the object, including those of its bind mounts.
     pub fn mount_points(&self) -> impl Iterator<Item = &MountPoint> {
         let own = self.mounts.iter().flatten().map(|mount| &mount.target);
         own.chain(self.binds.iter().map(|(_, bind)| &bind.target))
     }
 
-    /// Returns the unit of work that brings a mount to the goal.
+    /// Returns the unit of work for one mount: the mount, and the goal to reach.
     pub fn unit(&self, mount: &Mount) -> Desired {
         match self.goal {
             Goal::Mounted => Desired::Mounted(mount.clone()),

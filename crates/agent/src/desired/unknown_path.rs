@@ -1,25 +1,25 @@
-//! A mount that is to be unmounted and whose path is no longer known: the profile that defined the path's variables is
-//! gone.
+//! A mount that must be unmounted from an unknown path, because the profile that defined the path's variables is gone.
 
 use storage::{
     desired::{FileSystemKind, HookScope, Mount, MountPoint, MountSource},
     observed::{MountedThing, Superblock},
 };
 
-/// A mount that is to be unmounted and whose path is not known.
+/// A mount that must be unmounted, and whose path is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownPath {
-    /// The mount's path as the object has it, with the names of the unknown variables.
+    /// The mount's path in the object, which contains the names of the unknown variables.
     pub(super) path: String,
     pub(super) kind: FileSystemKind,
     pub(super) source: MountSource,
-    /// The path with the names of its variables left in place, if that could be a mount point. Nothing is mounted
-    /// there.
+    /// The path with the names of its variables left in place, if this text is a valid mount point. Nothing is mounted
+    /// at the literal path.
     pub(super) literal: Option<(HookScope, MountPoint)>,
 }
 
 impl UnknownPath {
-    /// Returns the mount at the literal path: observing it shows which processes use its device.
+    /// Returns the mount at the literal path. Nothing is mounted there, but observing this mount shows which processes
+    /// use its device.
     pub fn at_literal_path(&self) -> Option<Mount> {
         let (scope, target) = self.literal.clone()?;
         Some(Mount {
@@ -35,8 +35,8 @@ impl UnknownPath {
         })
     }
 
-    /// Returns whether something mounted may be this mount. This never proves it:
-    /// another object may have mounted the same file system.
+    /// Returns whether `there`, which is mounted somewhere, may be this mount. A match is no proof: another object may
+    /// have mounted the same file system.
     pub fn may_be(&self, there: &MountedThing) -> bool {
         there.kind == self.kind.as_str()
             && match &self.source {

@@ -1,4 +1,5 @@
-//! The `$VARIABLES` that a ClientMount defines. `$DEVICE` and the like come later, when the agent has observed the node.
+//! The `$VARIABLES` that a ClientMount defines. The storage crate adds `$DEVICE` and other variables of the node later,
+//! when it has observed the node.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,11 @@ use storage::desired::{FileSystemKind, MountSource};
 
 use super::{commands::Commands, device::Device, object_variables};
 
-/// Returns the variables of one mount: those of the object and the device, which the profile's overrides replace.
+/// Returns the variables of one mount: the variables of the object and of the device; an override in the profile
+/// replaces a variable of the same name.
 ///
-/// An override of `$MOUNT_PATH` is meant for the controller that forms `spec.mounts[].mountPath`; here every line sees the mount
-/// point that the agent checked.
+/// An override of `$MOUNT_PATH` is ignored here: it is for the controller that writes `spec.mounts[].mountPath`. Every
+/// line gets the mount point that the agent has checked.
 pub(super) fn table(
     client_mount: &ClientMount,
     info: &ClientMountInfo,

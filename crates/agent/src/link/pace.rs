@@ -10,10 +10,10 @@ const FIRST: Duration = Duration::from_millis(200);
 /// within 3 s.
 const QUICK: Duration = Duration::from_millis(1500);
 const SLOW: Duration = Duration::from_secs(15);
-/// Time for which a link tries quickly: a coordinator that only restarts is back by then.
+/// Time after a loss during which the link uses quick attempts: a coordinator that only restarts is back by then.
 const QUICK_FOR: Duration = Duration::from_secs(120);
 
-/// The delays since a connection was lost.
+/// State of the delays since the connection was lost.
 pub(super) struct Pace {
     since: Instant,
     quick: Delays,
@@ -25,9 +25,9 @@ impl Pace {
         Self { since, quick: delays(FIRST, QUICK), slow: delays(QUICK, SLOW) }
     }
 
-    /// Returns the delay before the next attempt. It is short while the coordinator may only be restarting, and while a
-    /// script on this node waits for a job. Otherwise it grows, so that a coordinator that is away for a night disturbs
-    /// no job.
+    /// Returns the delay before the next attempt. The delay is short while the coordinator may only be restarting, and
+    /// while a script on this node waits for a job's mounts. Otherwise the delay grows, so that the attempts disturb no
+    /// job while a coordinator is down for a night.
     pub(super) fn delay(&mut self, now: Instant, is_waited_for: bool) -> Duration {
         let is_quick = is_waited_for || now.duration_since(self.since) < QUICK_FOR;
         let delays = if is_quick { &mut self.quick } else { &mut self.slow };

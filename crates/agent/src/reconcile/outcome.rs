@@ -10,18 +10,19 @@ use crate::{
 /// The outcome of one mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountOutcome {
-    /// The mount is as desired.
+    /// The mount has reached the goal.
     Ready,
-    /// The agent did nothing, because it refused the object or another of its mounts.
+    /// The agent did nothing for this mount, because it refused the object, or another mount of the object.
     Withheld,
-    /// The mount is not as desired; [`Outcome::failures`] says why.
+    /// The mount has not reached the goal; [`Outcome::failures`] contains the reason.
     Failed,
 }
 
 /// A failure, and the mount that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// The mount path, as checked or as the object has it; `None` for the whole object.
+    /// The path of the mount, or the unchecked path in the object if it is invalid; `None` for a failure of the whole
+    /// object.
     pub path: Option<String>,
     pub failure: Failure,
 }
@@ -29,9 +30,9 @@ pub struct Failed {
 /// The outcome of a pass over one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The state that the pass was to bring the object to.
+    /// The state that the pass tried to reach.
     pub goal: Goal,
-    /// One outcome per entry of `spec.mounts`.
+    /// One outcome for each entry of `spec.mounts`.
     pub mounts: Vec<MountOutcome>,
     pub failures: Vec<Failed>,
     /// Reasons why the agent unmounted without the profile, or without some of its lines. They are not failures, and
@@ -55,20 +56,20 @@ impl Failed {
 }
 
 impl Outcome {
-    /// Returns the outcome of an object with `count` mounts for which the agent did nothing.
+    /// Returns the outcome of an object with `count` mounts on which the agent did not work because of `failure`.
     pub fn refused(goal: Goal, count: usize, failure: Failure) -> Self {
         let failures = vec![Failed { path: None, failure }];
         let mounts = vec![MountOutcome::Withheld; count];
         Self { goal, mounts, failures, unreadable: Vec::new() }
     }
 
-    /// Returns the outcome of an object that has no mounts on the node, and should have none.
+    /// Returns the outcome of an object that has no mounts on the node, and whose goal is to have none.
     pub fn absent(count: usize) -> Self {
         let mounts = vec![MountOutcome::Ready; count];
         Self { goal: Goal::Unmounted, mounts, failures: Vec::new(), unreadable: Vec::new() }
     }
 
-    /// Returns whether every mount is as desired and nothing failed.
+    /// Returns whether every mount has reached the goal and nothing failed.
     pub fn is_done(&self) -> bool {
         self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
     }
@@ -79,7 +80,7 @@ impl Outcome {
         failures.flat_map(|failed| failed.failure.holders.iter().copied()).collect()
     }
 
-    /// Returns when to retry: the earliest time of all failures; `None` if time alone changes nothing.
+    /// Returns the earliest retry of all failures; `None` if no failure will pass by itself.
     pub fn retry(&self) -> Option<Retry> {
         self.failures
             .iter()

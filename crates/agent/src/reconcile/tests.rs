@@ -191,7 +191,7 @@ fn unmounting_skips_invalid_mounts() {
     assert!(outcome.is_done(), "an invalid mount was never mounted");
 }
 
-/// A line that cannot be read will never run: it must neither prevent the unmount nor hide that it was left out.
+/// An unreadable line never runs: it must not prevent the unmount, and the outcome must say that it was left out.
 #[test]
 fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
     type Break = fn(&mut api::nnf_storage_profile::StorageProfile);
@@ -296,8 +296,8 @@ fn a_mount_whose_path_only_the_lost_profile_defined_counts_as_mounted_while_it_m
     }
 }
 
-/// After a panic, the agent does not know which dropped mounts it has unmounted: the next pass unmounts one that is
-/// already gone.
+/// After a panic, the agent does not know which dropped mounts it has unmounted, so the next pass tries to unmount a
+/// dropped mount that is already gone.
 #[test]
 fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
     let chassis = Chassis::new(2);

@@ -1,4 +1,4 @@
-//! Finds out whether a mount whose path is not known is still mounted.
+//! Determines whether a mount with an unknown path is still mounted.
 
 use storage::{ConvergeError, Converger, Desired, host::ObserveError, observed::Use};
 
@@ -8,9 +8,9 @@ use crate::{
     error::Failure,
 };
 
-/// Returns why an invalid mount may still be mounted; `None` if it is not. A mount that this agent could never make
-/// does not exist, and must not delay its object's deletion. If only the path
-/// is not known, the agent looks at what is mounted.
+/// Returns why an invalid mount may still be mounted; `None` if it is not mounted. A mount with any other mistake
+/// cannot exist, because this agent could never make it: it must not delay its object's deletion. If the mistake is an
+/// unknown path, the agent inspects all mounts of the node.
 pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Option<Failed> {
     let MountProblem::UnknownPath(unknown_path) = &error.problem else { return None };
     let mut failed = Failed::of_mount(error);
@@ -30,8 +30,8 @@ pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Opt
     Some(failed)
 }
 
-/// Returns a text that says where the mount may be, or which processes use its device, together with the ids of these
-/// processes; `None` if it is unmounted.
+/// Returns a text that names the path at which the mount may be, or the processes that use its device, together with
+/// the ids of these processes; `None` if it is unmounted.
 fn find_possible_mount(
     converger: &Converger,
     unknown_path: &UnknownPath,
@@ -43,8 +43,8 @@ fn find_possible_mount(
         let text = format!("it may be what is mounted at {}", at.join(", "));
         return Ok(Some((text, Vec::new())));
     }
-    // The mount may still exist in another mount namespace, where an administrator who unmounted it in this one did not
-    // see it.
+    // The mount may still exist in another mount namespace: an administrator may have unmounted it only in this
+    // namespace.
     let Some(mount) = unknown_path.at_literal_path() else { return Ok(None) };
     Ok(match converger.observe(&Desired::Unmounted(mount))?.in_use {
         Use::HeldBy(holders) => {

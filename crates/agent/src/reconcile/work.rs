@@ -15,10 +15,11 @@ use crate::{
     records::{MountRecords, RecordError},
 };
 
-/// The dropped mounts of an object by version: as units of work, or the reason why that version cannot be read.
+/// The dropped mounts of an object by version: each version with the units that unmount its mounts, or with the reason
+/// why the units are unknown.
 pub type DroppedUnits = Vec<(ClientMount, Result<MountUnits, Failure>)>;
 
-/// Returns the mount points of dropped mounts, as far as their versions can be read.
+/// Returns the mount points of the dropped mounts whose units are known.
 pub fn mount_points_of(dropped: &DroppedUnits) -> impl Iterator<Item = &MountPoint> {
     dropped.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
 }
@@ -28,7 +29,7 @@ pub fn mount_points_of(dropped: &DroppedUnits) -> impl Iterator<Item = &MountPoi
 pub struct Work {
     /// The object's uid, which names its record.
     pub uid: String,
-    /// The object, when it can be read.
+    /// The object; `None` if it cannot be read.
     pub object: Option<ClientMount>,
     /// The object's dropped mounts, which are unmounted first.
     pub dropped: DroppedUnits,
@@ -40,13 +41,13 @@ pub struct Work {
 #[derive(Debug)]
 pub struct WorkResult {
     pub outcome: Outcome,
-    /// The dropped mounts that are unmounted.
+    /// The dropped mounts that the work has unmounted.
     pub unmounted: Vec<ClientMount>,
 }
 
 impl Work {
-    /// Returns a function that makes the outcome of this work if the work panics. After a panic the agent does not know
-    /// what the work has done.
+    /// Returns a function that creates the outcome for the case that this work panics: the agent then does not know
+    /// which mounts the work has changed.
     pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
         let (goal, count) = match &self.units {
             Ok(units) => (units.goal, units.mounts.len()),
@@ -55,7 +56,7 @@ impl Work {
         move |failure| Outcome::refused(goal, count, failure)
     }
 
-    /// Does the work, then records what is mounted; blocks until each unit is as desired or has failed.
+    /// Does the work, then records which mounts may exist; blocks until each unit has reached its goal or has failed.
     #[must_use]
     pub fn carry_out(mut self, converger: &Converger, records: &MountRecords) -> WorkResult {
         if let Err(error) = self.record(records) {
@@ -73,7 +74,8 @@ impl Work {
         outcome.failures.extend(remaining.failures);
         match recorded {
             Ok(()) => {}
-            // The record stays, so the next agent will look for mounts that are already unmounted; that does no harm.
+            // The record could not be removed. This does no harm: the next agent finds that the mounts in it are
+            // already unmounted.
             Err(error) if remaining.versions.is_empty() && is_absent(&outcome) => {
                 log::warn!("{}", daemon::chain(&error));
             }
@@ -82,8 +84,8 @@ impl Work {
         WorkResult { outcome, unmounted: remaining.unmounted }
     }
 
-    /// Records, after the work, what of the object may still be mounted. An object that was refused keeps its record,
-    /// without the dropped mounts that were unmounted.
+    /// Records, after the work, which mounts of the object may still exist. From the record of a refused object,
+    /// removes only the dropped mounts that were unmounted.
     fn record_remaining(
         &self,
         remaining: &Remaining,
@@ -102,7 +104,7 @@ impl Work {
         records.keep(&self.uid, &remaining.versions.iter().chain(object).collect::<Vec<_>>())
     }
 
-    /// Records, before the work, what the agent is about to mount.
+    /// Records, before the work, the mounts that the agent is about to make.
     fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
         match (&self.units, &self.object) {
             (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.are_refused() => {
@@ -118,10 +120,10 @@ fn is_absent(outcome: &Outcome) -> bool {
     outcome.goal == Goal::Unmounted && outcome.is_done()
 }
 
-/// The remains of an object's dropped mounts after the work.
+/// An object's dropped mounts after the work.
 #[derive(Debug, Default)]
 struct Remaining {
-    /// Versions whose dropped mounts are unmounted.
+    /// Versions whose dropped mounts are all unmounted.
     unmounted: Vec<ClientMount>,
     /// Versions with dropped mounts that may still be mounted.
     versions: Vec<ClientMount>,

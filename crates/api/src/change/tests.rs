@@ -6,8 +6,8 @@ use crate::{ClientMount, ClientMountStatus, NnfNodeBlockStorage, NnfStorageProfi
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// Returns the object that the server holds after an agent that knows only `T` has read `stored`, applied `edit` and
-/// sent the difference.
+/// Plays an agent that knows only the fields of `T`: it reads `stored`, applies `edit` and sends the difference.
+/// Returns the object that the server then stores.
 fn rewrite<T>(stored: &Value, edit: impl FnOnce(&mut T)) -> Value
 where
     T: Clone + DeserializeOwned + Serialize,
@@ -173,7 +173,7 @@ fn guard_is_the_first_operation_and_names_the_version_read() {
     assert_eq!(patch, json!([guard, { "op": "add", "path": "/status/allReady", "value": true }]));
 }
 
-/// Patches every array of up to four elements out of three into every other.
+/// Makes a patch for each pair of arrays with up to four elements, each element one of three values.
 #[test]
 fn a_patch_turns_any_array_into_any_other() {
     let mut arrays = vec![vec![]];

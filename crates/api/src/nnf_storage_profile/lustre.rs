@@ -33,8 +33,8 @@ pub struct LustreProfile {
 }
 
 impl LustreProfile {
-    /// Returns the settings that all targets have, for one kind of target; `None` for a kind that this
-    /// version does not know.
+    /// Returns the settings for one kind of target, as far as all kinds have them; `None` for a kind that this version
+    /// of Warren does not know.
     #[must_use]
     pub fn target_options(&self, kind: &LustreTargetType) -> Option<&LustreTargetOptions> {
         match kind {

@@ -1,6 +1,6 @@
 //! Requests for the logs of running containers. A client writes the time of its request into an annotation; the agent
-//! copies this time to `status.logsAnswered` once the status has the logs. No clock is compared with another machine's
-//! clock: a request is open while its time is later than that of the last answered request.
+//! copies this time to `status.logsAnswered` once the status has the logs. A request is open while its time is later
+//! than the time of the last answered request. Both times come from clients, so the agent's clock has no effect.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -9,17 +9,17 @@ use super::NodeContainers;
 use crate::{MicroTime, names::annotation};
 
 impl NodeContainers {
-    /// Returns the time of a request for logs that the agent has not answered yet.
+    /// Returns the time of the last request for logs, if the agent has not answered it yet.
     #[must_use]
     pub fn unanswered_log_request(&self) -> Option<MicroTime> {
         let asked: Timestamp = self.annotations().get(annotation::LOGS_ASKED)?.parse().ok()?;
-        // The status stores whole microseconds.
+        // Compares whole microseconds, because the status stores no fractions of them.
         let is_new = |answered: Timestamp| answered.as_microsecond() < asked.as_microsecond();
         self.logs_answered().is_none_or(is_new).then_some(MicroTime(asked))
     }
 
-    /// Returns the time for a new request for logs: `now`, or just after the last answered request if that is later,
-    /// because the clock of its client may be ahead.
+    /// Returns the time for a new request for logs: `now`. If the last answered request has a later time, because its
+    /// client's clock is ahead, returns the microsecond after that time.
     #[must_use]
     pub fn next_log_request(&self, now: Timestamp) -> MicroTime {
         let after =

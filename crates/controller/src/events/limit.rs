@@ -1,4 +1,4 @@
-//! Limits which notes are published, and at which rate. Pure: the clock is an argument.
+//! Decides which notes are published, and at which rate. Pure: the time is an argument.
 
 use std::{
     collections::BTreeMap,
@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Note;
 
-/// Number of notes that may be published at once; further notes follow at a rate of one per [`ONE_IN`]. A chassis that
-/// loses power must not flood the cluster.
+/// Number of notes that may be published at once; further notes follow at a rate of one per [`ONE_IN`]. The many notes
+/// about a chassis that loses power must not flood the cluster.
 const AT_ONCE: u32 = 32;
 const ONE_IN: Duration = Duration::from_secs(6);
 
-/// Notes that were published, and the answers of the API.
+/// The notes published so far, and the state that follows from the API's answers.
 #[derive(Debug)]
 pub(super) struct Limiter {
     quiet: Duration,
@@ -27,7 +27,7 @@ pub(super) struct Limiter {
     failure: Option<String>,
 }
 
-/// Kind of the object, the object, its part, and the reason of the note.
+/// Kind and uid or name of the object, part of the object, and reason of the note.
 type Key = (Option<String>, Option<String>, Option<String>, &'static str);
 
 impl Limiter {
@@ -36,7 +36,7 @@ impl Limiter {
         Self { quiet, pause, published, left, filled, resumes: None, failure: None }
     }
 
-    /// Returns whether to publish a note about an object; a note to publish counts as published.
+    /// Returns whether to publish a note about an object; if so, records the note as published.
     pub(super) fn admits(&mut self, about: &ObjectReference, note: &Note, now: Instant) -> bool {
         if self.resumes.is_some_and(|resumes| now < resumes) {
             return false;
@@ -66,13 +66,13 @@ impl Limiter {
         self.failure = None;
     }
 
-    /// Stops publishing for a while. Returns the reason if it is new.
+    /// Stops publishing for a while. Returns the reason if it differs from the last reason.
     pub(super) fn refused(&mut self, why: String, now: Instant) -> Option<String> {
         self.resumes = Some(now + self.pause);
         self.failed(why)
     }
 
-    /// Records a failure. Returns the reason if it is new.
+    /// Records a failure. Returns the reason if it differs from the last reason.
     pub(super) fn failed(&mut self, why: String) -> Option<String> {
         let is_new = self.failure.as_ref() != Some(&why);
         self.failure = Some(why.clone());

@@ -1,18 +1,18 @@
 //! Notes: the content of Events. Pure.
 
-/// Largest number of bytes that the API accepts in a note (kubernetes `pkg/apis/events`, `noteLengthLimit`).
+/// Largest size of a note that the API accepts, in bytes (kubernetes `pkg/apis/events`, `noteLengthLimit`).
 const NOTE: usize = 1024;
 
 /// A note about an object: a success, or a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// True for a fault that a person may have to mend.
+    /// True for a fault, which a person may have to mend; false for a success.
     pub is_warning: bool,
-    /// Reason as one constant word: Events are filtered by it.
+    /// Reason: one constant word, by which users filter Events.
     pub reason: &'static str,
-    /// Action that was being carried out, as one constant word.
+    /// Action that succeeded or failed: one constant word.
     pub action: &'static str,
-    /// Path of the object's field that the note is about; `None` for the whole object.
+    /// Path of the field that the note is about; `None` if the note is about the whole object.
     pub part: Option<String>,
     text: String,
 }

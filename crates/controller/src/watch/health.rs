@@ -1,5 +1,5 @@
-//! Logs the troubles of watches: each trouble once when it begins, once when it changes and once when it ends, however
-//! many watches have it and however often they retry.
+//! Logs the troubles (faults) of watches. A trouble is logged once when it begins, once when it changes and once when
+//! it ends, however many watches have the trouble, and however often they retry.
 
 use std::{
     collections::BTreeMap,
@@ -15,9 +15,11 @@ use crate::object::Object;
 /// Fault of a watch, with a text for the person who can mend it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// The API does not answer or is overloaded. All watches have this trouble, so one line is logged for all.
+    /// The API does not answer, or is overloaded. All watches have this trouble at the same time, so it is logged only
+    /// once.
     Away(String),
-    /// The API does not accept the program's credentials. All watches have this trouble, so one line is logged for all.
+    /// The API does not accept the program's credentials. All watches have this trouble at the same time, so it is
+    /// logged only once.
     Unauthorized(String),
     /// Only the watch on one kind has the trouble.
     Kind(String),
@@ -26,7 +28,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Returns the text of the trouble: its cause, and the remedy where one is known.
+    /// Returns the text of the trouble: its cause, and the remedy if a remedy is known.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -37,8 +39,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble behind an error; `None` for a watch that resumed from an expired revision
-    /// and simply begins again.
+    /// Returns the trouble that an error reports. Returns `None` for an expired revision, from which a watch wanted to
+    /// resume: the watch then lists again.
     #[must_use]
     pub fn from_error(resource: &ApiResource, error: &watcher::Error) -> Option<Self> {
         match error {
@@ -100,7 +102,8 @@ fn trouble_of_status(verb: &str, resource: &ApiResource, status: &Status) -> Tro
 pub struct WatchHealth(Arc<Mutex<Known>>);
 
 impl WatchHealth {
-    /// Logs the trouble that an event of the watch on `K` brings or ends, if it is new.
+    /// Logs the trouble that an event of the watch on `K` reports, unless it is logged already, or the end of the
+    /// trouble.
     pub fn log<K: Object>(&self, event: &Event<K>) {
         match event {
             Event::Listed(items) => items.iter().for_each(|item| self.log_item(item)),
@@ -123,7 +126,7 @@ impl WatchHealth {
         line.into_iter().for_each(|line| log::info!(kind; "{line}"));
     }
 
-    /// Returns the kinds whose watch fails, with the text of the trouble.
+    /// Returns the kinds whose watches fail, each with the text of its trouble.
     #[must_use]
     pub fn broken(&self) -> Vec<(String, String)> {
         let known = self.lock();
@@ -174,8 +177,8 @@ impl Known {
         (!is_known).then(|| trouble.text().to_owned())
     }
 
-    /// Records that a watch works. The end of a trouble that all watches had is logged once, when the last
-    /// of them works again.
+    /// Records that a watch works. The end of a trouble that all watches had is logged when the last of these watches
+    /// works again.
     fn works(&mut self, kind: &str) -> Option<String> {
         let over = self.watches.remove(kind)?;
         let is_own = |trouble: &Trouble| matches!(trouble, Trouble::Kind(_) | Trouble::Unserved(_));
@@ -197,7 +200,7 @@ impl Known {
         })
     }
 
-    /// Records that the object can be read again, or has been deleted.
+    /// Records that an unreadable object can be read again, or has been deleted.
     fn readable(&mut self, object: &str) {
         self.unreadable.remove(object);
     }

@@ -32,7 +32,7 @@ struct Asked {
     lists: usize,
     watches: usize,
     admits: bool,
-    /// True while the API does not know the kind.
+    /// True while the API does not serve the kind.
     is_unserved: bool,
     items: Vec<Value>,
 }
@@ -80,12 +80,13 @@ impl FakeApi {
     }
 }
 
-/// Returns the answer to a watch on which no change occurs.
+/// Returns the answer to a watch request, without any events.
 fn silent() -> Answer {
     StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed_unsync()
 }
 
-/// The program's role grants `list` and not `watch`: without backoff the program would list all objects every second.
+/// The program's role grants `list`, but not `watch`. If each list restarted the backoff, the program would list all
+/// objects every second.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_succeeds_does_not_restart_the_backoff_while_watches_are_refused() {
     let api = FakeApi::default();
@@ -100,7 +101,7 @@ async fn a_list_that_succeeds_does_not_restart_the_backoff_while_watches_are_ref
         assert!((100..300).contains(&asked.lists), "{} lists in an hour", asked.lists);
         assert!(asked.watches >= asked.lists - 1, "each list is followed by a watch");
     }
-    // No event reports that the watch works: each would be followed at once by a failure.
+    // No event reports that the watch works, because the API has accepted no watch request.
     assert!(!seen.iter().any(|event| matches!(event, Event::Working)));
     let refused =
         |event: &Event| matches!(event, Event::Failing(it) if it.text().contains("watch"));
@@ -151,7 +152,7 @@ async fn a_list_that_breaks_off_changes_nothing() {
     assert_eq!(items[0].as_ref().unwrap().metadata.name.as_deref(), Some("b"));
 }
 
-/// The CRD of another project is installed and removed.
+/// The CRD of another project is installed, and later removed.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_need_not_be_served_is_empty_until_it_is_served() {
     let api = FakeApi::default();

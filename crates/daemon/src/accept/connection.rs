@@ -18,7 +18,7 @@ use super::pending::{Caller, Pending, Slot};
 pub struct Connection<S> {
     stream: S,
     caller: Caller,
-    /// Deadline of the first request; `None` after it.
+    /// Deadline of the first request; `None` once the connection has made a request.
     first_request: Option<FirstRequest>,
     _slot: Arc<Slot>,
 }
@@ -26,12 +26,13 @@ pub struct Connection<S> {
 #[derive(Debug)]
 struct FirstRequest {
     deadline: Pin<Box<Sleep>>,
-    /// Resolves when the server closes the connection early; `None` once the receiver has resolved.
+    /// Receiver that resolves when the server closes the connection before the deadline; `None` once it has resolved.
     woken: Option<oneshot::Receiver<()>>,
 }
 
 impl FirstRequest {
-    /// Returns whether the deadline has passed. Also registers a waker for the case that the server closes the connection early.
+    /// Returns whether the deadline has passed. Also registers a waker, which is woken if the server closes the
+    /// connection before the deadline.
     fn poll_expired(&mut self, cx: &mut Context<'_>) -> bool {
         if self.woken.as_mut().is_some_and(|woken| Pin::new(woken).poll(cx).is_ready()) {
             self.woken = None;
@@ -65,7 +66,7 @@ impl<S> Connection<S> {
         &self.stream
     }
 
-    /// Fails if the connection is closed, or made no request in time.
+    /// Fails if the server has closed the connection, or if the client made no request before the deadline.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.caller.has_made_request() {
             self.first_request = None;

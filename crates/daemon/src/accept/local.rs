@@ -11,7 +11,7 @@ use super::Listener;
 #[derive(Debug)]
 pub struct Local {
     listener: UnixListener,
-    /// Uids of the listed users; `None` if every user may connect.
+    /// Uids of the users that may connect; `None` if every user may connect.
     allowed: Option<Vec<u32>>,
 }
 
@@ -21,7 +21,7 @@ impl Local {
         Self { listener, allowed: Some(allowed) }
     }
 
-    /// Accepts connections of every user of this host: the service must check who the caller is.
+    /// Accepts connections of every user of this host: the service itself must check the user of each caller.
     pub fn open(listener: UnixListener) -> Self {
         Self { listener, allowed: None }
     }

@@ -1,5 +1,5 @@
-//! Pending connections have made no request yet. Whichever comes first wins: a connection with a request is not closed as pending,
-//! and a connection closed as pending makes no request.
+//! Pending connections: those that have made no request yet. The server may close a pending connection at the moment at
+//! which it makes a request; the earlier of the two events decides whether the connection stays open.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -24,7 +24,7 @@ impl Caller {
         self.0.load(Ordering::Relaxed) == ACTIVE
     }
 
-    /// Closes the connection unless it has made a request. Returns whether it is closed.
+    /// Closes the connection unless it has made a request. Returns whether the connection is closed.
     pub(super) fn close(&self) -> bool {
         self.set_state(CLOSED);
         self.0.load(Ordering::Relaxed) == CLOSED
@@ -43,13 +43,13 @@ impl Caller {
 /// Slot of a connection; `None` once the connection has ended or is closed.
 pub(super) type Slot = Mutex<Option<OwnedSemaphorePermit>>;
 
-/// A connection without a request at the last check.
+/// A connection that had made no request at the last check.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) caller: Caller,
     /// Wakes the connection's task when dropped.
     pub(super) waker: oneshot::Sender<()>,
-    /// Slot of the connection; gone once the connection has ended.
+    /// Slot of the connection; dropped when the connection ends.
     pub(super) slot: Weak<Slot>,
 }
 

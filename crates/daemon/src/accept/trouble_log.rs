@@ -7,12 +7,13 @@ use tokio::time::{Instant, sleep};
 
 use super::Limits;
 
-/// Wait after a failed accept, for example without a free file descriptor.
+/// Delay after a failed accept, which fails for example when no file descriptor is free.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Time without a failure after which accepting counts as working again: with few file descriptors left, it fails now and then.
+/// Time without a failed accept after which accepting counts as working again: when few file descriptors are free, some
+/// accepts fail and others succeed.
 const WORKING_AFTER: Duration = Duration::from_secs(60);
 
-/// The problems that are logged and persist.
+/// The problems that were logged and are not over.
 #[derive(Debug)]
 pub(super) struct TroubleLog {
     limits: Limits,
@@ -24,7 +25,8 @@ pub(super) struct TroubleLog {
     too_many_pending: bool,
 }
 
-/// Returns the number of connections at which a problem counts as over: around the limit itself the number changes all the time.
+/// Returns the number of connections at which a problem is over. It lies below the limit: otherwise a number that
+/// varies around the limit would fill the log.
 fn well_under(limit: usize) -> usize {
     limit / 4 * 3
 }
@@ -36,7 +38,7 @@ impl TroubleLog {
 
     /// Logs a failed accept, and waits before the next attempt.
     pub(super) async fn accept_failed(&mut self, error: &io::Error) {
-        // The peer has closed the connection already; the next one can be accepted (accept(2)).
+        // Only this connection failed, because its peer has closed it already (accept(2)): no delay is needed.
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) {
             return;
         }
@@ -46,7 +48,7 @@ impl TroubleLog {
         sleep(RETRY_DELAY).await;
     }
 
-    /// Logs that accepting works again.
+    /// Logs that accepting works again, if the log says that it fails.
     pub(super) fn accept_succeeded(&mut self) {
         if self.failed.take_if(|last| last.elapsed() >= WORKING_AFTER).is_some() {
             log::info!("connections can be accepted again");
@@ -77,7 +79,7 @@ impl TroubleLog {
         }
     }
 
-    /// Logs that pending connections are not closed any more. `pending` is their number, which is under the limit.
+    /// Logs that the server no longer closes pending connections. `pending` is their number, which is below the limit.
     pub(super) fn few_pending(&mut self, pending: usize) {
         let limit = self.limits.pending;
         if pending <= well_under(limit) && std::mem::take(&mut self.too_many_pending) {

@@ -51,7 +51,7 @@ fn definition(spec: Spec) -> Definition {
     definition
 }
 
-/// Completes the older version of Events, and derives the newer version from it.
+/// Completes the core/v1 version of Events, and returns the events.k8s.io/v1 version that it derives from that version.
 fn newer_events(older: &mut Version) -> Version {
     let source = ["source", "component"].map(str::to_owned);
     older.columns = event_table::columns();

@@ -46,7 +46,7 @@ impl Column {
         })
     }
 
-    /// Returns the cell of one object; null where the object has no value of the column's type.
+    /// Returns the cell of one object; null if the object has no value of the column's type.
     pub(crate) fn cell(&self, object: &Value) -> Value {
         let found = js_path_process(&self.query, object).unwrap_or_default();
         let values: Vec<&Value> =
@@ -54,7 +54,7 @@ impl Column {
         match (self.kind.as_str(), values.as_slice()) {
             ("count", values) => values.len().into(),
             (_, []) => Value::Null,
-            // Only the first of several values is shown.
+            // Of several values, kubectl shows only the first.
             ("string", [Value::Null, ..]) => "<no value>".into(),
             ("string", [one, ..]) => plain(one).into(),
             ("date", [Value::String(then), ..]) => age(then).into(),
@@ -105,7 +105,7 @@ fn human(seconds: i64) -> String {
         small => format!("{large}{large_unit}{small}{small_unit}"),
     };
     match seconds {
-        // The clocks of two machines may differ a little.
+        // A time one second in the future has the age 0: the clocks of two machines may differ a little.
         ..-1 => "<invalid>".to_owned(),
         -1..0 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Compiles the definition that a CRD describes, or returns every field that asks for a feature this server lacks.
+/// Compiles the definition that a CRD describes. Fails with every field that needs a feature that this server lacks.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     let mut spec = crd.body.get("spec").cloned().unwrap_or(json!({}));
     drop_nulls(&mut spec);
@@ -23,7 +23,7 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     if causes.is_empty() { Ok(definition) } else { Err(causes) }
 }
 
-/// Returns the faults of the object's name and of the spec, without those of the schemas of its versions.
+/// Returns the faults of a CRD's name and spec, except for faults in the schemas of its versions.
 fn check(crd: &Object, spec: &Spec) -> Vec<Cause> {
     let mut causes = Vec::new();
     let Spec { group, scope, names, conversion, versions } = spec;
@@ -57,8 +57,9 @@ fn check(crd: &Object, spec: &Spec) -> Vec<Cause> {
     causes
 }
 
-/// Returns the faults of a change to a CRD. Group, scope and names are part of every object's key, so they are
-/// immutable (apiextensions `requireImmutableNames`). A version in which objects may be stored cannot be removed.
+/// Returns the faults of a change to a CRD. Group, scope and names are immutable (apiextensions
+/// `requireImmutableNames`), because every object's key depends on them. A version in which objects may be stored
+/// cannot be removed.
 pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
     let value = |object: &Object, pointer: &str| {
         object.body.get("spec").and_then(|spec| spec.pointer(pointer)).cloned()
@@ -135,7 +136,7 @@ fn stored_versions(crd: &Object) -> impl Iterator<Item = &Value> {
     stored.into_iter().flatten()
 }
 
-/// Sets the status of a CRD in a dry run, which reports that its kind is not served.
+/// Sets the status of a CRD in a dry run: its kind is not served.
 pub(crate) fn mark_unserved(crd: &mut Object) {
     if let Some(status) = crd.body.get_mut("status") {
         status["acceptedNames"] = json!({"kind": "", "plural": ""});
@@ -154,7 +155,8 @@ pub(crate) fn keep_stored_version(crd: &mut Object) {
     }
 }
 
-/// Returns a condition that is true; a condition that was true before keeps its time.
+/// Returns a condition of this type with the status True. A condition that had this status before keeps its transition
+/// time.
 fn condition(crd: &Object, kind: &str, reason: &str, message: &str) -> Value {
     let before = crd.body.get("status").and_then(|status| status["conditions"].as_array());
     let same = before
@@ -166,7 +168,7 @@ fn condition(crd: &Object, kind: &str, reason: &str, message: &str) -> Value {
     })
 }
 
-/// Drops null members, except within values that a schema contains.
+/// Drops null members, except within the defaults, enums and examples of a schema.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -182,7 +184,8 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Ranks a version as Kubernetes does: v2 over v1 over v1beta2 over v1beta1 over v1alpha1 over any other name.
+/// Returns the rank of a version as in Kubernetes: v2 over v1 over v1beta2 over v1beta1 over v1alpha1 over any other
+/// name.
 pub(crate) fn priority(version: &str) -> (u8, u64, u64) {
     let numbers = |text: &str| text.parse::<u64>().ok();
     let parsed = version.strip_prefix('v').and_then(|rest| {

@@ -23,13 +23,13 @@ pub(crate) struct Definition {
     pub(crate) versions: Vec<Version>,
     /// `group/version` under which objects are stored.
     pub(crate) storage_version: String,
-    /// True for a kind that a CRD defines, not this program.
+    /// True for a kind that a CRD defines; false for a built-in kind.
     pub(crate) custom: bool,
     /// True if `metadata.generation` counts changes of the spec.
     pub(crate) counts_generation: bool,
     /// True if PUT may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
-    /// True while the CRD is being deleted: no object may be created.
+    /// True while the CRD is being deleted: clients cannot create objects of this kind.
     pub(crate) terminating: bool,
     pub(crate) name_rule: NameRule,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Version {
     pub(crate) group: String,
     pub(crate) name: String,
     pub(crate) schema: Schema,
-    /// The schema as the CRD has it, for OpenAPI documents.
+    /// The schema as the CRD's author wrote it, for OpenAPI documents.
     pub(crate) openapi: Value,
     pub(crate) has_status: bool,
     pub(crate) columns: Vec<Column>,
@@ -62,7 +62,7 @@ pub(crate) struct Selectable {
 pub(crate) enum NameRule {
     Label,
     Subdomain,
-    /// Any text that can be a part of a path.
+    /// Any text that can be a segment of a URL path.
     Segment,
 }
 
@@ -83,12 +83,12 @@ impl Definition {
         Status::invalid(&self.group, &self.kind, name, causes)
     }
 
-    /// Returns the version that objects are stored in, when that version is served.
+    /// Returns the version in which objects are stored; `None` if the server does not serve that version.
     pub(crate) fn storage(&self) -> Option<&Version> {
         self.versions.iter().find(|version| version.api_version() == self.storage_version)
     }
 
-    /// Builds the stored form of an object of this kind.
+    /// Encodes an object of this kind for the store.
     pub(crate) fn stored(&self, object: &Object, revision: u64) -> Stored {
         Stored::new(object, self.selectable_values(object), revision)
     }
@@ -161,7 +161,7 @@ impl Version {
         Ok(object.to_json())
     }
 
-    /// Returns the members of an object that the schema of this version applies to.
+    /// Returns the part of an object to which the schema of this version applies.
     pub(crate) fn view(object: &Object) -> Value {
         let mut body = object.body.clone();
         body.insert("apiVersion".to_owned(), object.api_version.clone().into());

@@ -33,7 +33,7 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
     Some(document)
 }
 
-/// Returns every `group/version` that is served, the core group as `v1`.
+/// Returns every `group/version` that is served; the core group's is `v1`.
 pub(crate) fn group_versions(registry: &Registry) -> Vec<(String, String)> {
     let mut all = vec![(String::new(), "v1".to_owned())];
     for (group, versions) in by_group(registry) {
@@ -42,7 +42,7 @@ pub(crate) fn group_versions(registry: &Registry) -> Vec<(String, String)> {
     all
 }
 
-/// Returns the document of `/api/v1` or `/apis/<group>/<version>`; `None` when it is not served.
+/// Returns the document of `/api/v1` or `/apis/<group>/<version>`; `None` for a version that is not served.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let served = registry.iter().flat_map(|definition| {
         let here = |candidate: &&Version| candidate.group == group && candidate.name == version;

@@ -29,7 +29,8 @@ pub(super) fn columns() -> Vec<Column> {
     COLUMNS.into_iter().map(column).collect()
 }
 
-/// Returns the cells of a stored Event. The events.k8s.io API fills other members than the core API.
+/// Returns the cells of a stored Event. Members that the core API fills may be empty in an Event that a client created
+/// over the events.k8s.io API.
 pub(crate) fn cells(event: &Object) -> Vec<Value> {
     let body = Value::Object(event.body.clone());
     let first = |pointers: &[&str]| {

@@ -1,5 +1,5 @@
-//! Decodes the protobuf that client-go sends, from 1.32 on, for the kinds that are compiled into it (Kubernetes pull
-//! request 125314). The tables list the fields of the messages in `generated.proto` of k8s.io/api and
+//! Decodes protobuf bodies. client-go sends them from version 1.32 on, for the kinds that are compiled into client-go
+//! (Kubernetes pull request 125314). The tables list the fields of the messages in `generated.proto` of k8s.io/api and
 //! k8s.io/apimachinery, for the kinds of this server. A request with a field that is not in the tables is refused: no
 //! field is dropped.
 
@@ -29,7 +29,7 @@ enum Kind {
     BytesMap,
 }
 
-/// Builds a table of a message's fields: `number name kind` for each.
+/// Builds the table of a message's fields from a line `number name kind` for each field.
 macro_rules! table {
     ($($number:literal $name:tt $kind:ident $(($of:ident))?),*) => {
         &[$(($number, stringify!($name), Kind::$kind $(($of))?)),*]

@@ -1,5 +1,5 @@
-//! Compiles `openAPIV3Schema` JSON to [`Schema`]. A keyword that could not be enforced is refused here, never ignored
-//! later.
+//! Compiles `openAPIV3Schema` JSON to [`Schema`]. A schema with a keyword that this server does not enforce is refused
+//! here, so that no keyword is ignored later.
 
 use super::{Schema, Type, formats};
 use regex::{Regex, RegexBuilder};

@@ -1,11 +1,11 @@
-//! Defaults, and the nulls that Go clients send for unset fields.
+//! Fills in defaults, and removes the nulls that Go clients send for unset fields.
 
 use super::Schema;
 use serde_json::{Map, Value};
 
 impl Schema {
-    /// Fills in defaults. A null counts as absent where the schema has no `nullable`: the default replaces it,
-    /// or it is dropped.
+    /// Fills in defaults. Where the schema has no `nullable`, a null means an absent field: the default replaces the
+    /// null, or without a default the null is dropped.
     pub(crate) fn fill(&self, body: &mut Map<String, Value>) {
         for (name, property) in &self.properties {
             let unset = match body.get(name) {
@@ -54,8 +54,8 @@ impl Schema {
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
                 for item in items {
-                    // A null item without a default stays, and validation refuses it: dropping it would shift the items
-                    // after it.
+                    // A null item without a default stays in its list, and validation refuses the item: to drop it
+                    // would shift the items after it.
                     schema.fill_null(item);
                     schema.fill_value(item);
                 }

@@ -3,7 +3,7 @@
 use super::Type;
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-/// Returns the format, or a fault if this server does not enforce it for that type.
+/// Returns the format, or a fault if this server does not enforce the format for that type.
 pub(super) fn check_enforced(
     kind: Option<Type>,
     format: Option<String>,
@@ -23,7 +23,7 @@ pub(super) fn fits(text: &str, format: &str) -> bool {
     match format {
         "date-time" => is_date_time(text),
         "micro-time" => {
-            // Go's clients read six digits after the decimal point.
+            // Go clients accept exactly six digits after the decimal point.
             let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
             let end = fraction.find(|character: char| !character.is_ascii_digit());
             end == Some(6) && is_date_time(text)

@@ -1,4 +1,4 @@
-//! Numbers: JSON has a single type, Kubernetes an int64 and a float64.
+//! Checks of numbers: JSON has a single type of number, Kubernetes has int64 and float64.
 
 use super::validate::at;
 use super::{Schema, Type};
@@ -9,12 +9,12 @@ use serde_json::{Number, Value};
 /// Largest integer that a float64 distinguishes from its neighbours.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_991.0;
 
-/// Returns whether a float is an integer that a float64 holds exactly.
+/// Returns whether a float is an integer, and small enough that float64 represents every integer of its size exactly.
 pub(super) fn is_whole(number: f64) -> bool {
     number.fract() == 0.0 && number.abs() <= LARGEST_WHOLE
 }
 
-/// Returns whether a value equals one value of an enumeration; numbers are compared by value.
+/// Returns whether a value equals this value of an enumeration; `3` and `3.0` are equal.
 pub(super) fn is_choice(value: &Value, choice: &Value) -> bool {
     match (value, choice) {
         (Value::Null, _) => false,

@@ -10,7 +10,7 @@ fn faults(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// Returns a value as the schema prunes and defaults it, and the faults of the result.
+/// Prunes a value and fills in defaults; returns the result, and the faults of the result.
 fn admit(schema: &Value, value: &Value) -> (Value, Vec<String>) {
     let schema = Schema::compile(schema).unwrap();
     let mut body = value.as_object().unwrap().clone();
@@ -113,7 +113,7 @@ fn defaults_fill_absent_members_of_present_objects_only() {
     );
     assert!(causes.is_empty(), "{causes:?}");
 
-    // Nulls among values of `additionalProperties`, which the schema does not name one by one.
+    // Null values of members that the schema does not name: `additionalProperties` applies to them.
     let texts = json!({"type": "string"});
     let numbers = json!({"type": "integer", "default": 5});
     let schema = json!({"type": "object", "properties": {

@@ -1,4 +1,4 @@
-//! Validation. A fault names the same field as kube-openapi's validator (`pkg/validation/validate`).
+//! Validation. Each fault names the same field as kube-openapi's validator names for it (`pkg/validation/validate`).
 
 use super::prune::within;
 use super::{Part, Schema, Type, formats, numbers};
@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 /// Largest number of causes in a refusal.
 const ENOUGH: usize = 100;
 impl Schema {
-    /// Appends all schema violations to `causes`. `old` is the object that an update replaces: violations that `old`
-    /// has too are accepted.
+    /// Appends all schema violations to `causes`, except for those that the object had before the update, `old`, too.
     pub(crate) fn validate(
         &self,
         part: Part,
@@ -36,7 +35,8 @@ impl Schema {
         match (part, self.properties.get("status"), object.get("status")) {
             (Part::Status, Some(schema), Some(status)) => {
                 schema.check(status, &mut String::new(), &mut causes);
-                // The message has the path within the status, the field the path within the object.
+                // In kube-apiserver the message names the path within the status, and the cause's field the path within
+                // the object.
                 for cause in &mut causes {
                     cause.field = match cause.field.as_str() {
                         "<nil>" => "status".to_owned(),

@@ -28,7 +28,7 @@ enum Test {
     Exists,
     Absent,
     In(Vec<String>),
-    /// Holds also for objects without the label.
+    /// Also met by objects without the label.
     NotIn(Vec<String>),
 }
 

@@ -114,7 +114,7 @@ fn acceptor(credentials: &Credentials) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The API, for requests with the bearer token.
+/// The API behind a check of the bearer token.
 #[derive(Clone)]
 struct Authenticated {
     service: ApiService,

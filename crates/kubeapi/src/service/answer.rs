@@ -1,4 +1,4 @@
-//! Answers: their headers and the form of a refusal.
+//! Builds answers: their headers, and the bodies of refusals.
 
 use crate::body::Body;
 use crate::form::encode;
@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        // Bytes, not a str: names of fields need not be ASCII, and a header may carry UTF-8.
+        // `from_str` accepts only ASCII, but the warning may quote a field's name, which may be any UTF-8.
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }

@@ -1,4 +1,4 @@
-//! Answers for requests that are about no object: health, backup, discovery, OpenAPI.
+//! Answers requests that concern no single object: health, backup, discovery, OpenAPI.
 
 use super::ApiService;
 use super::answer::{json_response, respond, text};

@@ -1,4 +1,5 @@
-//! Requests that change objects: decoded here, applied by the store's one writer, answered when the change is on disk.
+//! Requests that change objects. This module decodes them, the store's single writer applies them, and the client gets
+//! its answer when the change is on disk.
 
 use super::answer::{json_response, warn};
 use super::{ApiService, Call};
@@ -63,7 +64,7 @@ impl ApiService {
             }
         };
         let outcome = self.stored(apply, dry_run).await?;
-        // The write may have changed the kind's definition, or removed a kind that was being deleted.
+        // Looks up the kind again: the write may have changed the kind's definition, or removed the kind.
         let now = target.resolve(&self.store.shared.read().registry);
         let resource = now.unwrap_or(resource);
         let before = self.revision(&target, &resource).filter(|_| dry_run);
@@ -77,7 +78,7 @@ impl ApiService {
             apply(batch)
         });
         let (reply, answer) = oneshot::channel();
-        // The write proceeds even when the client has disconnected.
+        // `send` fails when the client has disconnected; the write is stored anyway.
         let reply = Box::new(move |result| drop(reply.send(result)));
         self.store.submit(Job { apply, dry_run, reply })?;
         let stopped = |_| Status::unavailable("the API server stopped before the write was stored");
@@ -90,7 +91,8 @@ impl ApiService {
     }
 }
 
-/// Answers a write. For a dry run, `dry_run` is the stored revision of the object, if it exists.
+/// Answers a write. `dry_run` is `None` for a real write; for a dry run it contains the object's stored revision, if
+/// the object exists.
 fn finish(
     resource: &Resource,
     outcome: Outcome,

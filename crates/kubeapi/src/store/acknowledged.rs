@@ -1,8 +1,9 @@
 //! The latest acknowledged revision, in a file beside the store's.
 //!
 //! The writer writes the revision after a commit is on stable storage and before clients get their answers. Only the
-//! first revision of a process is synced: a kill loses none, and after a power cut the revision may be older than the
-//! store, but never ahead of it. A store that is behind this revision has lost an acknowledged commit.
+//! first write of a process syncs the file. When the process is killed, the kernel still has the later revisions; a
+//! power cut may lose them, so that the file is older than the store, but never ahead of it. A store that is behind the
+//! file's revision has lost an acknowledged commit.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -13,7 +14,7 @@ const NAME: &str = "objects.acknowledged";
 
 pub(super) struct Acknowledged {
     path: PathBuf,
-    /// Opened by the first write; `None` again after a write that failed.
+    /// `None` until the first write opens the file, and again after a failed write.
     file: Mutex<Option<File>>,
 }
 
@@ -22,7 +23,7 @@ impl Acknowledged {
         Self { path: directory.join(NAME), file: Mutex::default() }
     }
 
-    /// Returns `None` when the revision was never written, or cannot be read.
+    /// Returns the revision; `None` when the file is missing or cannot be read.
     pub(super) fn read(&self) -> Option<u64> {
         let text = match std::fs::read_to_string(&self.path) {
             Ok(text) => text,
@@ -39,8 +40,8 @@ impl Acknowledged {
         revision
     }
 
-    /// Writes the revision. A failure is only logged: the commit is stored, but the next start could not notice its
-    /// loss.
+    /// Writes the revision. A failure is only logged, because the commit itself is already on disk. But if a damaged
+    /// disk later loses that commit, the next start cannot notice the loss.
     pub(super) fn write(&self, revision: u64) {
         let mut file = super::lock(&self.file);
         let written = match &*file {
@@ -65,8 +66,8 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// Encodes the revision in a fixed length, so that it is overwritten in place. It occurs twice, so
-/// that damage is detected.
+/// Encodes the revision as a text of fixed length, so that each write overwrites the text before it. The text contains
+/// the revision twice, so that damage is detected.
 fn text(revision: u64) -> String {
     format!("{revision:020} {revision:020}\n")
 }

@@ -1,4 +1,4 @@
-//! Backup: all objects of a store as a text, and the restore of a new store from it.
+//! Backup: writes all objects of a store as text, and restores a new store from this text.
 //!
 //! ```text
 //! {"backup":1,"revision":…,"taken":"…","objects":…,"unread":[…]}
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A restored store begins at a revision that no client of the old store can have seen, with an empty log: a client
-//! that resumes a watch gets 410, and a client that changes an object that it read before gets 409. The objects keep
-//! their uids, finalizers and status.
+//! that resumes a watch gets 410, and a client that updates an object with the old resourceVersion gets 409. The
+//! objects keep their uids, finalizers and status.
 
 use super::file::{Directory, StoreFile};
 use super::load::{self, key_text};
@@ -66,7 +66,7 @@ struct Header {
     revision: u64,
     taken: String,
     objects: usize,
-    /// Objects that the server could not read, and that are missing in the backup.
+    /// Objects that are missing in the backup, because the server could not read them.
     unread: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ fn line(key: &Key, stored: &Stored) -> Vec<u8> {
     line
 }
 
-/// The lines in larger pieces, with their checksum at the end.
+/// Joins the backup's lines to larger pieces, and adds their checksum at the end.
 struct Chunks<I> {
     lines: I,
     /// `None` once the checksum has been written.
@@ -136,7 +136,7 @@ impl<I: Iterator<Item = Vec<u8>>> Iterator for Chunks<I> {
     }
 }
 
-/// Creates a store in `directory` from a backup. The directory must have no store.
+/// Creates a store in `directory` from a backup. The directory must not contain a store.
 ///
 /// # Errors
 /// [`RestoreError`]; in this case no store was created.
@@ -149,7 +149,7 @@ pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, Resto
     if file.try_exists().map_err(|error| failed(DiskError::Create(error)))? {
         return Err(RestoreError::Exists { file });
     }
-    // The lost store may have acknowledged writes after the backup.
+    // The old store may have acknowledged writes after the backup: the new revisions begin above those too.
     rows.revision = header.revision.max(directory.acknowledged().unwrap_or_default());
     rows.skip_revisions();
     let revision = rows.revision;

@@ -1,4 +1,5 @@
-//! Changes that go to disk together. Each job sees the changes of the jobs before it; a failed job leaves no change.
+//! A batch: the changes of several jobs that one commit writes to disk. Each job sees the changes of the jobs before
+//! it; a failed job leaves no change.
 
 use super::State;
 use super::log::{Event, Verb};
@@ -9,7 +10,8 @@ use crate::status::Status;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Largest size of a stored object, in bytes: patches cannot make an object larger than a request may be.
+/// Largest size of a stored object, in bytes: equal to the largest request body, so that patches cannot make an object
+/// larger than a client could send it.
 const OBJECT_LIMIT: usize = 3 << 20;
 
 type Staged = Option<Arc<Stored>>;
@@ -22,7 +24,7 @@ pub(crate) struct Batch<'a> {
     registry: Arc<Registry>,
     staged: HashMap<Key, Staged>,
     events: Vec<Arc<Event>>,
-    /// The entries of `staged` before each change of the running job, to undo them.
+    /// The earlier entry of `staged` for each change of the running job, to undo the changes if the job fails.
     undo: Vec<(Key, Option<Staged>)>,
     undo_registry: Option<Arc<Registry>>,
     dry_run: bool,
@@ -93,7 +95,7 @@ impl<'a> Batch<'a> {
         &self.user
     }
 
-    /// Returns whether the running job's changes will be dropped.
+    /// Returns whether the running job is a dry run, whose changes will be dropped.
     pub(crate) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -114,12 +116,12 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Returns whether the file has an unreadable row that may be an object of this name.
+    /// Returns whether an unreadable row of the file may be the object with this key.
     pub(crate) fn is_unread(&self, key: &Key) -> bool {
         self.state.unread.contains(key)
     }
 
-    /// Returns the keys of one resource, in one namespace or in all.
+    /// Returns the keys of one resource's objects, in one namespace or in all namespaces.
     pub(crate) fn keys(&self, resource: &Arc<str>, namespace: Option<&str>) -> Vec<Key> {
         let wanted = |key: &Key| {
             key.resource == *resource
@@ -177,13 +179,13 @@ impl<'a> Batch<'a> {
         Ok(stored)
     }
 
-    /// Removes an object. Watches get the object's last state, at the revision of the deletion.
+    /// Removes an object. Watches get the object's last state, with the revision of the deletion.
     pub(crate) fn remove(&mut self, definition: &Definition, key: Key) -> Result<(), Status> {
         let Some(stored) = self.get(&key) else { return Ok(()) };
         self.remove_with_last_state(definition, key, stored.decode()?).map(drop)
     }
 
-    /// Removes an object whose last state is `last`.
+    /// Removes an object; `last` is the state that watches get.
     pub(crate) fn remove_with_last_state(
         &mut self,
         definition: &Definition,
@@ -214,7 +216,7 @@ impl<'a> Batch<'a> {
         self.events.last().map_or(self.state.revision, |event| event.revision) + 1
     }
 
-    /// Serves the kind that a CRD describes, from the next job on.
+    /// Adds the kind that a CRD describes to the served kinds, from the next job on.
     fn define(&mut self, object: &Object) -> Result<(), Status> {
         let invalid = |causes: Vec<_>| {
             Status::invalid("apiextensions.k8s.io", &object.kind, object.name(), &causes)

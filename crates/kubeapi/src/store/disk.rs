@@ -1,27 +1,28 @@
 //! The store on disk: one redb file. A commit returns when the change is on stable storage.
 //!
 //! A commit costs one fdatasync, however many writes it contains. redb never overwrites a page that the last commit
-//! uses. The new pages, and the new root with the checksums of its tree in the file's header, reach the disk in any
-//! order. If the power fails in between, the checksums of the new root do not match, and redb goes back to the root
-//! before it. The header is written before the sync, not in a second sync after it (redb's two-phase commit). A second
-//! sync helps only against an attacker who chooses the contents of pages and the order in which a failing disk stores
-//! them, so that the checksums match. Such an attacker can write objects here anyway.
+//! uses. A commit writes new pages, and in the file's header a new root with the checksums of its tree; they reach the
+//! disk in any order. If the power fails in between, the checksums of the new root do not match, and redb goes back to
+//! the previous root. Warren does not use redb's two-phase commit, which syncs the pages first, and then the header.
+//! That helps only against an attacker who chooses the contents of pages, and the order in which a failing disk stores
+//! pages, so that the checksums match by design. Such an attacker can write objects here anyway.
 //!
-//! If the commit was not acknowledged, going back is correct. A separate file has the last acknowledged revision, see
-//! [`super::acknowledged`]: a store that is behind this revision has lost acknowledged writes, and is not opened. That
-//! file is missing if an older program wrote the store, or if an administrator removed the file. Then a store in which
-//! redb goes back is refused too; any other store continues far above all revisions that may have been acknowledged.
+//! If the interrupted commit was not acknowledged, going back is correct. A separate file has the last acknowledged
+//! revision, see [`super::acknowledged`]: a store that is behind this revision has lost acknowledged writes, and is not
+//! opened. The separate file is missing if an older program wrote the store, or if an administrator removed the file.
+//! Without the separate file, a store in which redb goes back is refused too; any other store continues at a revision
+//! far above all revisions that may have been acknowledged.
 //!
-//! Opening a store verifies all checksums and reads all rows. redb goes back inside its `open`; just before, it calls
-//! our callback, which copies the file. redb makes no such call when it skips a commit whose own entry in the header is
-//! damaged.
+//! Opening a store verifies all checksums and reads all rows. redb goes back inside its `open`. Just before, redb calls
+//! our repair callback, so that we can copy the file. redb does not call the callback when it skips a commit whose own
+//! entry in the header is damaged.
 //!
 //! redb may panic on pages that it did not write. Such a panic counts as damage of the file, not as a bug that ends the
 //! process.
 //!
-//! After a failed commit the contents of the file are unknown: after a failed fdatasync the kernel may forget pages
-//! that were never stored, and still return them from its cache as if they had been stored. Memory still has all
-//! objects, so the next commit begins with a new file.
+//! After a failed commit the contents of the file are unknown: after a failed fdatasync the kernel may mark pages as
+//! clean that never reached the disk, and return them from its cache until it drops them. The process's memory still
+//! has all objects, so the next commit writes a new file.
 
 use super::State;
 use super::file::{Directory, StoreFile};
@@ -35,7 +36,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
-/// Size of redb's page cache, in bytes. Reads are served from memory, so only the writer's tree descent uses the cache.
+/// Size of redb's page cache, in bytes. It is small, because reads are served from [`State`]: only the writer, which
+/// descends redb's tree, uses the cache.
 const CACHE: usize = 8 << 20;
 
 #[derive(Debug, Error)]
@@ -76,12 +78,12 @@ impl DiskError {
         matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
     }
 
-    /// Returns whether the file differs from what this program wrote.
+    /// Returns whether the error says that the file is damaged: the contents are not those that this program wrote.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged(_) | Self::Behind { .. } | Self::Gone { .. })
     }
 
-    /// Classifies an error of redb: damage of the file, or `other`.
+    /// Converts an error of redb: to an error that reports damage of the file, or else with `other`.
     pub(super) fn of_content(error: redb::Error, other: impl FnOnce(redb::Error) -> Self) -> Self {
         use std::io::ErrorKind::{InvalidData, UnexpectedEof};
         match error {
@@ -119,20 +121,21 @@ impl Disk {
 
     /// Opens `file` and reads it completely.
     pub(super) fn with(file: Box<dyn StoreFile>) -> Result<(Self, Rows), DiskError> {
-        // A half-read database is dropped inside the closure as well: closing a damaged file may panic too.
+        // `read` drops a database that it cannot read inside `catch_unwind` too, because closing a damaged file may
+        // panic.
         let opened = catch_unwind(AssertUnwindSafe(|| read(&*file)));
         let (database, rows) =
             opened.unwrap_or_else(|panic| Err(DiskError::Damaged(text_of(&*panic))))?;
         Ok((Self { file, database: Some(database), unread: Vec::new() }, rows))
     }
 
-    /// Keeps the rows that could not be read into memory, so that a new file gets them too.
+    /// Keeps the rows that cannot be decoded, so that a new file gets these rows too.
     pub(super) fn keep(&mut self, unread: Vec<Unread>) {
         self.unread = unread;
     }
 
-    /// Writes a batch. `state` is the memory's state before the batch. After an error the batch is not stored: the next
-    /// commit replaces the file, with any part of the batch that reached it.
+    /// Writes a batch. `state` is the state in memory before the batch. After an error the batch is not stored: a part
+    /// of it may be in the file, but the next commit replaces the file.
     pub(super) fn commit(&mut self, state: &State, events: &[Arc<Event>]) -> Result<(), DiskError> {
         let database = match self.database.take() {
             Some(database) => database,
@@ -149,7 +152,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Replaces the file by a new one with the contents of memory.
+    /// Replaces the file by a new file with the contents of `state`.
     fn renew(&self, state: &State) -> Result<Database, DiskError> {
         self.file.renew(&|database| {
             rows::transact(&database, |transaction| rows::fill(transaction, state, &self.unread))
@@ -181,8 +184,8 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
         Some(written) if written > found => return Err(DiskError::Behind { found, written }),
         Some(_) => {}
         None if went_back => {
-            // The next start will find no commit to go back from, and must refuse the store too: this revision makes it
-            // do so.
+            // At the next start redb will not go back again, but the store must still be refused. A revision that the
+            // store does not reach has this effect.
             let written = found + 1;
             file.acknowledge(written);
             return Err(DiskError::Behind { found, written });
@@ -198,13 +201,14 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
     Ok((database, rows))
 }
 
-/// Opens a file. Also returns whether redb went back from the last root to the one before.
+/// Opens a file. Also returns whether redb went back from the last root to the previous root.
 fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     let goes_back = Arc::new(AtomicBool::new(false));
     let mut careful = builder();
     let noted = Arc::clone(&goes_back);
     careful.set_repair_callback(move |repair| {
-        // redb calls at 0.0, 0.6 and 0.9 after every unclean end, and at 0.3 when the last root's checksums do not hold.
+        // redb calls this function with progress 0.0, 0.6 and 0.9 after every unclean end, and with 0.3 when the
+        // checksums of the last root do not match.
         if (0.1..0.5).contains(&repair.progress()) {
             noted.store(true, Ordering::SeqCst);
             repair.abort();
@@ -219,7 +223,8 @@ fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     }
 }
 
-/// Continues above all revisions that a client can have seen, because the acknowledged revision is unknown.
+/// Raises the store's revision above all revisions that a client can have seen, because the acknowledged revision is
+/// unknown.
 fn begin_anew(database: &Database, rows: &mut Rows) -> Result<(), DiskError> {
     let found = rows.revision;
     rows.skip_revisions();

@@ -1,4 +1,4 @@
-//! The place of the store's file, and the replacement of the file by a new one.
+//! The store's file in its directory: opening, locking and replacing the file.
 
 use super::acknowledged::Acknowledged;
 use super::disk::DiskError;
@@ -14,16 +14,15 @@ pub(super) type Fill<'a> = &'a dyn Fn(Database) -> Result<(), redb::Error>;
 pub(super) trait StoreFile: Send {
     fn open(&self, builder: &Builder) -> Result<Database, DiskError>;
 
-    /// Copies the file before redb changes it: the copy may be needed to find the cause of the damage.
+    /// Copies the file before redb changes it: an administrator may need the copy to find the cause of the damage.
     fn set_aside(&self);
 
     fn forget_aside(&self);
 
-    /// Replaces the file, if there is one, by a new file; either completely or not at all. After an error the old file
-    /// is still in place.
+    /// Replaces the file by a new file, or creates it; after an error the old file is still in place, unchanged.
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError>;
 
-    /// Returns the latest acknowledged revision, if it is known.
+    /// Returns the latest acknowledged revision; `None` when it is unknown.
     fn acknowledged(&self) -> Option<u64>;
 
     /// Records that all changes up to `revision` are on stable storage.
@@ -38,7 +37,7 @@ pub(crate) fn file(directory: &Path) -> PathBuf {
 /// A directory that belongs to this process while this value lives.
 pub(super) struct Directory {
     path: PathBuf,
-    /// Locked (flock(2)); the file itself cannot carry the lock, because it may be replaced.
+    /// The locked directory (flock(2)). The lock is not on the store's file, because the file may be replaced.
     handle: File,
     acknowledged: Acknowledged,
 }
@@ -62,7 +61,7 @@ impl Directory {
     }
 
     fn write(draft: &Path, fill: Fill<'_>) -> Result<(), DiskError> {
-        // The store will hold Secrets.
+        // Mode 0600, because the store will contain Secrets.
         let open =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft);
         drop(open.map_err(DiskError::Create)?);
@@ -79,7 +78,7 @@ impl StoreFile for Directory {
     }
 
     fn set_aside(&self) {
-        // The copy gets the file's mode.
+        // The copy gets the mode of the original: it contains the same Secrets.
         let copy = self.aside();
         if let Err(error) = std::fs::copy(self.file(), &copy) {
             log::warn!(path:% = copy.display(), error:% = error; "the store file was not copied before its last commit is taken back");
@@ -94,13 +93,13 @@ impl StoreFile for Directory {
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError> {
         let draft = self.path.join("objects.redb.new");
         if let Err(error) = Self::write(&draft, fill) {
-            // On a full disk the next attempt may need the space of the draft. If the removal fails, the next attempt
-            // overwrites the draft.
+            // Removes the unfinished draft: on a full disk the next attempt may need its space. If the removal fails,
+            // the next attempt overwrites the draft.
             drop(std::fs::remove_file(&draft));
             return Err(error);
         }
         std::fs::rename(&draft, self.file()).map_err(DiskError::Create)?;
-        // The file's name must survive a power cut as surely as its contents do.
+        // Syncs the directory too, so that the new file's name survives a power cut.
         self.handle.sync_all().map_err(DiskError::Create)
     }
 

@@ -25,9 +25,9 @@ struct Row {
     json: Vec<u8>,
 }
 
-/// Builds the state, beginning with the kinds. If the stored definition of a kind cannot be read, the definition in
-/// `crds` describes the objects of the kind. Without these objects agents would see an empty list, and would unmount
-/// and delete the storage of the objects.
+/// Builds the state: first the registry of kinds, then the objects. If the stored definition of a kind cannot be read,
+/// the definition in `crds` describes the objects of the kind. Otherwise agents would see an empty list of these
+/// objects, and would unmount and delete the storage that the objects stand for.
 pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<Unread>) {
     let mut state = State::new(history);
     state.revision = rows.revision;
@@ -80,8 +80,8 @@ fn registry(rows: Vec<Row>, crds: &[Value], unread: &mut Vec<Unread>) -> (Regist
     (registry, sound)
 }
 
-/// Returns the text that identifies a row. Namespaces and names of kinds have no NUL, so any NUL after the second is
-/// part of the name.
+/// Returns the text that identifies a row: resource, namespace and name, separated by NULs. Resources and namespaces
+/// contain no NUL, so every NUL after the second is part of the name.
 pub(super) fn key_text(key: &Key) -> String {
     format!("{}\0{}\0{}", key.resource, key.namespace, key.name)
 }
@@ -107,7 +107,7 @@ fn compile(crd: &Object) -> Result<crate::registry::Definition, String> {
         .map_err(|causes| causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
-/// Replaces each stored definition that cannot be read by the program's own definition of that kind.
+/// Puts the program's own definition in the place of each stored definition that cannot be read.
 fn use_own_definitions(registry: &mut Registry, crds: &[Value], unread: &[Unread]) {
     for row in unread {
         let Ok(key) = parse_key(&row.key) else { continue };
@@ -131,7 +131,7 @@ fn restore(
     Ok(Arc::new(converted(definition, object, revision)))
 }
 
-/// Fills the log; returns false when a part of it cannot be read.
+/// Fills the log; returns false when a row of the log cannot be read.
 fn replay(state: &mut State, rows: &[EventRow]) -> bool {
     let mut latest = HashMap::new();
     let horizon = state.log.horizon();
@@ -147,17 +147,17 @@ fn replay(state: &mut State, rows: &[EventRow]) -> bool {
     true
 }
 
-/// Begins an empty log at a revision that no client has seen: a client that resumes a watch has to list again, and then
-/// learns which objects are missing.
+/// Begins an empty log at a revision that no client has seen: a client that resumes a watch then has to list again, and
+/// so learns which objects are missing.
 fn forget_history(state: &mut State, history: usize) {
     state.revision += 1;
     state.log = super::Log::new(history);
     state.log.set_horizon(state.revision);
 }
 
-/// Decodes an event of the log. An object that the event shares with the event before it, or with the current state, is
-/// not decoded twice. If the kind of the event was removed, no client can watch it, and the event only keeps its place
-/// in the log.
+/// Decodes an event of the log. If the event's object is also the current object, or the object of an earlier event,
+/// both share one decoded object. If the event's kind was removed, no client can watch the kind, and the event only
+/// keeps its place in the log.
 fn event(
     state: &State,
     latest: &mut HashMap<Key, Arc<Stored>>,

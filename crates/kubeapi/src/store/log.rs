@@ -1,5 +1,5 @@
-//! The log of recent changes, newest last. Watches resume from it, and lists at an earlier revision are computed from
-//! it.
+//! The log of recent changes, newest last. From the log, watches resume, and the server computes lists at an earlier
+//! revision.
 
 use crate::object::{Key, Stored};
 use std::collections::{HashMap, VecDeque};
@@ -17,7 +17,7 @@ pub(crate) struct Event {
     pub(crate) revision: u64,
     pub(crate) key: Key,
     pub(crate) verb: Verb,
-    /// Object after the change; for a deletion the last state, at the deletion's revision.
+    /// Object after the change; for a deletion, the last state of the object with the revision of the deletion.
     pub(crate) object: Arc<Stored>,
     pub(crate) previous: Option<Arc<Stored>>,
 }
@@ -36,9 +36,9 @@ const BYTES: u64 = 64 << 20;
 pub(crate) struct Log {
     capacity: usize,
     horizon: u64,
-    /// Total size of all events that were ever in the log, in bytes.
+    /// Total size of all events that are or were in the log, in bytes.
     total: u64,
-    /// Events, each with the total size up to and including it.
+    /// Events, each with the total size of all events up to this event.
     events: VecDeque<(u64, Arc<Event>)>,
     by_resource: HashMap<Arc<str>, VecDeque<Arc<Event>>>,
 }
@@ -64,7 +64,7 @@ impl Log {
         self.events.iter().map(|(_, event)| event)
     }
 
-    /// Returns whether a quarter of the log has been written since this revision.
+    /// Returns whether the changes since this revision fill a quarter of the log.
     pub(crate) fn has_aged(&self, revision: u64) -> bool {
         let newer = self.events.partition_point(|(_, event)| event.revision <= revision);
         let before = newer.checked_sub(1).and_then(|last| self.events.get(last));
@@ -169,7 +169,7 @@ mod tests {
             log.push(event);
             assert_eq!(log.horizon(), horizon, "disk and memory drop the same events");
         }
-        // Each large event takes a little more than a sixteenth of the limit, so fifteen of them fit.
+        // Each large event takes a little more than a sixteenth of the limit, so fifteen large events fit.
         assert_eq!(log.horizon(), 15);
         assert_eq!(log.since("configmaps", 15, usize::MAX).unwrap().len(), 25);
         assert!(log.since("configmaps", 14, usize::MAX).is_err());

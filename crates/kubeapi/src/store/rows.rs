@@ -1,4 +1,4 @@
-//! The contents of the store's file: tables of redb, read whole and written change by change.
+//! The contents of the store's file: redb tables. A start reads all rows; each change writes only its own rows.
 
 use super::State;
 use super::load::{Unread, key_text};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 /// Table of objects: from `resource NUL namespace NUL name` to the object's JSON.
 pub(super) const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
-/// Table of the log: from revision to (verb, key, object, previous object or nothing).
+/// Table of the log: from revision to (verb, key, object, previous object if any).
 const LOG: TableDefinition<'_, u64, LogRow<'_>> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 /// Version of the layout of these tables.
 pub(super) const FORMAT: u64 = 1;
-/// Number of revisions that are skipped when a store may have lost acknowledged writes: more than a coordinator writes
-/// in its life, so that no client has seen the revisions that follow.
+/// Number of revisions to skip when a store may have lost acknowledged writes. A coordinator never writes so many
+/// revisions, so no client has seen the revisions after the gap.
 const GAP: u64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Continues above all revisions that a client can have seen, with an empty log: clients that resume a watch get
-    /// 410, and clients that update an object that they read before get 409.
+    /// Raises the revision above all revisions that a client can have seen, and empties the log: clients that resume a
+    /// watch get 410, and clients that update an object with an old resourceVersion get 409.
     pub(super) fn skip_revisions(&mut self) {
         self.revision += GAP;
         self.horizon = self.revision;
@@ -117,7 +117,7 @@ pub(super) fn append(
     write_meta(transaction, events.last().map_or(state.revision, |event| event.revision), horizon)
 }
 
-/// Fills a new file with the contents of memory, and with the rows that could not be read into memory.
+/// Fills a new file with the state in memory, and with the rows that cannot be decoded.
 pub(super) fn fill(
     transaction: &WriteTransaction,
     state: &State,

@@ -1,4 +1,4 @@
-//! Tests of the store on a disk that fails.
+//! Tests of the store on a disk whose writes fail.
 
 mod damage;
 mod power;
@@ -64,7 +64,7 @@ impl StorageBackend for Flaky {
     }
 }
 
-/// The place of a store in memory: all of its files are on one flaky disk.
+/// The directory of a store in memory: all of its files are on one flaky disk.
 #[derive(Debug, Clone)]
 struct Shelf {
     file: Arc<Mutex<Flaky>>,
@@ -118,14 +118,14 @@ fn open(shelf: &Shelf) -> Store {
     Store::start(disk, rows, 100, &[], rules()).unwrap()
 }
 
-/// Stores a ConfigMap that holds `value`, without any admission.
+/// Stores a ConfigMap that contains `value`, without admission functions.
 fn put(store: &Store, name: &str, value: &str) -> Result<Outcome, Status> {
     let (reply, answer) = mpsc::channel();
     submit(store, name, value, reply, || {});
     answer.recv().unwrap()
 }
 
-/// Queues the storing of a ConfigMap; the writer runs `first` before it.
+/// Queues a job that runs `first` and then stores a ConfigMap.
 fn submit(
     store: &Store,
     name: &str,
@@ -172,7 +172,7 @@ fn a_full_disk_fails_the_write_and_keeps_the_store_readable() {
     assert_eq!(store.shared.read().revision, revision);
 
     disk.full.store(false, Ordering::SeqCst);
-    // The store must not read the remains of the failed commits in the file.
+    // Empties the old file: the store must not read the remains of the failed commits in it.
     disk.inner.set_len(0).unwrap();
     put(&store, "c", "1").unwrap();
     store.close();
@@ -243,7 +243,7 @@ fn one_of_two_processes_that_start_at_once_gets_the_store() {
 
 const PANICS: &str = "KUBEAPI_WRITER_PANICS";
 
-/// Not a test: the process that the next test watches.
+/// The process that the next test watches; not a test by itself.
 #[test]
 #[ignore = "the process that a test sees end, started by it"]
 fn a_writer_with_a_bug() {

@@ -1,5 +1,4 @@
-//! The writer thread: it takes all queued jobs, commits them with one fsync, then answers the clients and wakes the
-//! watches.
+//! The writer thread. It commits all queued jobs with one fsync, then answers the clients and wakes the watches.
 
 use super::disk::Disk;
 use super::{Batch, Event, Shared, State};
@@ -11,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, mpsc};
 
-/// Largest number of jobs in a commit. With more jobs the first of them would wait too long for the last.
+/// Largest number of jobs in a commit: in a larger commit the first job would wait too long for the last.
 const BATCH: usize = 512;
 
 #[derive(Debug)]
@@ -27,17 +26,17 @@ pub(crate) enum Outcome {
 }
 
 pub(crate) type Apply = Box<dyn FnOnce(&mut Batch<'_>) -> Result<Outcome, Status> + Send>;
-/// Rules for objects, which the opener of the store provides; the store itself has none.
+/// Rules for objects, which the caller of [`super::Store::open`] provides; the store itself has no rules.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
-    /// Adds the changes that follow from the batch's events, beginning with the event of this index.
+    /// Collects garbage: adds the changes that follow from the batch's events, from the event with this index on.
     pub(crate) settle: fn(&mut Batch<'_>, usize) -> Result<(), Status>,
     /// Functions that the verbs call before each change.
     pub(crate) admission: Admission,
 }
 
-/// Called with the result once the change is on disk or has failed; dropped when the writer stops. It runs on the
-/// writer's thread and must not block.
+/// Function that the writer calls with the result once the change is on disk or has failed. A writer that stops drops
+/// it without a call. The function runs on the writer's thread and must not block.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Outcome, Status>) + Send>;
 
 pub(crate) struct Job {
@@ -53,8 +52,8 @@ impl std::fmt::Debug for Job {
     }
 }
 
-/// Ends the process when the writer panics. Memory may then be half changed, and a server that reads but cannot write
-/// any more would look alive for ever; after a restart the server has every acknowledged write.
+/// Ends the process when the writer panics. After a panic the state in memory may be half changed, and the server could
+/// still answer reads, but never write again; after a restart the server has every acknowledged write.
 struct FailStop;
 
 impl Drop for FailStop {
@@ -152,8 +151,8 @@ fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, an
         (state.revision, state.log.has_aged(*announced))
     };
     if stale {
-        // Watches of quiet resources get the log's latest revision from time to time, so that their place in the log
-        // does not expire.
+        // Watches of resources without changes get the latest revision from time to time: otherwise the revision from
+        // which they would resume could leave the log.
         *announced = revision;
         shared.signal_all(revision);
     } else {

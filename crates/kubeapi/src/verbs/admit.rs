@@ -16,8 +16,8 @@ const METADATA: &str = "\
     annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName generation \
     labels managedFields name namespace ownerReferences resourceVersion selfLink uid";
 
-/// Reads an object of the resource's type, in storage form, pruned and defaulted. Unknown fields are refused
-/// or returned as warnings.
+/// Reads an object of the resource's type, prunes it, fills in defaults, and converts it to storage form. Refuses
+/// unknown fields, or returns warnings about them.
 pub(crate) fn read(
     resource: &Resource,
     value: Value,
@@ -37,7 +37,8 @@ pub(crate) fn read(
     version.schema.prune(&mut object.body, &mut unknown);
     version.schema.fill(&mut object.body);
     if !resource.definition.custom {
-        // kube-apiserver decodes built-in kinds into Go structs, and refuses fields of another type.
+        // kube-apiserver decodes built-in kinds into Go structs, and refuses a value that does not have its field's
+        // type.
         let misfits = version.schema.misfits(&object.body);
         misfits.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
     }
@@ -64,7 +65,7 @@ fn unknown_metadata(value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Returns the refusal of a body that is no object of the kind.
+/// Builds the refusal of a body that is not an object of the resource's kind.
 fn unrecognized(resource: &Resource, why: &str) -> Status {
     let kind = &resource.definition.kind;
     Status::bad_request(format!(
@@ -72,7 +73,7 @@ fn unrecognized(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-/// Returns the refusal of an object in which a field has the wrong type.
+/// Builds the refusal of an object in which a field has the wrong type.
 fn unreadable(resource: &Resource, why: &str) -> Status {
     let (kind, version) = (&resource.definition.kind, &resource.version().name);
     Status::bad_request(format!(
@@ -80,7 +81,7 @@ fn unreadable(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-/// Adds the type to an object: a built-in kind may leave it to the path.
+/// Adds `apiVersion` and `kind` to an object of a built-in kind that lacks them, as the path names both.
 fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     let Some(map) = value.as_object_mut() else {
         let found = value::type_name(&value);
@@ -98,8 +99,8 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// Answers 400 for an object of another version or built-in kind. The kind of a custom resource is
-/// checked later, by validation.
+/// Answers 400 for an object of another version, or of another built-in kind. Validation checks the kind of a custom
+/// resource later.
 fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
     if object.api_version != expected {
@@ -115,8 +116,9 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
     Ok(())
 }
 
-/// Validates an object: metadata, schema and the checks of its built-in kind. `old` is the object that it replaces.
-/// Faults that `old` has too are accepted: an object that became invalid when its CRD changed can still be finalized.
+/// Validates an object: its metadata, its schema, and the rules of its built-in kind. `old` is the stored object before
+/// the update. A fault that `old` has too is accepted: clients can still remove the finalizers of an object that became
+/// invalid when its CRD changed.
 pub(crate) fn check(
     resource: &Resource,
     part: Part,
@@ -158,8 +160,7 @@ fn all_causes(
 ) -> Vec<Cause> {
     let definition = &resource.definition;
     let mut causes = metadata::check(definition, object);
-    // The schema of the version that the client uses; it differs from that of the stored version only for kinds with
-    // several versions.
+    // Uses the schema of the version in the request, which may differ from the schema of the stored version.
     let version = resource.version();
     let shown = |object: &Object| {
         let mut object = object.clone();
@@ -236,8 +237,8 @@ fn change<'a>(
     }
 }
 
-/// Returns the faults of an update that begins a deletion, as only a DELETE may (apimachinery
-/// `ValidateObjectMetaAccessorUpdate`).
+/// Returns the faults of an update that sets or changes deletion fields: only a DELETE may begin a deletion
+/// (apimachinery `ValidateObjectMetaAccessorUpdate`).
 fn check_deletion(object: &Object, old: &Object) -> Vec<Cause> {
     let (new, old) = (&object.meta, &old.meta);
     let mut causes = Vec::new();

@@ -10,7 +10,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Longest prefix that leaves room for a generated suffix (apiserver `names.maxGeneratedNameLength`).
+/// Largest length of a prefix to which the generated suffix of five characters still fits (apiserver
+/// `names.maxGeneratedNameLength`).
 const GENERATED_PREFIX: usize = 63 - 5;
 /// Number of tries for a free generated name.
 const TRIES: usize = 8;
@@ -56,7 +57,8 @@ fn store(
     revision: Option<u64>,
     warnings: Vec<String>,
 ) -> Result<Outcome, Status> {
-    // kube-apiserver refuses a resourceVersion here in its storage layer, which a dry run does not reach.
+    // kube-apiserver's storage layer refuses a new object with a resourceVersion; a dry run does not reach the storage
+    // layer.
     if revision.is_some_and(|revision| revision > 0) && !batch.is_dry_run() {
         return Err(Status::new_object_has_revision());
     }
@@ -73,7 +75,7 @@ fn store(
     Ok(Outcome::Stored { code: 201, stored, warnings })
 }
 
-/// Sets the metadata that belong to the server, and a generated name.
+/// Sets the metadata that only the server may set, and a generated name if the client requests one.
 fn set_server_metadata(
     batch: &Batch<'_>,
     resource: &Resource,
@@ -94,13 +96,15 @@ fn set_server_metadata(
         && let Some(prefix) = prefix
     {
         let free = |name: &String| batch.get(&target.key(&resource.definition, name)).is_none();
-        // If no try finds a free name, one more name is generated; if that name is taken too, the create is refused.
+        // If no try finds a free name, the object gets one more generated name, and the create is refused if that name
+        // is taken too.
         let name = (0..TRIES).map(|_| generate_name(&prefix)).find(free);
         meta.name = Some(name.unwrap_or_else(|| generate_name(&prefix)));
     }
 }
 
-/// Returns the prefix with five characters that spell no word (apimachinery `rand.String`).
+/// Returns the prefix and five random characters, without vowels so that they spell no word (apimachinery
+/// `rand.String`).
 fn generate_name(prefix: &str) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut seed = Uuid::new_v4().as_u128();

@@ -24,7 +24,7 @@ pub(crate) enum Policy {
 /// The fields of `metav1.DeleteOptions` that this server obeys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// `None` leaves the policy to the finalizers that the object has.
+    /// `None` if the request has no policy: then the finalizers of the object decide.
     pub(crate) policy: Option<Policy>,
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
@@ -41,7 +41,8 @@ impl DeleteOptions {
         if !body.is_object() || !matches!(kind, "" | "DeleteOptions") {
             return Err(Status::bad_request("the body must be DeleteOptions"));
         }
-        // A field of the wrong type refuses the delete: an ignored precondition would delete the wrong object.
+        // Refuses a delete with a field of the wrong type: if the field were a precondition, ignoring it could delete
+        // the wrong object.
         let read = meta::DeleteOptions::deserialize(body).map_err(|error| {
             Status::bad_request(format!("json: cannot unmarshal DeleteOptions: {error}"))
         })?;
@@ -94,8 +95,8 @@ pub(crate) fn invalid_options(causes: &[Cause]) -> Status {
     Status::invalid("meta.k8s.io", "DeleteOptions", "", causes)
 }
 
-/// Deletes one object for a client. Answers 403 for a namespace that cannot be deleted, 404, and 409 for a precondition
-/// that the object does not meet.
+/// Deletes one object for a client. Answers 403 for a namespace that cannot be deleted, 404 for a missing object, and
+/// 409 for a precondition that the object does not meet.
 pub(crate) fn delete_one(
     batch: &mut Batch<'_>,
     target: &Target,
@@ -157,7 +158,7 @@ pub(crate) fn delete_collection(
     options: &DeleteOptions,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    // An unknown field is absent in every object, so that `!=` would select all of them.
+    // Every object lacks an unknown field, so without this check `!=` would select, and delete, all objects.
     selection.fields.check(&resource)?;
     let definition = &resource.definition;
     let mut deleted = Vec::new();
@@ -169,14 +170,14 @@ pub(crate) fn delete_collection(
         let old = stored.decode()?;
         admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
         delete(batch, definition, &key, options.policy)?;
-        // The answer has the objects as they were before the deletion.
+        // The answer shows each object as it was before the deletion.
         deleted.push(stored);
     }
     Ok(Outcome::Deleted(deleted))
 }
 
-/// Deletes an object, or marks it when it has finalizers, and returns what is left. Deleting a marked object again
-/// changes nothing, unless the request names another policy.
+/// Deletes an object, or marks an object with finalizers as being deleted; returns the removed object, or the marked
+/// object. Another delete of a marked object changes nothing, unless it names another policy.
 pub(crate) fn delete(
     batch: &mut Batch<'_>,
     definition: &Definition,
@@ -187,7 +188,7 @@ pub(crate) fn delete(
     let before = stored.decode()?;
     let mut object = before.clone();
     let is_namespace = &*definition.id == builtin::NAMESPACES;
-    // Events own no objects: garbage collection ignores them.
+    // Ignores the policy for Events: they own no objects.
     let policy = policy.filter(|_| &*definition.id != builtin::EVENTS);
     if let Some(policy) = policy {
         for (finalizer, its_policy) in [(FOREGROUND, Policy::Foreground), (ORPHAN, Policy::Orphan)]
@@ -208,7 +209,7 @@ pub(crate) fn delete(
     }
     object.mark_deleting();
     if is_namespace {
-        // An emptied namespace that still has finalizers in its metadata is deleted like any other object.
+        // A namespace without content that still has finalizers in its metadata is deleted like any other object.
         let emptied = before.is_deleting() && is_emptied(&before);
         object.meta.deletion_grace_period_seconds = emptied.then_some(0);
     }
@@ -226,14 +227,14 @@ fn is_emptied(namespace: &Object) -> bool {
     finalizers.is_none_or(Vec::is_empty)
 }
 
-/// Stores an object, or removes it when it was only waiting for the finalizers that this write dropped.
+/// Stores an object, or removes it if it is being deleted and this write drops its last finalizers.
 pub(crate) fn store_or_remove(
     batch: &mut Batch<'_>,
     definition: &Definition,
     key: &Key,
     object: Object,
 ) -> Result<Arc<Stored>, Status> {
-    // A namespace waits for its content as well; garbage collection removes it when its content is gone.
+    // A namespace also waits until its content is gone; garbage collection then removes the namespace.
     let ends = object.is_deleting()
         && object.finalizers().is_empty()
         && &*definition.id != builtin::NAMESPACES;

@@ -1,4 +1,4 @@
-//! JSON patch (RFC 6902) with bounds: without them a few hundred bytes of patch could claim any amount of memory.
+//! JSON patch (RFC 6902) with limits: without limits a patch of a few hundred bytes could use any amount of memory.
 
 use crate::status::Status;
 use crate::value::{self, BODY_LIMIT, DEEPEST};
@@ -49,7 +49,8 @@ pub(super) fn apply(object: &mut Value, operations: &[Value]) -> Result<(), Stat
     Ok(())
 }
 
-/// Treats an absent member as null, as kube-apiserver does: a patch may replace or copy it, or test for null.
+/// Treats an absent member as null, as kube-apiserver does: a patch may replace or copy an absent member, or test it
+/// for null.
 fn lenient(object: &Value, operation: PatchOperation) -> Option<PatchOperation> {
     let path = match &operation {
         PatchOperation::Copy(copy) => &*copy.from,

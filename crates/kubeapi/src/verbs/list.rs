@@ -33,7 +33,7 @@ pub(crate) struct ListOptions {
     pub(crate) revision_match: Option<String>,
 }
 
-/// The continue token: the first object of the next page, and the revision of all pages.
+/// Contents of the continue token: the first object of the next page, and the common revision of all pages.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
     rv: u64,
@@ -53,8 +53,8 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
         Some(_) if options.revision.as_deref().is_some_and(|text| !matches!(text, "" | "0")) => {
             return Err(Status::bad_request("resourceVersion cannot be combined with continue"));
         }
-        // A server that was restored from an older backup may have issued tokens for revisions that it does not know
-        // any more.
+        // Before it was restored from an older backup, the server may have issued tokens for revisions that it no
+        // longer has.
         Some(token) if token.rv > state.revision => return Err(too_old(options)),
         Some(token) => token.rv,
         None => wanted_revision(state, options)?,
@@ -97,7 +97,7 @@ fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> 
         return Err(Status::revision_too_large(asked, state.revision));
     }
     let exact = match options.revision_match.as_deref() {
-        // Without resourceVersionMatch a limit with a revision means exactly that revision.
+        // In a request without resourceVersionMatch, a limit together with a revision means exactly that revision.
         None => options.limit.is_some(),
         Some(wanted) => wanted == "Exact",
     };

@@ -9,12 +9,13 @@ use serde_json::Value;
 pub(crate) enum Patch {
     Json(Vec<Value>),
     Merge(Value),
-    /// Strategic merge patch, which kubectl sends for kinds that it knows; only built-in kinds take it.
+    /// Strategic merge patch, which kubectl sends for the kinds that are compiled into kubectl; only built-in kinds
+    /// accept it.
     Strategic(Value),
 }
 
 impl Patch {
-    /// Answers 415 for a type of patch that the resource does not take.
+    /// Answers 415 for a type of patch that the resource does not accept.
     pub(crate) fn check_type(media_type: &str, resource: &Resource) -> Result<(), Status> {
         match media_type {
             "application/json-patch+json" | "application/merge-patch+json" => Ok(()),
@@ -30,7 +31,7 @@ impl Patch {
         }
     }
 
-    /// Reads a patch of a type that has been checked.
+    /// Reads a patch whose type [`Self::check_type`] has accepted.
     pub(crate) fn read(media_type: &str, body: Value) -> Result<Self, Status> {
         if media_type == "application/json-patch+json" {
             return json_patch::read(body).map(Self::Json);
@@ -54,8 +55,8 @@ impl Patch {
     }
 }
 
-/// Patches an object, or its status. As kube-apiserver, it answers 404; 409 when the patch itself names another
-/// resourceVersion; 422 when the patch does not fit the object.
+/// Patches an object, or its status. As in kube-apiserver, the answer is 404 for a missing object, 409 when the patch
+/// itself contains another resourceVersion than the object's, and 422 when the patch does not fit the object.
 pub(crate) fn patch(
     batch: &mut Batch<'_>,
     target: &Target,

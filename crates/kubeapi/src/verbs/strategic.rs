@@ -1,11 +1,11 @@
-//! Strategic merge for the built-in kinds (kubernetes `strategicpatch`): a merge patch, except that the two lists of
-//! metadata with a patch strategy are merged and that maps may carry `$patch`.
+//! Strategic merge for the built-in kinds (kubernetes `strategicpatch`): like a merge patch, but the lists `finalizers`
+//! and `ownerReferences` are merged item by item, and a map may contain the directive `$patch`.
 
 use serde_json::{Map, Value};
 
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
-/// Merges `patch` into `object` and obeys its directives.
+/// Merges `patch` into `object`, and applies the directives in `patch`.
 pub(crate) fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *object = patch.clone();
@@ -32,7 +32,8 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
                 list.retain(|item| !gone.contains(item));
             }
         } else if key.starts_with('$') {
-            // `$setElementOrder` and `$retainKeys`: the lists here have no order, and no kind here has unions.
+            // Ignores `$setElementOrder`, because the order of the two lists has no meaning, and `$retainKeys`, which
+            // concerns unions: no built-in kind here has one.
         } else if value.is_null() {
             object.remove(key);
         } else if let (Some(Value::Array(before)), Value::Array(added)) = (before, value)
@@ -43,13 +44,13 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
             added.iter().for_each(|item| merge_item(before, item));
             before.rotate_left(if key == "finalizers" { new } else { 0 });
         } else if object.contains_key(key) || value.get("$patch").is_none() {
-            // A directive for an absent member does not create it.
+            // A directive for an absent member does not create the member.
             merge(object.entry(key).or_insert(Value::Null), value);
         }
     }
 }
 
-/// Merges an item into a list. A finalizer is its own key; the key of an owner is its uid.
+/// Merges an item into a list. It replaces an equal finalizer, or an owner reference with the same uid.
 fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let key = |item: &Value| item.get("uid").unwrap_or(item).clone();
     if item["$patch"] == "delete" {

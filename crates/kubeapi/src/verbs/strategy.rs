@@ -1,5 +1,5 @@
-//! The checks and defaults of each built-in kind beyond its schema (kubernetes `pkg/registry/*/strategy.go` and
-//! `pkg/apis/core/validation`).
+//! The checks and defaults of each built-in kind that its schema does not express (kubernetes
+//! `pkg/registry/*/strategy.go` and `pkg/apis/core/validation`).
 
 use crate::names;
 use crate::object::Object;
@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-/// Fills in the fields that a kind sets before validation.
+/// Fills in the fields that a built-in kind sets before validation.
 pub(super) fn complete(
     definition: &Definition,
     object: &mut Object,
@@ -40,7 +40,8 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// Returns the faults of an object by itself: the keys of its data must be valid file names.
+/// Returns the faults of an object, without regard to an earlier state: the keys of a ConfigMap's or Secret's data must
+/// be valid file names.
 pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     if !matches!(&*definition.id, builtin::CONFIG_MAPS | builtin::SECRETS) {
         return Vec::new();
@@ -58,7 +59,7 @@ pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     keys("data").chain(keys("binaryData")).filter_map(wrong).collect()
 }
 
-/// Returns the faults of a change to an object.
+/// Returns the faults of a change from `old` to `object`.
 pub(super) fn check_change(definition: &Definition, object: &Object, old: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     let differs = |field: &str| object.body.get(field) != old.body.get(field);
@@ -92,7 +93,7 @@ fn complete_namespace(object: &mut Object) {
     object.body.entry("status").or_insert_with(|| json!({}))["phase"] = json!(phase);
 }
 
-/// Moves `stringData` into `data`, of which it is only another form.
+/// Moves the values of `stringData` into `data`, in base64: clients write to either, and read `data`.
 fn fold_string_data(object: &mut Object) {
     let Some(Value::Object(plain)) = object.body.remove("stringData") else { return };
     for (name, value) in plain {

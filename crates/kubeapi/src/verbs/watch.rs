@@ -1,5 +1,5 @@
-//! Watches. A watch is a cursor into the log and has no queue: a slow client costs the memory of one chunk, and a
-//! client that falls behind the log gets 410 instead of missing events.
+//! Watches. A watch is a cursor into the log and has no queue: a slow client costs the memory of one chunk. A client
+//! that falls behind the beginning of the log gets 410, so that it does not miss events unnoticed.
 
 mod options;
 
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-/// Largest number of events that a pass reads from the log.
+/// Largest number of events that one call of `advance` reads from the log.
 const LOOK: usize = 64;
-/// Size of encoded events, in bytes, after which a pass ends.
+/// Size of a chunk of encoded events, in bytes, at which `advance` stops.
 const CHUNK: usize = 64 << 10;
 
 struct Watch {
@@ -32,7 +32,7 @@ struct Watch {
     form: Form,
     header: bool,
     signal: Receiver<u64>,
-    /// True when the server that carries this watch is shutting down.
+    /// Becomes true when the server that answers this watch shuts down.
     stop: Option<Receiver<bool>>,
     deadline: Option<Instant>,
     initial: std::vec::IntoIter<Arc<Stored>>,
@@ -43,7 +43,7 @@ struct Watch {
     cursor: u64,
     /// Latest revision that an event or bookmark has shown to the client.
     shown: u64,
-    /// Reason why the watch cannot begin. The stream is open by then, so the reason is sent as an ERROR event.
+    /// Reason why the watch cannot begin. It is sent as an ERROR event, because the answer's headers are sent already.
     failure: Option<Status>,
     ended: bool,
 }
@@ -54,14 +54,14 @@ struct Next {
     events: Vec<Arc<Event>>,
     /// Revision of the latest change.
     revision: u64,
-    /// True when the revision that the client knows will leave the log soon.
+    /// True when the latest revision that the client knows will leave the log soon: the client then needs a bookmark.
     aged: bool,
-    /// True while the kind is defined as it was when the watch began.
+    /// True while the definition of the kind is the same as when the watch began.
     same: bool,
 }
 
-/// Starts a watch. Answers 400 and 422 for contradictory options, 504 when the client has seen a later state than the
-/// server has. An expired revision is answered in the stream, by an ERROR event.
+/// Starts a watch. Answers 400 or 422 for contradictory options, and 504 when the client knows a later revision than
+/// the server. For an expired revision the watch starts, and sends an ERROR event.
 pub(crate) fn watch(
     shared: &Arc<Shared>,
     target: &Target,
@@ -73,7 +73,7 @@ pub(crate) fn watch(
     let resource = target.resolve(&shared.read().registry)?;
     options.selection.fields.check(&resource)?;
     let closing = || Status::unavailable("the API server is shutting down");
-    // Subscribes before it reads the state, so that no change falls between the two.
+    // Subscribes to changes before it reads the state, so that it misses no change between these two steps.
     let signal = shared.subscribe(&resource.definition.id).ok_or_else(closing)?;
     let mut watch = Watch {
         shared: Arc::clone(shared),
@@ -162,7 +162,7 @@ impl Watch {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// Encodes the changes since the cursor; empty when none of them concerns this watch.
+    /// Encodes the changes since the cursor; the result is empty when no change concerns this watch.
     fn advance(&mut self) -> Result<Bytes, Status> {
         loop {
             let Next { events, revision, aged, same } = self.read()?;
@@ -201,7 +201,7 @@ impl Watch {
         let state = self.shared.read();
         let id = &self.resource.definition.id;
         if self.cursor > state.revision {
-            // The client saw a later state than this server has: the server was restored from an older backup.
+            // The client knows a later revision than this server: the server was restored from an older backup.
             return Err(Status::expired(format!(
                 "resource version {} lies ahead of {}",
                 self.cursor, state.revision
@@ -216,8 +216,8 @@ impl Watch {
         Ok(Next { events, revision: state.revision, aged, same })
     }
 
-    /// Returns the event that this watch's selector makes of a change: an object that begins to match is ADDED, one
-    /// that ceases to match is DELETED.
+    /// Returns the event that this watch's client gets for a change: ADDED for an object that begins to match the
+    /// selector, DELETED for an object that ceases to match.
     fn visible_event(&self, event: &Event) -> Result<Option<(&'static str, Arc<Stored>)>, Status> {
         if self.namespace.as_ref().is_some_and(|namespace| event.key.namespace != *namespace) {
             return Ok(None);
@@ -261,7 +261,7 @@ impl Watch {
         frame("BOOKMARK", object.to_string().as_bytes())
     }
 
-    /// Waits for a possible change; returns false when the watch is over.
+    /// Waits for a signal that something may have changed; returns false when the watch is over.
     async fn wait(&mut self) -> bool {
         let stop = async {
             match &mut self.stop {

@@ -69,7 +69,7 @@ async fn lists_come_in_pages() {
     let first = api.list(&ListParams::default().limit(2)).await.unwrap();
     assert_eq!(first.items.len(), 2);
     assert_eq!(first.metadata.remaining_item_count, Some(3));
-    // A deletion between two pages does not show in the second page.
+    // The second page still shows an object that was deleted between the two pages.
     api.delete("c", &DeleteParams::default()).await.unwrap();
     api.create(&PostParams::default(), &object(&server, "cc")).await.unwrap();
     let token = first.metadata.continue_.clone().unwrap();
@@ -84,7 +84,8 @@ async fn watcher_sees(config: watcher::Config) {
     let server = Server::start().await;
     let api = widgets(&server);
     api.create(&PostParams::default(), &object(&server, "a")).await.unwrap();
-    // The watcher begins at revision 0: with the contents of the server's cache, which may lag behind the latest write.
+    // The watcher lists at revision 0, which a real server answers from its cache; the cache may lag behind the latest
+    // write.
     let cached = async || {
         let list = server.get("widgets?resourceVersion=0").await.expect(200);
         list["items"].as_array().is_some_and(|items| !items.is_empty())

@@ -35,9 +35,9 @@ async fn names(server: &Server) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the garbage collector knows all objects created so far. The collector learns of objects through its own
-/// watches. If an owner is deleted before the collector has seen its dependents, the dependents stay, with an owner
-/// that the collector never knew.
+/// Waits until the real server's garbage collector knows all objects created so far. The collector learns of objects
+/// through its own watches. If an owner is deleted before the collector has seen the owner and its dependents, the
+/// dependents stay.
 async fn collector_caught_up(server: &Server) {
     let last_owner = server.widget("last-owner", json!({"node": "n"})).await;
     owned(server, "last-child", &last_owner, false).await;
@@ -312,7 +312,7 @@ async fn a_foreground_deletion_completes_for_a_tree_and_for_a_circle_of_owners()
     collector_caught_up(&server).await;
     server.delete(&path("top"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     remain(&server, &["leaf", "middle", "top"]).await;
-    // Removing the owner reference counts as if the dependent had been deleted.
+    // An owner that waits for its dependents does not wait for a dependent whose owner reference is removed.
     let let_go = json!({"metadata": {"ownerReferences": null}});
     server.merge(&path("leaf"), &let_go).await.expect(200);
     remain(&server, &["leaf"]).await;

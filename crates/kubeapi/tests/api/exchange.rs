@@ -1,4 +1,4 @@
-//! Requests and answers, and the kind that the tests use: the same on both servers.
+//! Requests, answers and the kind of the tests' objects, widgets. The embedded and the real server share this module.
 
 use crate::server::{PATIENCE, Server};
 use http::{Method, Request};
@@ -27,7 +27,8 @@ pub(crate) struct Answer {
 }
 
 impl Server {
-    /// Returns a path that starts with `/` unchanged; any other path is within the test's own group and namespace.
+    /// Returns the URI of a path. A path that starts with `/` stays unchanged; another path is relative to the test's
+    /// own group and namespace.
     pub(crate) fn uri(&self, path: &str) -> String {
         if path.starts_with('/') {
             return path.to_owned();
@@ -35,7 +36,7 @@ impl Server {
         format!("/apis/{}/v1/namespaces/{}/{path}", self.group(), self.namespace())
     }
 
-    /// Returns a path among the core kinds of the test's own namespace.
+    /// Returns the URI of a core kind's path in the test's own namespace.
     pub(crate) fn core(&self, path: &str) -> String {
         format!("/api/v1/namespaces/{}/{path}", self.namespace())
     }
@@ -78,7 +79,7 @@ impl Server {
         let events = serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>();
         let body = match events.collect::<Result<Vec<Value>, _>>() {
             Ok(mut documents) if documents.len() == 1 => documents.remove(0),
-            // The events of a watch that has ended.
+            // The body of a watch that has ended: several JSON documents.
             Ok(documents) if !documents.is_empty() => json!(documents),
             _ => json!(String::from_utf8_lossy(&bytes)),
         };
@@ -137,8 +138,8 @@ impl Server {
         crate::widget::crd(self.group())
     }
 
-    /// Waits for the asynchronous work of a server. The embedded server has none: with it the condition
-    /// must hold at once.
+    /// Waits until a condition holds that depends on asynchronous work of the server. The embedded server does no such
+    /// work: there the condition must hold at once.
     pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let end = Instant::now() + PATIENCE;
         while !holds().await {

@@ -1,8 +1,8 @@
-//! The intended differences between the answers of the embedded server ("here") and those of the real one ("there"),
-//! which `recorded/` holds. No client sends the requests that have these answers. An entry whose answers agree again
-//! must be removed, or its test fails.
+//! The intended differences between the answers of the embedded server ("here") and the answers of the real server
+//! ("there"), which are in `recorded/`. No client sends the requests that get these answers. A test fails if an entry's
+//! answers agree: remove that entry.
 
-/// Transcript, numbers of its exchanges, and the difference.
+/// Each entry: the transcript, the numbers of its exchanges, and the difference.
 const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     (
         "create",

@@ -1,6 +1,6 @@
 //! The test suite of the API on the embedded server, in process: raw requests to the tower Service, and a real kube
-//! client. `tests/kube` runs the same suite on a real kube-apiserver. Features of the embedded server alone are tested
-//! in `embedded`.
+//! client. `tests/kube` runs the same suite on a real kube-apiserver. The module `embedded` tests the features that
+//! only the embedded server has.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,15 +1,15 @@
-//! Removes from answers the values that two servers cannot have in common. Each rule hides a difference, so each has a
+//! Removes from answers the values that differ on every server. Each rule hides a difference, so each rule states its
 //! reason.
 
 use serde_json::{Map, Value, json};
 
-/// Names that a server has chosen, with their replacements in transcripts.
+/// Uids, revisions and other names that a server has chosen, with their replacements in transcripts.
 pub(crate) struct Names {
     namespace: String,
     group: String,
     uids: Vec<String>,
     revisions: Vec<String>,
-    /// True within a client's request, in which the test has chosen the numbers.
+    /// True within a client's request: a revision or time there was chosen by the test, and stays.
     sent: bool,
 }
 
@@ -40,7 +40,8 @@ impl Names {
         exchange
     }
 
-    /// Numbers uids and revisions in the order in which they are first seen, so that equal ones stay recognizable.
+    /// Numbers uids and revisions in the order of their first occurrence, so that equal uids stay recognizable as
+    /// equal.
     fn learn(&mut self, value: &Value) {
         let note = |known: &mut Vec<String>, text: &Value| {
             if let Some(text) = text.as_str().filter(|text| !text.is_empty())
@@ -75,7 +76,7 @@ impl Names {
     }
 
     fn apply_to_members(&self, map: &mut Map<String, Value>) {
-        // The managers of fields serve server-side apply, which the embedded server lacks.
+        // `managedFields` serves server-side apply, which the embedded server lacks.
         map.remove("managedFields");
         // A hash of the group, which differs for each test.
         map.remove("storageVersionHash");
@@ -145,10 +146,10 @@ fn is_age(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_digit() || "ydhms".contains(c))
 }
 
-/// Replaces wordings of Go's libraries.
+/// Replaces parts of messages that Go's libraries write.
 fn message(text: &str) -> String {
     let mut text = text.to_owned();
-    // The object with its managedFields, quoted in the middle of a message.
+    // Replaces the object, with its managedFields, that the message quotes.
     if let (Some(start), Some(end)) = (text.find("patch: Invalid value: \"{"), text.find("}\": "))
         && start < end
     {
@@ -162,7 +163,8 @@ fn message(text: &str) -> String {
     if let Some(at) = text.find("does not match the ResourceVersion in record (") {
         text.truncate(at);
     }
-    // The list of types: the embedded server has neither protobuf for all kinds nor server-side apply.
+    // Cuts the list of media types, which differs: the embedded server has neither protobuf for all kinds nor
+    // server-side apply.
     if let Some(at) = text.find("accepted media types include: ") {
         text.truncate(at + "accepted media types include: ".len());
     }
@@ -175,7 +177,7 @@ fn message(text: &str) -> String {
     if let Some(at) = text.find(" is registered for version ") {
         text.truncate(at);
     }
-    // Errors of encoding/json.
+    // Shortens errors of Go's encoding/json.
     for (start, short) in [
         ("error decoding patch: ", "error decoding patch: GO"),
         (

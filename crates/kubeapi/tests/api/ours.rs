@@ -1,4 +1,5 @@
-//! The CRDs and sample objects of the `api` crate: each is accepted completely, returned unchanged, and listed.
+//! Tests with the CRDs and sample objects of the `api` crate: the server accepts each without warnings, returns each
+//! unchanged, and lists each.
 
 use crate::server::Server;
 use serde_json::{Value, json};
@@ -36,14 +37,14 @@ async fn objects_of_our_kinds_are_stored_unchanged() {
     for (file, fixture) in fixtures {
         let mut object = fixture.clone();
         let path = place(&server, &fixture).await;
-        // A new name without revision: the samples were captured from other servers.
+        // Gives the sample a new name and no revision, because the samples were captured from other servers.
         let name = file.trim_end_matches(".yaml");
         object["metadata"] = json!({"name": name, "labels": fixture["metadata"]["labels"]});
         let strict = format!("{path}?fieldValidation=Strict");
         let created = server.post(&strict, &object).await.expect(201);
         covers(&created["spec"], &fixture["spec"], &format!("{file}: spec"));
         covers(&created["data"], &fixture["data"], &format!("{file}: data"));
-        // The status of a Workflow is no subresource.
+        // A Workflow has no status subresource.
         if fixture["kind"] == "Workflow" {
             let status = json!({"status": fixture["status"]});
             let patched = server.merge(&format!("{path}/{name}"), &status).await.expect(200);

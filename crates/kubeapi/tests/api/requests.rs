@@ -63,7 +63,7 @@ async fn unknown_forms_in_the_accept_header_answer_406() {
             .body(Full::new(Bytes::new()))
             .unwrap()
     };
-    // The form of this refusal is not compared: the client has accepted none that the server has.
+    // Compares only the code: the client accepts no form in which the server could write the refusal.
     assert_eq!(server.answer(get("application/vnd.kubernetes.protobuf")).await.code, 406);
     server.answer(get("application/vnd.kubernetes.protobuf,application/json")).await.expect(200);
     server.answer(get("*/*")).await.expect(200);

@@ -1,5 +1,6 @@
 //! A script sends requests and records the complete answers. `recorded/` holds the answers of a real kube-apiserver:
-//! both servers are compared with it, so that `make test` compares with the real one without running it.
+//! the tests compare both servers with `recorded/`, so that `make test` compares the embedded server with the real
+//! server without running the real server.
 //!
 //! `WARREN_RECORD=1 make kube` records the transcripts again.
 
@@ -63,7 +64,7 @@ impl<'a> Script<'a> {
         self.exchange(Method::GET, path, ("accept", accept), b"").await.body
     }
 
-    /// Sends a body unchanged.
+    /// Sends a request with exactly this body.
     pub(crate) async fn raw(&mut self, method: Method, path: &str, media_type: &str, body: &str) {
         self.exchange(method, path, ("content-type", media_type), body.as_bytes()).await;
     }
@@ -89,7 +90,7 @@ impl<'a> Script<'a> {
         self.send(Method::DELETE, path, JSON, body).await
     }
 
-    /// Records an answer to a request that differs on each server.
+    /// Records an answer under the text `request`, for a request that is not the same on both servers.
     pub(crate) fn note(&mut self, request: &str, answer: &Answer) {
         let exchange = json!({"request": request, "code": answer.code, "answer": answer.body});
         self.exchanges.push(self.names.normal(exchange));

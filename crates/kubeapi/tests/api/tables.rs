@@ -1,4 +1,4 @@
-//! Tables in the form that kubectl asks for.
+//! Tests of answers in the form of a table, which kubectl asks for.
 
 use crate::exchange::WIDGETS;
 use crate::server::Server;

@@ -83,8 +83,9 @@ async fn every_event_comes_once_and_in_order() {
     assert_eq!(listed, names);
 }
 
-/// Returns the next objects after an object. A server ends a watch whose client reads too slowly, and the client
-/// resumes it (kube-apiserver, `forget` in its watch cache); a watch that ends without any event fails the test.
+/// Returns the next `count` objects that a watch from the object `after` delivers. Resumes a watch that the server
+/// ends, because kube-apiserver ends a watch whose client reads too slowly (`forget` in its watch cache). A watch that
+/// ends without any event fails the test.
 async fn followed(server: &Server, after: &Value, count: usize) -> Vec<Value> {
     let mut seen = vec![after.clone()];
     while seen.len() <= count {

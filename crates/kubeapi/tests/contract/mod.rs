@@ -1,11 +1,11 @@
 //! The common contract of the embedded server and a real kube-apiserver: answers must be equal; refusals must have the
-//! same code, reason and fields. The prose of refusals may differ, and so may warnings, except those about unknown
-//! fields in accepted objects.
+//! same code, reason and fields. The messages of refusals may differ. Warnings may differ too, except for warnings
+//! about unknown fields in accepted objects.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Reduces an answer, or a value that contains answers, to what must be equal.
+/// Drops from an answer, or from a value that contains answers, all parts that may differ.
 pub(crate) fn reduce(value: &mut Value) {
     match value {
         Value::Object(map) if map.get("kind") == Some(&json!("Status")) && is_failure(map) => {
@@ -22,7 +22,7 @@ pub(crate) fn reduce(value: &mut Value) {
             if map.get("kind").and_then(Value::as_str).is_some_and(is_built_in) {
                 drop_empty_members(map);
             }
-            // The last page of a list has no token, or an empty one.
+            // The last page of a list has either no continue token or an empty token.
             map.retain(|name, value| name != "continue" || *value != "");
             let refused = map.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 400);
             map.values_mut().for_each(reduce);
@@ -36,8 +36,8 @@ pub(crate) fn reduce(value: &mut Value) {
     }
 }
 
-/// Kinds that clients read into structs, in which an absent member equals an empty one, and the items of a
-/// list need no kind.
+/// Kinds that clients read into structs: there an absent member equals an empty member, and the items of a list need no
+/// `kind`.
 const BUILT_IN: [&str; 6] =
     ["Namespace", "ConfigMap", "Secret", "Event", "Lease", "CustomResourceDefinition"];
 
@@ -71,7 +71,7 @@ fn refusal(status: &Map<String, Value>) -> Value {
     json!({"code": status.get("code"), "reason": status.get("reason"), "fields": fields})
 }
 
-/// Returns whether a text is no warning, or is a warning that both servers must give.
+/// Returns whether both servers must give this text: it is not a warning, or a warning that is part of the contract.
 fn must_be_said(text: &str) -> bool {
     !text.starts_with("299 - ") || text.contains("unknown field")
 }

@@ -1,4 +1,4 @@
-//! Operations that the two servers once answered differently: a random run may miss them.
+//! Operations that the two servers once answered differently. They are listed here, because a random run may miss them.
 
 use crate::operation::Operation;
 use http::Method;
@@ -26,7 +26,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     all
 }
 
-/// Returns combinations that random runs have found.
+/// Returns combinations of operations that random runs have found.
 fn oddities() -> Vec<Operation> {
     let odd = format!("{THINGS}/odd");
     let patch = |body: Value| Operation::new(Method::PATCH, &odd).with(&body);
@@ -114,7 +114,7 @@ fn thing(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "<run>.example/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Returns values that violate a schema, each in another way.
+/// Returns operations whose values violate a schema, each in a different way.
 fn values() -> Vec<Operation> {
     let specs = [
         json!({}),
@@ -146,7 +146,7 @@ fn values() -> Vec<Operation> {
     specs.iter().map(|spec| post(THINGS, &thing("v", spec)).asking("dryRun", "All")).collect()
 }
 
-/// Returns metadata that are wrong or redundant.
+/// Returns operations with wrong or redundant metadata.
 fn metadata() -> Vec<Operation> {
     let owner = |uid: &str| json!({"apiVersion": "elsewhere.example/v1", "kind": "Other", "name": "o", "uid": uid, "controller": true});
     let (owner, other) = (
@@ -250,7 +250,7 @@ fn changes() -> Vec<Operation> {
     ]
 }
 
-/// Returns operations on built-in kinds, whose fields Go reads into types.
+/// Returns operations on built-in kinds, which kube-apiserver decodes into Go structs.
 fn builtins() -> Vec<Operation> {
     let map = |body: Value| post(MAPS, &body).asking("dryRun", "All");
     let lease = |spec: Value| {

@@ -1,12 +1,12 @@
-//! Does at once the work that kube-controller-manager would do later. The real server runs without
-//! kube-controller-manager, which works at times that would differ in every run.
+//! Does the work of kube-controller-manager after each operation. The real server runs without kube-controller-manager,
+//! because it would do this work at times that differ in every run.
 
 use crate::operation::{Memory, Operation};
 use crate::servers::{Prepared, Reply, Server};
 use http::Method;
 use serde_json::{Value, json};
 
-/// Finishes the part of an operation that the real server leaves to its controllers.
+/// Does the part of an operation's work that the real server leaves to controllers.
 pub(crate) async fn settle(server: &Server, memory: &Memory, operation: &Operation, reply: &Reply) {
     if !server.is_real() || reply.code >= 300 || matches!(operation.method, Method::GET) {
         return;

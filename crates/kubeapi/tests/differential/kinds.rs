@@ -9,14 +9,14 @@ pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "d-1", "e.f"];
 /// A kind that the operations use.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
-    /// Root of its paths: `/apis/group/version` or `/api/v1`.
+    /// Root of the kind's paths: `/apis/group/version` or `/api/v1`.
     pub(crate) root: String,
     pub(crate) plural: String,
     pub(crate) kind: String,
     pub(crate) namespaced: bool,
     pub(crate) custom: bool,
     pub(crate) schema: Value,
-    /// Objects to start from, instead of a schema.
+    /// Objects from which operations derive their bodies; empty for a kind whose bodies are generated from the schema.
     pub(crate) examples: Vec<Value>,
 }
 
@@ -47,8 +47,8 @@ impl Kind {
         }
     }
 
-    /// Returns the built-in kinds except Events, which the embedded server accepts as they come: it does not compare
-    /// their namespaces.
+    /// Returns the built-in kinds except Events: the embedded server does not compare an Event's namespace with that of
+    /// the object that the Event is about, and the real server does.
     pub(crate) fn builtins() -> Vec<Self> {
         let text = json!({"type": "string"});
         let texts = json!({"type": "object", "additionalProperties": text});
@@ -122,7 +122,7 @@ impl Kind {
             example
         };
         if let Some(map) = body.as_object_mut().filter(|_| !self.custom) {
-            // Go's comparisons disagree about empty maps.
+            // Leaves out empty maps, which some comparisons in kube-apiserver treat as absent and others do not.
             map.retain(|_, value| *value != json!({}));
         }
         if !body.is_object() {
@@ -135,7 +135,7 @@ impl Kind {
     }
 }
 
-/// Changes the value in one random place.
+/// Changes the value at one random place within it.
 pub(crate) fn mutate(random: &mut Random, value: &mut Value) {
     match value {
         Value::Object(map) if !map.is_empty() && random.chance(85) => {

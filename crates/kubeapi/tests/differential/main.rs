@@ -1,6 +1,7 @@
-//! `kubeapi` beside a real kube-apiserver: the same operations, generated from a seed, must have the same answers.
+//! Compares `kubeapi` with a real kube-apiserver: both get the same operations, generated from a seed, and must give
+//! the same answers.
 //!
-//! `WARREN_SEED` repeats a run, `WARREN_OPERATIONS` sets its length.
+//! `WARREN_SEED` repeats the run with this seed; `WARREN_OPERATIONS` sets the number of operations of a run.
 
 mod cases;
 #[path = "../contract/mod.rs"]
@@ -32,7 +33,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Number of kinds that a run generates.
+/// Number of kinds with random schemas in a run.
 const KINDS: usize = 12;
 
 /// A run in progress, with the differences found so far.
@@ -44,11 +45,11 @@ struct Run {
     found: BTreeMap<String, Found>,
 }
 
-/// Differences with the same signature.
+/// A group of differences with the same signature.
 #[derive(Default)]
 struct Found {
     times: usize,
-    /// Number of operations up to the first that showed the difference.
+    /// Number of operations up to and including the first operation that showed the difference.
     at: usize,
     shown: String,
 }
@@ -107,7 +108,7 @@ impl Run {
                 "uid",
                 "resourceVersion",
                 "creationTimestamp",
-                // The clocks of the servers may differ.
+                // Times: the clocks of the servers may differ.
                 "deletionTimestamp",
                 "managedFields",
             ] {
@@ -146,7 +147,8 @@ fn cut(value: &Value) -> String {
     text
 }
 
-/// Returns the signature of a difference, which does not depend on the object that showed it.
+/// Returns the signature of a difference. Two differences of the same kind have the same signature, whichever objects
+/// showed them.
 fn signature(operation: &Operation, difference: &Difference) -> String {
     static NUMBERS: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9]+").unwrap());
     static NAMES: LazyLock<Regex> =
@@ -180,8 +182,8 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Returns the seeds of the runs. They are constant, so that a difference is found again;
-/// `WARREN_SEED` names another one.
+/// Returns the seeds of the runs. They are constant, so that each test run finds the same differences; `WARREN_SEED`
+/// replaces them by another seed.
 fn seeds() -> Vec<u64> {
     number("WARREN_SEED").map_or_else(|| vec![1, 4, 11], |seed| vec![seed])
 }
@@ -241,7 +243,7 @@ async fn the_same_operations_have_the_same_answers() {
     assert_eq!(failed, 0, "the servers differ");
 }
 
-/// Returns every object of the run at its end.
+/// Compares all objects at the end of the run, and returns the differences.
 async fn contents(run: &mut Run) -> Vec<String> {
     let mut found = Vec::new();
     for kind in run.known.kinds.clone() {
@@ -268,7 +270,7 @@ async fn report_shortest(plane: &Plane, run: &Run) {
     }
 }
 
-/// Sends operations that once had different answers, and checks that the answers are now the same.
+/// Sends the operations that once had different answers, and checks that their answers are now the same.
 #[tokio::test]
 async fn operations_that_once_differed_have_the_same_answers() {
     let plane = Plane::start().await;

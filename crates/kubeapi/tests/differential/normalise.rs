@@ -1,4 +1,4 @@
-//! The permitted differences of two answers. Each rule hides a difference, so each has a reason.
+//! The permitted differences between two answers. Each rule hides a difference, so each rule states its reason.
 
 use crate::contract;
 use crate::operation::Memory;
@@ -17,7 +17,8 @@ pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
     let mut answer = json!({
         "code": reply.code, "type": reply.media_type, "warnings": reply.warnings, "body": reply.body,
     });
-    // Reduces the answer first, so that uids in the prose of only one server get no number.
+    // Drops the messages first: a uid in a message of only one server must not get a number in this server's
+    // [`Memory`].
     contract::reduce(&mut answer);
     clean(&mut answer["body"], memory);
     if let Some(warnings) = answer.get_mut("warnings") {
@@ -26,8 +27,8 @@ pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
     answer
 }
 
-/// Removes the permitted differences from the object of a watch event. All revisions that no answer has shown count as
-/// equal: the revisions of the real server also count other changes.
+/// Removes the permitted differences from the object of a watch event. A revision that no answer has shown becomes
+/// `unseen`: other changes on the real server raise its revisions too, so that such revisions are not comparable.
 pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
     let mut event = event.clone();
     let mut memory = memory.clone();
@@ -43,7 +44,7 @@ pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
 
 fn clean(body: &mut Value, memory: &mut Memory) {
     let kind = body["kind"].as_str().unwrap_or_default().to_owned();
-    // The revision of a list also counts other writes to the real server, such as those of its own leases.
+    // Other writes to the real server, such as those to its own leases, raise the revision of a list too.
     if (kind == "Table" || kind.ends_with("List"))
         && let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut)
     {
@@ -55,8 +56,8 @@ fn clean(body: &mut Value, memory: &mut Memory) {
         body["items"] = json!([]);
     }
     if kind == "CustomResourceDefinition" {
-        // The real server's controllers write the status after the answer. The state that the status reaches in the end
-        // is compared separately.
+        // The real server's controllers write the status after the answer. The tests compare the final status
+        // separately.
         if let Some(body) = body.as_object_mut() {
             body.remove("status");
         }
@@ -70,7 +71,8 @@ fn clean(body: &mut Value, memory: &mut Memory) {
     walk(body, memory);
 }
 
-/// Replaces ages, and numbers that Go writes as the nearest float in a column of numbers.
+/// Replaces ages by `AGE`, and converts every number in a cell to a float, because Go writes large integers there as
+/// floats.
 fn clean_cells(table: &mut Value) {
     for row in table["rows"].as_array_mut().into_iter().flatten() {
         for cell in row["cells"].as_array_mut().into_iter().flatten() {
@@ -88,7 +90,8 @@ fn walk(value: &mut Value, memory: &mut Memory) {
         Value::Object(map) => walk_map(map, memory),
         Value::Array(items) => items.iter_mut().for_each(|item| walk(item, memory)),
         Value::String(text) => *text = words(text, memory),
-        // JSON has one type of number; beyond an int64 both servers mean the same float.
+        // An integer that does not fit into an int64: both servers read it as the same float, but write it in different
+        // ways.
         Value::Number(number) if number.is_u64() && !number.is_i64() => {
             *value = json!(number.as_f64())
         }
@@ -97,7 +100,7 @@ fn walk(value: &mut Value, memory: &mut Memory) {
 }
 
 fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
-    // The embedded server has no server-side apply, and so does not record which client wrote a field.
+    // Only server-side apply, which the embedded server lacks, needs the record of which client wrote a field.
     map.remove("managedFields");
     for (key, value) in map.iter_mut() {
         match (key.as_str(), &value) {

@@ -1,4 +1,4 @@
-//! A request with placeholders that are filled from each server's earlier answers, and the memory of these answers.
+//! A request with placeholders, and the memory of a server's earlier answers, from which the placeholders are filled.
 
 use crate::servers::{Prepared, Reply, Server};
 use http::Method;
@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 static PLACES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("<(rv|oldrv|uid|continue):([^<>]*)>").unwrap());
 
-/// A request, the same for both servers.
+/// A request with placeholders; the same operation is sent to both servers.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) method: Method,
@@ -73,7 +73,7 @@ impl Operation {
         }
     }
 
-    /// Returns the path of the list that contains the request's object, or of the list that the request is about.
+    /// Returns the path of the list that the request is about, or that contains the request's object.
     pub(crate) fn collection(&self) -> &str {
         let path = self.path.trim_end_matches("/status").trim_end_matches("/finalize");
         if self.is_about_one() {
@@ -111,15 +111,15 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The earlier answers of one server. They fill placeholders, and they number the names that each server chooses, so
-/// that these names can be compared with the other server's.
+/// The earlier answers of one server. They fill placeholders. Also, each uid and revision that the server has chosen
+/// gets a number, so that answers of the two servers can be compared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) run: String,
     revisions: HashMap<String, Vec<String>>,
     uids: HashMap<String, String>,
     tokens: HashMap<String, String>,
-    /// Revisions, uids and the like, with numbers in the order in which they were first seen.
+    /// Uids, revisions and other names that the server has chosen, numbered in the order in which they were first seen.
     pub(crate) order: HashMap<String, usize>,
     next: usize,
 }
@@ -129,7 +129,7 @@ impl Memory {
         Self { run: run.to_owned(), ..Self::default() }
     }
 
-    /// Returns the number of a name that each server chooses by itself.
+    /// Returns the number of a name that the server has chosen; a new name gets the next number.
     pub(crate) fn number(&mut self, name: &str) -> usize {
         let next = self.next;
         let number = *self.order.entry(name.to_owned()).or_insert(next);
@@ -142,7 +142,7 @@ impl Memory {
         self.next
     }
 
-    /// Gives the last numbered name the number of an earlier one.
+    /// Gives the name with the number `last` the number `known` of an earlier name.
     pub(crate) fn renumber(&mut self, last: usize, known: usize) {
         self.order
             .values_mut()
@@ -151,7 +151,7 @@ impl Memory {
         self.next = last;
     }
 
-    /// Continues both memories at the same number, after the servers have shown different names.
+    /// Makes both memories continue at the same number, after one server has shown more names than the other server.
     pub(crate) fn align(&mut self, other: &mut Self) {
         let next = self.next.max(other.next);
         self.next = next;
@@ -187,7 +187,7 @@ impl Memory {
         let selects = operation.query.iter().any(|(name, _)| name.ends_with("Selector"));
         if let Some(items) = reply.body["items"].as_array() {
             if !selects {
-                // The last page has no token, or an empty one.
+                // The last page has either no token or an empty token.
                 let token = reply.body["metadata"]["continue"].as_str().unwrap_or_default();
                 self.tokens.insert(collection.clone(), token.to_owned());
             }

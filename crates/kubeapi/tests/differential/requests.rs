@@ -49,7 +49,7 @@ const ACCEPTS: [&str; 2] = ["application/json;as=Table;v=v1;g=meta.k8s.io,applic
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
     pub(crate) kinds: Vec<Kind>,
-    /// Objects by path, as the embedded server last showed them.
+    /// Objects by path, in the last version that the embedded server showed.
     pub(crate) objects: HashMap<String, Value>,
 }
 
@@ -91,7 +91,7 @@ fn names_finalizers(operation: &Operation) -> bool {
 
 impl Operation {
     fn on_status(mut self, kind: &Kind) -> Self {
-        // Only its controller writes the status of a namespace.
+        // Leaves out built-in kinds: only a controller writes the status of a namespace.
         if !self.path.ends_with("/status") && kind.custom {
             self.path.push_str("/status");
         }
@@ -116,7 +116,7 @@ fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
     };
     let revised = creates && operation.body.contains("resourceVersion");
     if writes && !revised && random.chance(5) {
-        // Of two invalid options each server reports the one that it reads first.
+        // Sends at most one invalid option: of two invalid options, each server reports the option that it reads first.
         let only = operation.query.is_empty() && random.chance(10);
         let mode = if only { "Some" } else { "All" };
         operation.query.push(("dryRun".to_owned(), mode.to_owned()));
@@ -127,7 +127,7 @@ fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
             if is_object { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
         operation.accept = Some(match random.below(4) {
             0 => format!("application/json;as={metadata};v=v1;g=meta.k8s.io"),
-            // Columns of built-in kinds are compared elsewhere, as kubectl prints them.
+            // No tables for built-in kinds: another test compares their columns, with kubectl.
             _ if !kind.custom => random.pick(&ACCEPTS[1..]).to_owned(),
             _ => random.pick(&ACCEPTS).to_owned(),
         });
@@ -149,7 +149,7 @@ fn create(random: &mut Random, kind: &Kind, list: &str, name: &str, namespace: &
     Operation::new(Method::POST, list).with(&body)
 }
 
-/// Returns metadata as clients write them, mostly valid.
+/// Returns metadata like those that clients write; most of them are valid.
 fn metadata(random: &mut Random, kind: &Kind, name: &str) -> Value {
     let mut meta = Map::new();
     meta.insert("name".to_owned(), json!(name));
@@ -258,7 +258,7 @@ fn odd_metadata(random: &mut Random) -> (&'static str, Value) {
     all[random.below(all.len())].clone()
 }
 
-/// Sometimes makes the type of an object, or the object itself, invalid.
+/// Sometimes makes an object invalid: its `apiVersion` or `kind`, or its form.
 fn disturb(random: &mut Random, kind: &Kind, body: &mut Value) {
     if !random.chance(5) || !body.is_object() {
         return;
@@ -350,7 +350,8 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
         }
     }
     if !kind.custom {
-        // Go's comparisons disagree about empty maps, and a map of nulls becomes an empty map where there was no map.
+        // Leaves out empty maps, which some comparisons in kube-apiserver treat as absent and others do not; and maps
+        // of nulls, which become empty maps if the object has no such map.
         let has_value = |map: &Map<String, Value>| map.values().any(|value| !value.is_null());
         patch.retain(|_, value| value.as_object().is_none_or(has_value));
     }
@@ -392,8 +393,8 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
     patch
 }
 
-/// Drops nulls from lists. A patch replaces a list as a whole, and a null in the list removes nothing: kube-apiserver
-/// drops that null (`pruneAryNils`), and RFC 7386 keeps it.
+/// Drops nulls from lists in a patch: kube-apiserver drops such a null (`pruneAryNils`), but RFC 7386, which the
+/// embedded server follows, keeps it.
 fn drop_nulls_in_lists(value: &mut Value, inside: bool) {
     match value {
         Value::Object(map) => {
@@ -405,8 +406,8 @@ fn drop_nulls_in_lists(value: &mut Value, inside: bool) {
     }
 }
 
-/// Returns a body that is neither object nor patch. Nulls and lists of nulls are left out: kube-apiserver sometimes
-/// makes empty objects of them, and no client sends them.
+/// Returns a body that is neither an object nor a patch, but never null or a list of nulls: kube-apiserver sometimes
+/// reads these as empty objects, and no client sends them.
 fn no_object(random: &mut Random) -> Value {
     match values::nonsense(random) {
         Value::Array(_) | Value::Null => json!("nonsense"),
@@ -414,7 +415,7 @@ fn no_object(random: &mut Random) -> Value {
     }
 }
 
-/// Returns a part of a value, with nulls for members to remove.
+/// Returns a merge patch: some members of a value, and nulls for members to remove.
 fn part(random: &mut Random, value: &Value) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     let mut part = Map::new();
@@ -489,7 +490,8 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
             random.pick(&odd).clone_into(&mut path);
         }
         let fresh = kind.body(random, Care::Nearly);
-        // The path may lead to a text that must have a certain format.
+        // Sends no list, because the path may lead to a text with a format: kube-apiserver reads a list of numbers as
+        // bytes.
         let value = fresh.pointer(&path).cloned().unwrap_or_else(|| values::no_list(random));
         let value = if random.chance(70) { value } else { at.clone() };
         let value = if path == "/metadata/annotations" { json!({"p": "q"}) } else { value };
@@ -564,7 +566,7 @@ fn delete_collection(random: &mut Random, kind: &Kind, list: &str) -> Operation 
 }
 
 fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
-    // Other objects on the real server do not belong to the run.
+    // Selects the run's own objects, because the real server has other objects too.
     let own = if kind.custom { "" } else { "run=<run>" };
     let everywhere = kind.custom && kind.examples.is_empty() && random.chance(20);
     let mut operation = if everywhere && kind.namespaced {
@@ -575,14 +577,15 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
     if !kind.namespaced && !kind.custom {
         operation = operation.asking("labelSelector", own);
     } else if random.chance(25) {
-        // Only without selectors: with a selector, kube-apiserver names a next page even if no further object matches.
+        // Sets a limit only without selectors: with a selector, kube-apiserver returns a continue token even if no
+        // further object matches.
         operation = operation.asking("limit", random.pick(&["1", "2", "0", "100", "-1", "x"]));
     } else if random.chance(60) {
         operation = operation.asking("labelSelector", random.pick(&LABEL_SELECTORS));
     } else {
         operation = operation.asking("fieldSelector", random.pick(&FIELD_SELECTORS));
     }
-    // The continue token of the first page is valid only for the same list.
+    // Continues only a list with the same path: the continue token of a first page is valid only for the same list.
     if operation.path == list && random.chance(10) {
         operation = operation.asking("continue", &format!("<continue:{list}>"));
     }
@@ -619,8 +622,8 @@ fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
     }
 }
 
-/// Returns whether a number in this value may be written differently by each server: `test` compares numbers as
-/// written.
+/// Returns whether the two servers may write a number in this value in different ways, such as `1` and `1.0`: the
+/// operation `test` of a JSON patch compares numbers as texts.
 fn spelled_by_each(value: &Value) -> bool {
     value.to_string().contains("e+")
 }

@@ -1,4 +1,4 @@
-//! A run: operations are sent to both servers one after the other, and all answers are compared.
+//! A run: sends operations one by one, each to both servers, and compares the answers.
 
 use crate::controllers::{purge, settle};
 use crate::normalise::{self, Difference};
@@ -7,7 +7,7 @@ use crate::servers::{Reply, Server};
 use http::Method;
 use serde_json::{Value, json};
 
-/// The two servers, with the memory of their answers.
+/// The two servers, each with the memory of its answers.
 pub(crate) struct Pair {
     pub(crate) ours: Server,
     pub(crate) theirs: Server,
@@ -44,9 +44,9 @@ impl Pair {
         Answers { ours, theirs, differences }
     }
 
-    /// Drops the difference that comes from field managers. An update that changes only the manager of a field is a
-    /// change on the real server, which records managers, and no change on the embedded server. The object gets a new
-    /// revision on the real server, and keeps its revision on the embedded one.
+    /// Drops the difference that comes from field managers, that is, from the record of which client wrote which field.
+    /// Only the real server keeps this record. So if an update changes nothing but a field's manager, the object gets a
+    /// new revision on the real server, and keeps its revision on the embedded server.
     async fn forgive_managers(&mut self, operation: &Operation, differences: &mut Vec<Difference>) {
         let [only] = differences.as_slice() else { return };
         let revision = |value: &Value| value.as_str()?.strip_prefix("rv-")?.parse::<usize>().ok();
@@ -107,7 +107,7 @@ impl Pair {
         normalise::differences(&settled(&ours), &settled(&theirs))
     }
 
-    /// Makes both servers equal again after a difference, so that it is not reported again.
+    /// Makes both servers equal again after a difference, so that later answers do not show the same difference.
     pub(crate) async fn heal(&self, operation: &Operation, answers: &Answers) {
         for (server, memory) in [(&self.ours, &self.our_memory), (&self.theirs, &self.their_memory)]
         {

@@ -1,4 +1,4 @@
-//! Random structural schemas of the keywords that the embedded server enforces, and CRDs with them.
+//! Random structural schemas, which use the keywords that the embedded server enforces, and CRDs with these schemas.
 
 use crate::random::Random;
 use crate::values::{self, Care};
@@ -79,7 +79,7 @@ fn node(random: &mut Random, depth: usize) -> Value {
     if random.chance(15) {
         node["nullable"] = json!(true);
     }
-    // Defaults are checked against their type only, so only simple types get one.
+    // Only simple types get a default, because the embedded server checks only the type of a default.
     let plain = !matches!(node["type"].as_str(), Some("object" | "array") | None);
     if plain && random.chance(20) {
         node["default"] = values::value(random, &node, Care::Valid);

@@ -1,4 +1,4 @@
-//! The two servers behind one interface.
+//! The two servers, with one common interface.
 
 use control_plane::{ControlPlane, Settings};
 use futures::StreamExt;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// A request as it is sent to one server.
+/// A request for one server, with all placeholders filled.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) method: Method,
@@ -81,7 +81,7 @@ pub(crate) struct Embedded {
     _directory: TempDir,
 }
 
-/// The real server. Its controllers are stopped, because they work at times that differ in every run;
+/// The real server. It runs without controllers, because these work at times that differ in every run;
 /// [`crate::controllers`] does the part of their work that the operations need.
 pub(crate) struct Plane {
     _plane: ControlPlane,

@@ -1,4 +1,4 @@
-//! Shrinks a long run with a difference to the few operations that it takes.
+//! Shrinks a run that showed a difference to the few operations that are needed to show it.
 
 use crate::operation::Operation;
 use crate::run::Pair;
@@ -8,7 +8,7 @@ use crate::signature;
 /// Largest number of runs that shrinking may take.
 const TRIES: usize = 150;
 
-/// Returns the shortest list found that still shows the difference.
+/// Returns the shortest list of operations, among those tried, that still shows the difference.
 pub(crate) async fn shrink(plane: &Plane, done: &[Operation], wanted: &str) -> Vec<Operation> {
     let mut tries = 0;
     let last = done.last().map(Operation::collection).unwrap_or_default().to_owned();

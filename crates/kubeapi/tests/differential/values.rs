@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Care {
     Valid,
-    /// Sometimes a part is invalid.
+    /// Mostly valid: sometimes a part of the value is invalid.
     Nearly,
 }
 
@@ -83,8 +83,8 @@ pub(crate) fn nonsense(random: &mut Random) -> Value {
     all[random.below(all.len())].clone()
 }
 
-/// Returns a value that is no list, for texts with a format: kube-apiserver accepts a list of numbers as bytes, as Go
-/// does, and no client sends one.
+/// Returns a value that is not a list, for texts with a format: kube-apiserver, like Go, accepts a list of numbers as
+/// bytes, and no client sends such a list.
 pub(crate) fn no_list(random: &mut Random) -> Value {
     match nonsense(random) {
         Value::Array(_) => json!("nonsense"),

@@ -1,4 +1,4 @@
-//! Watches that last for a whole run, and the history of each object as the watches show it.
+//! Watches that last for a whole run, and the events of each object that the watches have delivered.
 
 use crate::kinds::Kind;
 use crate::normalise;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Longest time that the last event of a watch may take.
+/// Time within which the last event of a watch must arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A watch on both servers.
+/// The same watch on both servers.
 #[derive(Debug)]
 pub(crate) struct Watched {
     what: String,
@@ -106,8 +106,8 @@ fn histories(events: &Events, memory: &Memory) -> Histories {
         let verb = event["type"].as_str().unwrap_or_default();
         let object = clean["object"].clone();
         match history.last_mut().filter(|_| verb == "MODIFIED") {
-            // A change of field managers alone is an event of the real server only. Of the two revisions around this
-            // change, the one that an answer has shown counts.
+            // A change of nothing but field managers is an event of the real server only, so it is dropped. The
+            // remaining event gets the one of the two revisions that an answer has shown.
             Some((_, before)) if unrevised(before) == unrevised(&object) => {
                 if object["metadata"]["resourceVersion"] != "unseen" {
                     *before = object;

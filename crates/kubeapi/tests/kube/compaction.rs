@@ -1,4 +1,4 @@
-//! A history that was compacted: on a server of its own, whose database this test may compact.
+//! A test of a compacted history. It starts a server of its own, because it compacts the server's database.
 
 use control_plane::{ControlPlane, Settings};
 use futures::{StreamExt, TryStreamExt};

@@ -1,4 +1,4 @@
-//! The test suite of the API (`tests/api`) on a real kube-apiserver. Where the two servers differ, `kubeapi` is wrong.
+//! The test suite of the API (`tests/api`) on a real kube-apiserver. If the two servers differ, `kubeapi` is wrong.
 //!
 //! Run by `make kube`, which passes the server's address in `WARREN_KUBE`.
 

@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Time for the controllers: they look for new kinds every half minute, and empty a namespace a few
+/// Longest wait for the controllers' work: they look for new kinds every half minute, and empty a namespace a few
 /// seconds after its deletion.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Whether this server's answers are recorded.
@@ -54,7 +54,8 @@ impl Server {
         server
     }
 
-    /// Adds a kind, unless another test has, and waits until it is served everywhere.
+    /// Creates the CRD, unless another test has created it, and waits until the server serves the kind in discovery and
+    /// in requests.
     pub(crate) async fn install(&self, crd: &Value) {
         let made = self.post(CRDS, crd).await;
         assert!(matches!(made.code, 201 | 409), "{made:?}");
@@ -117,7 +118,7 @@ async fn config(namespace: &str) -> kube::Config {
     config
 }
 
-/// Returns a unique name that is a label: it starts with a letter.
+/// Returns a unique name. It starts with a letter, so that it is a valid DNS label.
 fn unique() -> String {
     let text = uuid::Uuid::new_v4().simple().to_string();
     format!("t{}", &text[..10])

@@ -16,18 +16,20 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent.socket` (or warren-clientmount-agent.service), or name its socket with --listen";
-/// Longest absence of an agent: an agent that exits when idle or is being upgraded is back soon.
+/// Time for which a verb tries to reach an absent agent: an agent that exited when idle, or that is being upgraded,
+/// starts again within this time.
 const AWAY: Duration = Duration::from_secs(10);
-/// Interval between two attempts.
+/// Interval between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Time that an agent may need after the deadline, to signal processes or to detach mounts.
+/// Time after the deadline that the agent may need to signal processes or to detach mounts.
 const MARGIN: Duration = Duration::from_secs(40);
-/// Deadline of requests that need no waiting.
+/// Deadline of requests that the agent answers at once.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Call = Result<Response<Streaming<JobNews>>, Answer>;
 
-/// Calls the agent until it reports an outcome. If the agent exits meanwhile, calls it again with the remaining time.
+/// Calls the agent until the agent reports an outcome. If the agent exits before, calls it again with the remaining
+/// time.
 pub(super) async fn outcome(
     socket: &Path,
     deadline: Duration,
@@ -75,7 +77,7 @@ async fn call_once(
     timeout_at(end + MARGIN, conversation).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Sends one request to the agent. Repeats it once: the agent may just have exited because it was idle.
+/// Sends one request to the agent. Repeats a failed request once, because the agent may just have exited when idle.
 pub(super) async fn ask<T>(
     socket: &Path,
     call: impl AsyncFn(NodeClient<Channel>) -> Result<Response<T>, Answer>,

@@ -18,7 +18,7 @@ pub struct OneJob {
     workflow: Option<String>,
 }
 
-/// Flags that name one job, or none for all.
+/// Flags that name one job; without these flags a verb shows all jobs.
 #[derive(Debug, Clone, Args)]
 #[group(multiple = false)]
 pub struct AnyJob {

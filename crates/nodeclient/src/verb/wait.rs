@@ -30,8 +30,8 @@ impl Mount {
     }
 }
 
-/// Writes the job's environment. For a job without a Workflow the file is empty: the file of an earlier job must not
-/// pass for this one's.
+/// Writes the job's environment. For a job without a Workflow, writes an empty file: the job must not read the file of
+/// an earlier job as its own.
 fn write_env(path: &Path, outcome: &JobOutcome, output: Output) -> Result<(), Failure> {
     let job = outcome.job.clone().unwrap_or_default();
     let owner =

@@ -8,11 +8,12 @@ use super::{Commands, DEACTIVATE, LOCK_STOP, UNMOUNT, VolumeLines};
 use crate::desired::{Goal, MountProblem};
 
 impl Commands {
-    /// Replaces unreadable lines. Returns the errors of those that serve `goal`, if the goal is to unmount.
+    /// Replaces unreadable lines: those that bash could not parse. If the goal is to unmount, returns the errors of the
+    /// unreadable lines that an unmount would run.
     ///
-    /// The agent mounts only what it can unmount again, so to mount, every line must be readable. Unmounting must not
-    /// wait for a line that will never be readable: the agent replaces such a line by the one that it uses without a
-    /// profile, and leaves out unreadable hooks.
+    /// The agent must be able to unmount every mount that it makes, so mounting requires that every line is readable.
+    /// Unmounting must not wait for a line that will never be readable: the agent runs its own line instead, the same
+    /// as without a profile, and leaves out unreadable hooks.
     pub(in crate::desired) fn readable(
         mut self,
         goal: Goal,
@@ -31,7 +32,8 @@ impl Commands {
         Ok((self, unreadable))
     }
 
-    /// Returns every line with the goal that it serves, its field, and its replacement if it cannot be read.
+    /// Returns every line with its goal (mount or unmount), its field, and the replacement for the case that the line
+    /// is unreadable.
     fn lines(&mut self) -> Vec<(Goal, String, &mut String, &'static str)> {
         let VolumeLines { field, group, volume, .. } = &mut self.volume;
         let of_volume = |name: &str| format!("{field}.{name}");

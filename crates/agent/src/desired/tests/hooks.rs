@@ -21,8 +21,8 @@ fn an_override_applies_to_the_volume_name_and_to_the_lines() {
     assert_eq!(line, format!("vg-7001/scratch {PATH}"), "lines get the checked mount path");
 }
 
-/// The captured GFS2 profile: a compute joins the group's lock space, activates the volume, and leaves the lock space
-/// with its last volume.
+/// With the captured GFS2 profile a compute joins the lock space of the volume group, activates the volume, and leaves
+/// the lock space when it deactivates its last volume of the group.
 #[test]
 fn a_compute_has_the_lines_of_its_goal() {
     let object = crate::testing::compute_gfs2();

@@ -1,4 +1,4 @@
-//! Index trees of allocations, which have a link for each compute.
+//! Tests of index trees: directories on a rabbit with a link for each compute, which leads to the compute's allocation.
 
 use super::*;
 

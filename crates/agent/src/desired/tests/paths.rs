@@ -1,4 +1,4 @@
-//! The paths at which an object may mount, and the paths that are refused.
+//! Tests of the paths at which an object may mount, and of refused paths.
 
 use super::*;
 

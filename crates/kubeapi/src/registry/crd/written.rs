@@ -1,4 +1,4 @@
-//! The spec of a CRD as a client writes it, and the definition that it describes.
+//! The spec of a CRD as a client writes it, and its conversion to a definition.
 
 use super::priority;
 use crate::registry::{Column, Definition, NameRule, Selectable, Version, builtin};
@@ -7,7 +7,7 @@ use crate::status::Cause;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// `spec` of a CRD. A field of a CRD that this struct lacks has no effect.
+/// `spec` of a CRD. Other fields of a CRD's spec have no effect.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in super::super) struct Spec {
@@ -55,7 +55,7 @@ struct WrittenColumn {
 }
 
 impl Spec {
-    /// Returns the definition without its invalid parts, and adds the faults of its versions to `causes`.
+    /// Converts the spec to a definition without the invalid parts of its versions, and adds their faults to `causes`.
     pub(in super::super) fn define(self, causes: &mut Vec<Cause>) -> Definition {
         let Self { group, scope, names, versions, .. } = self;
         let storage = versions.iter().find(|version| version.storage);

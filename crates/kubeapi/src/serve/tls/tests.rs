@@ -21,7 +21,7 @@ const FIRST_REQUEST: Duration = Duration::from_secs(30);
 const PIPE: usize = 4096;
 const HELLO: &str = "GET /version HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n";
 
-/// A listener that accepts the connections it is sent.
+/// A listener that accepts the connections that the test sends it.
 struct Pipes(Mutex<UnboundedReceiver<DuplexStream>>);
 
 impl Listener for Pipes {
@@ -35,7 +35,7 @@ impl Listener for Pipes {
     }
 }
 
-/// A server, and the channel that sends it connections.
+/// A server, and the channel through which the test sends it connections.
 struct Served {
     api: Api,
     credentials: Credentials,
@@ -93,7 +93,7 @@ impl Served {
 
 /// Reads until the server closes the connection.
 async fn wait_until_closed(stream: &mut (impl AsyncRead + Unpin)) {
-    // An error and an orderly end count alike.
+    // The server may close the connection with an error or without.
     drop(stream.read_to_end(&mut Vec::new()).await);
 }
 

@@ -1,4 +1,4 @@
-//! Tests of stores that differ from what was written.
+//! Tests of stores whose files are damaged.
 
 use super::{Store, key, put, value};
 use crate::store::load::{self, key_text};
@@ -72,7 +72,7 @@ fn only_the_object_of_an_unreadable_row_is_missing() {
     assert_eq!(named, expected);
     let read: Vec<String> = state.objects.keys().map(key_text).collect();
     assert_eq!(read, ["configmaps\0n\0a", "configmaps\0n\0a\0b\0", "things.x.io\0n\0t"]);
-    // No watch can resume from before the missing row.
+    // No watch can resume from a revision before the missing row.
     assert_eq!((state.revision, state.log.horizon()), (10, 10));
     assert!(state.log.since("configmaps", 9, usize::MAX).is_err());
 }
@@ -145,7 +145,7 @@ async fn dependents_of_an_object_that_cannot_be_read_stay() {
     let path = format!("{MAPS}/dependent");
     assert_eq!(call(&api, "PATCH", &path, &change).await.0, 200);
     assert_eq!(call(&api, "GET", &path, &Value::Null).await.0, 200);
-    // A new object replaces the unreadable one, which does not come back at the next start.
+    // A new object replaces the unreadable object, which does not come back at the next start.
     assert_eq!(call(&api, "POST", MAPS, &map("owner")).await.0, 201);
     api.close();
     drop(api);
@@ -193,8 +193,8 @@ pub(super) fn filled(directory: &Path) -> Store {
     store
 }
 
-/// Damages a store in many places, one at a time. Each time it is served unchanged or refused; returns
-/// the number of refusals.
+/// Damages a store in many places, one place at a time. Checks that the damaged store is either refused, or opens with
+/// unchanged contents; returns the number of refusals.
 fn sweep(files: &Files, expected: &[Option<String>], damages: &[(usize, Vec<u8>)]) -> usize {
     let mut refused = 0;
     for (offset, bytes) in damages {
@@ -207,7 +207,7 @@ fn sweep(files: &Files, expected: &[Option<String>], damages: &[(usize, Vec<u8>)
     refused
 }
 
-/// Returns a flipped bit in every third byte of redb's header, and two in each page that is in use.
+/// Returns flips of single bits: one in every third byte of redb's header, and two in each page that is in use.
 pub(super) fn flips(store: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let header = (0..320).step_by(3);
     let pages = (PAGE..store.len()).step_by(PAGE).filter(|at| used(store, *at));

@@ -1,4 +1,4 @@
-//! Tests of the store on a drive that loses power: unsynced data is lost, completely or in part.
+//! Tests of the store on a drive that loses power, and with it all or some of the unsynced data.
 
 use super::{Disk, DiskError, Fill, Store, StoreFile, put, rows, submit, value};
 use redb::{Builder, Database, StorageBackend};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
 /// Unit that a drive writes completely or not at all, in bytes.
 const SECTOR: usize = 512;
-/// Number of changes in the log: so few that its trimming is cut short too.
+/// Number of changes that the log keeps: so few that some power cuts interrupt its trimming.
 const HISTORY: usize = 8;
 const WRITES: u64 = 14;
 
@@ -27,8 +27,7 @@ struct Platter {
     syncs: u32,
     cut_at: Option<u32>,
     dead: bool,
-    /// Latest acknowledged revision, on a disk that never loses data: the store is never behind it, wherever
-    /// the power is cut.
+    /// Latest acknowledged revision, which the power cut does not lose: the store must never be behind this revision.
     acknowledged: Option<u64>,
 }
 
@@ -43,7 +42,7 @@ enum Change {
 enum Survivors {
     None,
     All,
-    /// About half of them, chosen by the seed.
+    /// About half of the unsynced sectors, chosen by the seed.
     Some(u64),
 }
 
@@ -61,7 +60,7 @@ impl Drive {
         if platter.dead { Err(io::Error::other("the power is off")) } else { Ok(platter) }
     }
 
-    /// Returns the drive as it is after the power came back.
+    /// Returns a drive with the contents that remain after the power cut.
     fn revived(&self, survivors: Survivors) -> Self {
         let mut platter = std::mem::take(&mut *self.platter());
         let mut seed = match survivors {
@@ -72,7 +71,7 @@ impl Drive {
             Survivors::None => false,
             Survivors::All => true,
             Survivors::Some(_) => {
-                // A linear congruential generator (Knuth's MMIX): the same cuts in every run.
+                // A linear congruential generator (Knuth's MMIX), so that every run loses the same sectors.
                 seed = seed
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
@@ -209,7 +208,7 @@ fn write(store: &Store) -> (BTreeMap<String, String>, Option<(String, String)>) 
     (acknowledged, None)
 }
 
-/// Cuts the power in sync `cut_at`, and checks the contents at the next start.
+/// Cuts the power during the sync with number `cut_at`, and checks the contents at the next start.
 fn cut(cut_at: u32, survivors: Survivors) {
     let at = format!("cut in sync {cut_at}, survivors {survivors:?}");
     let drive = drive_with_store(Some(cut_at));
@@ -273,7 +272,7 @@ fn writes_that_wait_together_share_one_sync() {
     put(&store, "a", "1").unwrap();
     assert_eq!(syncs() - before, 1);
 
-    // The first job keeps the writer busy until all the others are queued.
+    // The first job keeps the writer busy until all other jobs are queued.
     let (release, held) = mpsc::channel::<()>();
     let (replies, answers) = mpsc::channel();
     let before = syncs();

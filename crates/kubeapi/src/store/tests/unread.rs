@@ -10,7 +10,7 @@ use redb::{Builder, WriteTransaction};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
-/// Returns a store whose row of "a" cannot be read.
+/// Returns the directory of a store in which the row of the object "a" cannot be read.
 fn shelf_with_an_unreadable_row() -> Shelf {
     let shelf = Shelf::new();
     let store = open(&shelf);

@@ -8,7 +8,7 @@ use futures::executor::block_on;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Less than the number of revisions that a store skips when it may have gone back.
+/// A number of revisions, fewer than a store skips when it may have lost acknowledged writes.
 const FAR: u64 = 1_000_000;
 
 fn open(directory: &Path) -> Result<Store, DiskError> {
@@ -52,7 +52,7 @@ fn no_revision_is_given_out_twice() {
     assert!(first > FAR, "{first}");
     assert!(!resumes(&store, 30) && !resumes(&store, 31) && resumes(&store, first));
     drop(store);
-    // The store jumps only once, also if nothing was written since the jump.
+    // The store skips revisions only once, also if nothing was written since.
     let store = open(directory).unwrap();
     assert_eq!(revision(&store), first, "the store jumps only once");
     put(&store, "m0", "other").unwrap();
@@ -87,8 +87,8 @@ fn every_restore_begins_above_the_one_before() {
     }
 }
 
-/// Returns copies of a store as a kill leaves it, each with another damaged page, and with the file of the acknowledged
-/// revision if it is given.
+/// Returns copies of a store whose process was killed; in each copy another page is damaged. With `acknowledged`, each
+/// copy gets the file of the acknowledged revision.
 fn damaged_copies(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
     let killed = tempfile::tempdir().unwrap();
     let store = filled(killed.path());

@@ -15,19 +15,19 @@ pub(crate) struct WatchOptions {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// The beginning of a watch.
+/// The point at which a watch begins.
 pub(super) enum Start {
     /// Begins with the objects that exist.
     Now {
         initial: bool,
-        /// Revision that the client has seen already.
+        /// Oldest revision that the client accepts.
         least: u64,
     },
     After(u64),
 }
 
 impl WatchOptions {
-    /// Returns the beginning of the watch; 400 or 422 for contradictory options.
+    /// Returns the point at which the watch begins; answers 400 or 422 for contradictory options.
     pub(super) fn start(&self) -> Result<Start, Status> {
         let revision = self.revision.as_deref().map(Status::read_revision).transpose()?;
         if !matches!(

@@ -15,7 +15,8 @@ async fn backup(server: &Server) -> Vec<u8> {
     answer.into_body().collect().await.unwrap().to_bytes().to_vec()
 }
 
-/// Returns a server with various objects: of a CRD, with a status, with finalizers and owners, being deleted.
+/// Returns a server with various objects: custom resources, an object with a status, objects with finalizers and
+/// owners, and an object that is being deleted.
 async fn filled() -> Server {
     let server = Server::start().await;
     let owner = server.widget("a", json!({"node": "n", "count": 3})).await;
@@ -66,7 +67,7 @@ async fn a_restored_server_has_the_objects_of_the_backup() {
     assert_eq!(restored.objects, text.split(|byte| *byte == b'\n').count() - 3);
     let server = Server::open(directory, 100, SHARED);
     assert_eq!(everything(&server).await, before);
-    // A client that has seen more than the backup has to list again.
+    // A client that knows a later revision than the backup has to list again.
     let mut watch = Watch::open(&server, &format!("resourceVersion={}", revision(&list))).await;
     assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);
     let finalizers = json!({"metadata": {"finalizers": null}});

@@ -1,5 +1,5 @@
-//! Tests of a full history. A real server's history can only be compacted by its operator, see
-//! `tests/kube/compaction.rs`.
+//! Tests of a log that has dropped old changes. A real server's history is shortened only when its operator compacts
+//! it, see `tests/kube/compaction.rs`.
 
 use crate::exchange::WIDGETS;
 use crate::server::Server;

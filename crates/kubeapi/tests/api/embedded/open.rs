@@ -1,4 +1,4 @@
-//! Tests of opening an API inside a task.
+//! Tests of opening an API inside an async task.
 
 use crate::server::{SHARED, Server};
 use futures::FutureExt;
@@ -14,7 +14,7 @@ fn a_task_that_has_used_up_its_budget_can_open_an_api() {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            // Uses up the task's budget, as a task does that receives much without ever having to wait.
+            // Uses up tokio's budget of this task, like a task that has received many messages without waiting.
             while tokio::task::coop::consume_budget().now_or_never().is_some() {}
             drop(Server::open(tempfile::tempdir().unwrap(), 10, SHARED));
         });

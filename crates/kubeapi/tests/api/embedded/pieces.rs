@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const MAPS: usize = 20;
 /// Size of each ConfigMap, in bytes.
 const SIZE: usize = 50_000;
-/// Largest size of a piece: it ends with the event that fills it.
+/// Largest size of a piece: a piece ends after the event with which it reaches 64 KiB.
 const PIECE: usize = 64 * 1024 + SIZE + 1000;
 
 async fn write(server: &Server, value: char) {

@@ -1,4 +1,4 @@
-//! Complete answers, compared literally: clients and their users read them.
+//! Tests that compare complete answers literally, because clients and their users read the messages.
 
 mod builtin;
 mod crds;

@@ -1,4 +1,4 @@
-//! The kinds of the `api` crate with its sample objects: complete answers of both servers.
+//! Complete answers of both servers to requests with the sample objects of the `api` crate.
 
 use crate::exchange::MERGE_PATCH;
 use crate::ours::{fixtures, place};
@@ -33,7 +33,7 @@ async fn our_kinds() {
                 let patch = json!({"spec": {member.as_str(): wrong}});
                 let path = format!("{path}/{name}?dryRun=All");
                 let mut answer = server.merge(&path, &patch).await;
-                // An accepted object is not recorded again: only its warnings are of interest.
+                // Of the answer to an accepted object, records only the warnings.
                 answer.body = if answer.code == 200 { json!(answer.warnings) } else { answer.body };
                 script.note(&format!("PATCH {name} {patch}"), &answer);
             }
