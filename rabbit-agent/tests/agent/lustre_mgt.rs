@@ -180,12 +180,18 @@ async fn an_unrecorded_erasure_is_repeated_before_its_name_is_given_out() {
 }
 
 async fn config_map(bench: &Bench, next: &str) -> Api<ConfigMap> {
-    let maps: Api<ConfigMap> = Api::namespaced(bench.client.clone(), "default");
-    let gone = maps.delete("names", &DeleteParams::default()).await;
-    assert!(gone.is_ok() || maps.get_opt("names").await.unwrap().is_none());
+    let maps = without_config_map(bench).await;
     let map = json!({"metadata": {"name": "names"}, "data": {"NextFsName": next, "other": "kept"}});
     let map: ConfigMap = serde_json::from_value(map).unwrap();
     maps.create(&PostParams::default(), &map).await.unwrap();
+    maps
+}
+
+/// Removes the ConfigMap that another test left: tests on a real server share it.
+async fn without_config_map(bench: &Bench) -> Api<ConfigMap> {
+    let maps: Api<ConfigMap> = Api::namespaced(bench.client.clone(), "default");
+    let gone = maps.delete("names", &DeleteParams::default()).await;
+    assert!(gone.is_ok() || maps.get_opt("names").await.unwrap().is_none());
     maps
 }
 
@@ -228,6 +234,7 @@ async fn a_crash_between_config_map_and_status_skips_no_name() {
 #[tokio::test]
 async fn a_missing_config_map_is_reported_with_a_remedy_and_waited_for() {
     let bench = Bench::new().await;
+    without_config_map(&bench).await;
     bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
     let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
     let reported = status(&bench.until("mgt", "reported", failed).await).error.unwrap();
