@@ -13,7 +13,11 @@ use rustix::{
     io::{Errno, Result},
 };
 
-use crate::{folder::Folder, metadata, mover::{Mover, Worker};
+use crate::{
+    folder::Folder,
+    metadata,
+    mover::{Mover, Worker},
+};
 
 /// Copies an entry that is neither a file nor a directory.
 pub(crate) fn copy(

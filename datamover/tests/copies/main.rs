@@ -49,7 +49,7 @@ fn extended_attributes_are_copied_if_ordered() {
         let target = format!("/{copies_xattrs}/");
         let ended = site.run(|order| order.copies_xattrs = copies_xattrs, "/file", &target);
         assert_eq!(ended.outcome, Outcome::Done, "{}", site.failures());
-        let mut value = vec![0; 64];
+        let mut value = [0; 64];
         let copy = site.target(&format!("{copies_xattrs}/file"));
         let length = rustix::fs::getxattr(copy, "user.colour", &mut value[..]).ok();
         assert_eq!(length.map(|length| value[..length].to_vec()), expected);

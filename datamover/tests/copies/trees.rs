@@ -18,7 +18,7 @@ use crate::site::{PREFIX, USER};
 /// Makes a tree that holds every case, and gives it to the user.
 pub(crate) fn plant(root: &Path) {
     let file = |name: &[u8], content: &[u8]| {
-        fs::write(root.join(OsStr::from_bytes(name)), content).unwrap()
+        fs::write(root.join(OsStr::from_bytes(name)), content).unwrap();
     };
     file(b"empty", b"");
     file(b"-rf", b"a leading hyphen");
@@ -28,7 +28,7 @@ pub(crate) fn plant(root: &Path) {
     for (directory, count) in [("many", 300), ("deep/er/est", 3)] {
         fs::create_dir_all(root.join(directory)).unwrap();
         (0..count).for_each(|number: usize| {
-            file(format!("{directory}/{number}").as_bytes(), &vec![7; number * 100])
+            file(format!("{directory}/{number}").as_bytes(), &vec![7; number * 100]);
         });
     }
     let mut sparse = File::create(root.join("sparse")).unwrap();
