@@ -23,6 +23,16 @@
 //! * A node reports on its own objects only; a report of a replaced session, on another node's object, or on an earlier version of
 //!   the object changes nothing.
 //!
+//! The service `Workloads`:
+//! * It holds no state. The Workflow has all that outlives a call: requested state, deadlines, who aborted it, lost
+//!   computes.
+//! * It forces a state ready only when lost computes, each with evidence, are all that the job waits for.
+//! * Beside a Workflow it writes only its Computes, each in the version that it read.
+//! * It calls a node bad only on evidence of the node, its certificate, its rabbit or the workload manager, and names
+//!   the source.
+//! * A user of the host acts only for itself; the kernel or a certificate says who calls. Job ids belong to a workload
+//!   manager, which the configuration ties to users; a user's own jobs have their own ids.
+//!
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
 //! two agents of one name at a time.
 

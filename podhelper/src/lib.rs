@@ -5,6 +5,14 @@
 //!                                                                                 │ TLS 1.3, keys of this attempt alone
 //! worker:   podhelper worker ─ checks the keys ─► starts the command ◄────────────┘
 //! ```
+//! # Commands, peers and signals
+//! * A program that the launcher names may be a shell, and then gets its words. Patterns of file names stay as they
+//!   are.
+//! * A peer that proves no keys holds its connection for at most 5 s, and delays no other peer.
+//! * Signals to a pod reach all processes beneath the first process of its worker, which reaps those that end.
+//! * Without Kubernetes the rabbits' agents make a network for each run. Its devices are inside the pods, and vanish
+//!   with them.
+//!
 //! # Guarantees
 //! * Both ends prove that they have the keys of the same attempt, before anything is said: the keys of another are refused.
 //! * What the launcher asks for never reaches a shell: it is cut into words here, and what needs a shell is refused by name.

@@ -14,6 +14,12 @@
 //! * The agent sends no write that changes nothing, and its own writes do not wake it.
 //! * The agent reports namespaces that no object claims, and never deletes them.
 //!
+//! # Containers and packages
+//! * Fields of a NodeContainers become arguments of podman, never a line for a shell (`container/arguments.rs`).
+//! * The agent looks only at pods whose labels name the uid of an object that it has, and removes them only with that
+//!   object.
+//! * The agent runs as root. For a user it reads only files that everybody may read.
+//!
 //! # Assumptions
 //! One agent per rabbit, as root, in the host's mount namespace.
 

@@ -35,6 +35,7 @@ pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
 ///
 /// # Errors
 /// When something of it stays.
+#[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
 pub fn clear(directory: &Path) -> anyhow::Result<()> {
     until_even_if_interrupted("our programs to end", Duration::from_secs(10), || {
         // A supervisor may start its program once more before its own turn comes.

@@ -1,5 +1,5 @@
 //! Harnesses for the suites that need more than one crate: a whole Warren on one box, the objects that the sites'
-//! central controllers would send, and a look at what is left behind.
+//! central controllers would create, and checks for leftovers.
 
 pub use gate;
 

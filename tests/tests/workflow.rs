@@ -61,7 +61,7 @@ fn its_timeline_has_nodes(flow: &Flow, state: &str) -> anyhow::Result<()> {
 
 /// The first block of the page for users.
 fn documented() -> anyhow::Result<&'static str> {
-    let page = include_str!("../../docs/use/workflows.md");
+    let page = include_str!("../../docs/use/directives.md");
     let mut blocks = page.lines().filter_map(|line| line.strip_prefix("    "));
     blocks.next().filter(|line| line.starts_with("#DW jobdw type=xfs")).context("its first block")
 }

@@ -103,10 +103,10 @@ pub struct NnfPortManagerAllocation {
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub requester: Nested<ObjectReference>,
-    /// Their numbers.
+    /// Port numbers. Any integer is read, so that one entry never hides the record of a rabbit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::ints")]
-    pub ports: Vec<u16>,
+    pub ports: Vec<i64>,
     /// Whether they are in use.
     #[serde(default = "NnfPortManagerAllocationStatus::unsaid")]
     #[schemars(!default)]

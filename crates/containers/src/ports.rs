@@ -64,10 +64,9 @@ pub fn choose(
 ) -> Result<Vec<u16>, PortFault> {
     let is_mine = |one: &&NnfPortManagerAllocation| is_of(one, requester);
     let all = || records.values().copied().flatten();
-    let ports = |one: &NnfPortManagerAllocation| one.ports.clone();
-    let mine: BTreeSet<u16> = all().filter(is_mine).flat_map(ports).collect();
+    let mine: BTreeSet<u16> = all().filter(is_mine).flat_map(numbers).collect();
     let taken = all().filter(|one| !is_of(one, requester) && !is_free(one));
-    let taken: BTreeSet<u16> = taken.flat_map(ports).collect();
+    let taken: BTreeSet<u16> = taken.flat_map(numbers).collect();
     let free: Vec<u16> = listed.iter().copied().filter(|port| !taken.contains(port)).collect();
     if free.len() < wanted {
         let (listed, free) = (listed.len(), free.len());
@@ -111,7 +110,7 @@ pub fn with(
     let others = record.iter().filter(|one| !is_of(one, requester) && !is_free(one)).cloned();
     let mine = NnfPortManagerAllocation {
         requester: requester.clone().into(),
-        ports: ports.to_vec(),
+        ports: ports.iter().copied().map(i64::from).collect(),
         status: NnfPortManagerAllocationStatus::InUse,
         time_unallocated: None,
     };
@@ -139,6 +138,12 @@ pub fn without(
         })
     };
     record.iter().filter_map(one).collect()
+}
+
+/// Returns the port numbers of an entry, without integers that are no port: those take no port away.
+#[must_use]
+pub fn numbers(entry: &NnfPortManagerAllocation) -> Vec<u16> {
+    entry.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()
 }
 
 /// Whether an entry is a requester's: its uid says so, since the name comes again.

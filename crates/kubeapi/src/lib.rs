@@ -16,6 +16,12 @@
 //! * Nothing polls: without requests and changes no thread wakes.
 //! * A bug that panics the writer ends the process, whatever the build profile: started anew it has every acknowledged write.
 //!
+//! Admission
+//! * An [`Admission`] completes new objects, and admits or refuses changes, where kube-apiserver calls webhooks.
+//! * `kubeapi` evaluates no CEL: the CRDs from `api::crd_values` have no rules, and the admission functions hold them in
+//!   Rust. Clusters get the CRDs with rules (`api::ruled_crd_values`). One set of vectors tests both.
+//! * `/backup`, which kube-apiserver does not have, returns all objects of one moment as they are stored.
+//!
 //! Assumptions
 //! * One process owns the directory; whoever may reach the service may do everything.
 //! * All objects fit into memory, a few times over.

@@ -17,6 +17,10 @@
 //!   directory, and nothing else: no path or link leads outside, and there are no devices.
 //! * A file of a file system is read only when everybody may read it: whoever names it gets nothing that root alone may read.
 //!
+//! # Order
+//! * The mark of use is on disk before a fetch begins, and is removed after the package. No container starts before all
+//!   of its packages have their names in `ready`.
+//!
 //! # Assumptions
 //! One process of a node uses the directory, which is root's own.
 //!

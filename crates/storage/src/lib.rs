@@ -18,6 +18,11 @@
 //!   the kernel it hangs: a dead device or server holds up its own unit and no other. Mounts are read with
 //!   `AT_STATX_DONT_SYNC` (statx(2)), so that one whose server does not answer can be seen and unmounted.
 //!
+//! # Who may do what
+//! * `linux::cmd` alone starts programs, `linux::child` alone forks, `linux::mount` alone mounts and unmounts.
+//! * `linux::hung` alone describes what hangs: each process, its place in the kernel, and the DLM locks that this node
+//!   was not granted.
+//!
 //! # Caveats
 //! * An observation that hangs blocks one thread until the kernel returns; until then its group is not observed again. A
 //!   process with such a thread cannot end entirely, not even by SIGKILL.

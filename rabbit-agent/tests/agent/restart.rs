@@ -246,6 +246,7 @@ async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
         let mut bench = left_behind().await;
         assert_eq!(mounts(&bench), 1);
         if loses_records {
+            #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
             fs::remove_dir_all(bench.directory.path().join("mounts")).unwrap();
         }
         bench.start();

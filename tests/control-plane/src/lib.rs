@@ -1,13 +1,13 @@
-//! A real Kubernetes control plane for tests: etcd, kube-apiserver and kube-controller-manager on loopback, and kube-scheduler where
-//! a kubelet runs pods.
+//! Runs a real Kubernetes control plane for tests on loopback: etcd, kube-apiserver and kube-controller-manager, and
+//! kube-scheduler where a kubelet runs pods.
 //!
 //! ```text
 //! KUBEBUILDER_ASSETS ─ Assets ─┐
 //! Authority (certificates) ────┼─► ControlPlane ─► kubeconfigs, clients, audit log; kill, pause, start again
 //! Settings (more flags) ───────┘
 //! ```
-//! Guarantees: everything it writes is beneath one directory; its processes die with the thread that started it, and when it is
-//! dropped. Assumptions: the programs are found as `envtest` finds them.
+//! Guarantees: all files lie below one directory; the processes end with the thread that started them, and when the
+//! control plane is dropped. Assumption: the programs lie where `envtest` looks for them.
 
 mod apiserver;
 mod assets;

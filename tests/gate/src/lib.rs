@@ -1,7 +1,7 @@
-//! Which suites this machine can run.
+//! Decides which suites this machine can run.
 //!
-//! A suite that cannot run says so once in each program of tests, on the program's own stderr: what tests print libtest
-//! keeps to itself as long as they pass. A suite that `WARREN_TEST_REQUIRE` names and that cannot run fails.
+//! A suite that cannot run prints the reason once in each test program, on the program's own stderr: libtest hides what
+//! passing tests print. A suite that `WARREN_TEST_REQUIRE` names and that cannot run fails.
 
 use std::{
     collections::BTreeSet,

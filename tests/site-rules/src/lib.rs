@@ -1,7 +1,7 @@
-//! The sites' own CRDs: which fields they require of our kinds, and which values they admit.
+//! Rules of the sites' own CRDs: which fields they require of our kinds, and which values they admit.
 //!
-//! `crates/api/golden/site-rules.json` holds the facts by kind and schema path, for DWS v1alpha7 and NNF v1alpha11. A path names
-//! properties; `[]` are the items of a list, `{}` the values of a map.
+//! `crates/api/golden/site-rules.json` holds the rules by kind and schema path, for DWS v1alpha7 and NNF v1alpha11. In a
+//! path, names are properties, `[]` stands for the items of a list, and `{}` for the values of a map.
 
 mod check;
 

@@ -196,6 +196,7 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
 /// A coordinator that serves an API of its own, with nothing in it.
 async fn alone(directory: &Path, arguments: &[&str]) -> anyhow::Result<(Program, Client)> {
     let directory = directory.join("scale");
+    #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).context("make a directory")?;
     let coordinator = Program::coordinator_with(&directory, arguments)?;

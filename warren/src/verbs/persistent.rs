@@ -65,7 +65,8 @@ async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<
 }
 
 /// Destroys it by a workflow of its own. Teardown does it: a workflow that fails or is interrupted before is deleted, and one
-/// that is refused in Teardown too, or it would destroy the storage when its last user is through.
+/// that is refused in Teardown too, or it would destroy the storage when its last user is through. The workflow has no lease: when
+/// this command is killed, the coordinator would tear the workflow down, and so destroy the storage.
 async fn destroy(
     life: &Life,
     storage: &str,

@@ -107,6 +107,13 @@ fn a_port_that_was_used_cools_down() {
 }
 
 #[test]
+fn integers_that_are_no_port_take_none_away() {
+    let entry = json!({"status": "InUse", "ports": [-1, 5000, 70000, 4_294_967_296_i64]});
+    let site = Site { r: vec![from_value(entry).unwrap()], ..Site::default() };
+    assert_eq!(site.choose("a", "r", 2, 0), Ok(vec![5001, 5002]));
+}
+
+#[test]
 fn what_a_workflow_had_that_is_gone_is_free() {
     let mut record = Vec::new();
     take(&mut record, "a", &[5000], 0);

@@ -10,7 +10,7 @@ use crate::lab::{Bench, Cluster, System, containers};
 
 /// With Open MPI, and no podhelper.
 pub const RANKS: &str = "localhost/ranks:1";
-/// As docs/use/containers.md builds it.
+/// As docs/operate/containers.md builds it.
 pub const PODHELPER: &str = "localhost/podhelper:1";
 
 /// Puts [`RANKS`] where a pull would.

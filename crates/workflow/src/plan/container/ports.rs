@@ -47,9 +47,9 @@ pub(super) fn taken(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Taken
             return Some(Change::create(&new(rabbit)));
         };
         let now = allocations(record);
-        let has = now.iter().find(|one| ports::is_of(one, &requester)).map(|one| &one.ports);
+        let has = now.iter().find(|one| ports::is_of(one, &requester)).map(ports::numbers);
         let after = || ports::with(now, &requester, &chosen, is_free);
-        if has == Some(&chosen) { None } else { recorded(record, after()) }
+        if has.as_ref() == Some(&chosen) { None } else { recorded(record, after()) }
     };
     let rabbits = parts.placement.iter().map(|rabbit| rabbit.name.as_str());
     let progress = Progress::default().with(rabbits.filter_map(record));
@@ -64,7 +64,7 @@ pub(super) fn of(view: &View<'_>, parts: &Parts<'_>) -> Option<Vec<u16>> {
     let requester = requester(view);
     let mut each = parts.placement.iter().map(|rabbit| {
         let record = allocations(view.site.ports.get(&rabbit.name)?).iter();
-        record.clone().find(|one| ports::is_of(one, &requester)).map(|one| one.ports.clone())
+        record.clone().find(|one| ports::is_of(one, &requester)).map(ports::numbers)
     });
     let first = each.next()??;
     each.all(|other| other.as_ref() == Some(&first)).then_some(first)

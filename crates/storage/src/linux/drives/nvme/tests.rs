@@ -109,6 +109,7 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
             let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
             drives.ledgers.of(&nqn).unwrap().record_created(allocation, found, 16, true).unwrap();
         }
+        #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
         fs::remove_dir_all(sysfs.path().join("class")).unwrap();
         let path = {
             let drives = drives(state.path(), sysfs.path());

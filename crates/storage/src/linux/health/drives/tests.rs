@@ -99,6 +99,7 @@ fn what_cannot_be_read_of_a_drive_hides_nothing_else() {
         (sysfs.path().join(block), DriveFacts { read_only: None, ..well() }),
     ] {
         for part in ["class", "devices"] {
+            #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
             let _ = fs::remove_dir_all(sysfs.path().join(part));
         }
         plant(sysfs.path(), 0);
