@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
-    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
-    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 
 /// The CRDs of all kinds in this crate, in the order of their names.
@@ -51,6 +51,8 @@ pub fn ruled_crd_values() -> Vec<Value> {
         SystemStatus::crd(),
         without_subresource(Workflow::crd()),
         NnfContainerProfile::crd(),
+        NnfDataMovement::crd(),
+        NnfDataMovementProfile::crd(),
         NnfLustreMgt::crd(),
         NnfNode::crd(),
         NnfNodeBlockStorage::crd(),

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
-    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
-    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
@@ -55,6 +55,8 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
         "SystemStatus" => through::<SystemStatus>(object),
         "Workflow" => through::<Workflow>(object),
         "SystemConfiguration" => through::<SystemConfiguration>(object),
+        "NnfDataMovement" => through::<NnfDataMovement>(object),
+        "NnfDataMovementProfile" => through::<NnfDataMovementProfile>(object),
         "NnfNode" => through::<NnfNode>(object),
         "NnfNodeStorage" => through::<NnfNodeStorage>(object),
         "NnfNodeBlockStorage" => through::<NnfNodeBlockStorage>(object),
