@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use workflow::{
     Settings,
     change::Change,
-    claims::{Seen, SharedLease, leases, renew},
+    claims::{LeaseStates, SharedLease, leases, renew},
     execute::{Made, execute},
     plan::container::by_holder,
     progress::Progress,
@@ -94,7 +94,7 @@ impl Coordinator {
         world.take(Event::Listed(vec![Ok(run.clone())]));
         for seconds in (0..=seconds).step_by(10) {
             let at = Duration::from_secs(seconds);
-            world.saw_leases(&Seen { may_act: true, leases: Some(BTreeMap::new()), at });
+            world.take_leases(&LeaseStates { may_act: true, leases: Some(BTreeMap::new()), at });
         }
         Ok(world)
     }
@@ -115,7 +115,7 @@ impl Coordinator {
     async fn makes(&self, changes: Vec<Change>) -> Made {
         let lease = SharedLease::default();
         // It was renewed so lately that it lasts for the whole test.
-        lease.renewed(Duration::MAX);
+        lease.record_renewal(Duration::MAX);
         execute(&self.client, changes, &lease).await
     }
 

@@ -26,7 +26,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "the engine dies after every change",
         ALL,
-        "an_engine_that_dies_after_every_change_ends_where_one_that_lives_does",
+        "an_engine_restarted_after_every_change_ends_with_the_same_objects",
     ),
     (
         "the coordinator is killed after every write",
@@ -55,16 +55,16 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
         ALL,
         "two_coordinators_at_once_drive_a_workflow_to_its_end",
     ),
-    ("every write meets a conflict", ALL, "a_conflict_on_every_write_is_planned_anew"),
+    ("every write meets a conflict", ALL, "the_engine_plans_again_after_a_conflict_on_every_write"),
     (
         "every write meets a conflict, of persistent storage",
         ALL,
-        "a_conflict_on_every_write_of_persistent_storage_is_planned_anew",
+        "the_engine_plans_persistent_storage_again_after_a_conflict_on_every_write",
     ),
     (
         "every write meets a conflict, beside containers",
         ALL,
-        "a_conflict_on_every_write_beside_containers_is_planned_anew",
+        "the_engine_plans_containers_again_after_a_conflict_on_every_write",
     ),
     ("the rabbit's agent is dead", ALL, "a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named"),
     (
@@ -85,7 +85,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "a rabbit reports that it cannot make the storage",
         &["Setup"],
-        "an_error_that_does_not_pass_is_told_and_can_be_torn_down",
+        "a_fatal_error_is_reported_and_the_workflow_can_be_torn_down",
     ),
     (
         "a compute is dead before its mount",
@@ -112,7 +112,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "an object is deleted by hand, in memory: each kind",
         ALL,
-        "objects_that_somebody_deletes_are_made_again_or_told",
+        "deleted_objects_are_created_again_or_reported",
     ),
     (
         "an object is deleted by hand, while all is mounted: each kind",
@@ -134,7 +134,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "an object cannot be read",
         &["PostRun", "Teardown"],
-        "nothing_is_withdrawn_or_removed_beside_a_mount_that_cannot_be_read",
+        "access_and_storage_stay_while_a_mount_cannot_be_read",
     ),
 ];
 
