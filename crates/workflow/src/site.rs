@@ -6,7 +6,7 @@ use std::{
 };
 
 use api::{
-    LustreFileSystem, NnfContainerProfile, NnfNode, NnfPortManager, NnfStorageProfile,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovementProfile, NnfNode, NnfPortManager, NnfStorageProfile,
     PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
     names::STORAGE_LABEL_RABBIT, storage::ResourceStatus, system_status::SystemNodeStatus,
 };
@@ -31,6 +31,8 @@ pub struct Settings {
     pub mount_root: String,
     /// Names of the directories in a rabbit's tree of allocations.
     pub index_names: IndexNames,
+    /// Directories of the site that jobs may copy from and to, by name: absolute paths that are the same on all rabbits.
+    pub directories: BTreeMap<String, String>,
     /// Where containers run; `None` where containers are switched off.
     pub containers: Option<Containers>,
     /// True if rabbits are nodes of a Kubernetes cluster, whose taints count.
@@ -44,6 +46,7 @@ impl Default for Settings {
         Self {
             mount_root: "/mnt/nnf".to_owned(),
             index_names: IndexNames::Node,
+            directories: BTreeMap::new(),
             containers: None,
             has_nodes: false,
             claims_as: None,
@@ -101,6 +104,8 @@ pub struct Site {
     pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
     /// Profiles of containers that jobs may name.
     pub container_profiles: BTreeMap<String, Arc<NnfContainerProfile>>,
+    /// Profiles of copies that jobs may name; `None` while the API does not let the engine list them.
+    pub movement_profiles: Option<BTreeMap<String, Arc<NnfDataMovementProfile>>>,
     /// LustreFileSystems of the site; `None` while the API does not let the engine list them.
     pub lustre: Option<BTreeMap<ObjectKey, Arc<LustreFileSystem>>>,
     /// Port allocations, by rabbit.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
+    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, NodeContainers,
     PersistentStorageInstance, PersistentVolume, Servers, Workflow, WorkflowState,
 };
@@ -53,6 +53,19 @@ pub struct DirectiveView {
     pub persistent: Option<NamedStorage>,
     /// Objects of its containers.
     pub containers: Containers,
+    /// Objects of its copies.
+    pub copies: Copies,
+}
+
+/// The objects of one directive's copies.
+#[derive(Debug, Default)]
+pub struct Copies {
+    /// The pinned profile.
+    pub profile: Option<Arc<NnfDataMovementProfile>>,
+    /// Movements by rabbit and name.
+    pub movements: BTreeMap<ObjectKey, Arc<NnfDataMovement>>,
+    /// True if a movement cannot be read.
+    pub has_unreadable: bool,
 }
 
 /// The objects of one directive's containers.
@@ -95,6 +108,8 @@ pub struct Orphans {
     pub containers: Vec<Arc<NodeContainers>>,
     /// PersistentVolumes of raw storage.
     pub volumes: Vec<Arc<PersistentVolume>>,
+    /// Copies that agents of rabbits still have.
+    pub movements: Vec<Arc<NnfDataMovement>>,
 }
 
 /// The storage of one directive: everything that is named after one Servers.
@@ -170,7 +185,7 @@ impl Containers {
 impl Orphans {
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.containers.is_empty() && self.volumes.is_empty()
+        self.containers.is_empty() && self.volumes.is_empty() && self.movements.is_empty()
     }
 }
 

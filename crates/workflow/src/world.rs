@@ -6,6 +6,7 @@ mod containers;
 mod counts;
 mod groups;
 mod kinds;
+mod movements;
 mod persistent;
 mod site_kinds;
 mod unreadable;
@@ -19,7 +20,7 @@ use std::{
 
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
-    LustreFileSystem, NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
     NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
     PersistentVolume, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
     names::STORAGE_NAMESPACE,
@@ -91,6 +92,8 @@ pub struct World {
     mgts: Store<NnfLustreMgt>,
     profiles: Store<NnfStorageProfile>,
     container_profiles: Store<NnfContainerProfile>,
+    movements: Store<NnfDataMovement>,
+    movement_profiles: Store<NnfDataMovementProfile>,
     lustre: Store<LustreFileSystem>,
     ports: Store<NnfPortManager>,
     on_rabbits: Store<NodeContainers>,

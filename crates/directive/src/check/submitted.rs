@@ -30,9 +30,6 @@ pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Prob
 #[must_use]
 pub fn unserved(command: &Command) -> Option<MeaningFault> {
     let (what, why, kind) = match (command, command.requires()) {
-        (Command::CopyIn(_) | Command::CopyOut(_), _) => {
-            (command.word().to_owned(), "copies nothing", "directive")
-        }
         (_, []) => return None,
         (_, words) => (
             format!("requires={}", words.join(",")),

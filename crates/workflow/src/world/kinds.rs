@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
-    LustreFileSystem, NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
     NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
     PersistentVolume, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
@@ -55,6 +55,8 @@ impl Settings {
         each.kind::<DWDirectiveRule>(Scope::All);
         each.kind::<NnfContainerProfile>(Scope::All);
         each.kind::<LustreFileSystem>(Scope::IfServed);
+        each.kind::<NnfDataMovement>(Scope::IfServed);
+        each.kind::<NnfDataMovementProfile>(Scope::IfServed);
         if self.has_nodes {
             each.kind::<KubernetesNode>(Scope::IfServed);
         }
