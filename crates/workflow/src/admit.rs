@@ -1,8 +1,8 @@
-//! Completes new Workflows with their first status, and admits or refuses changes of Workflows. Pure: used by the embedded API and by
-//! the webhooks of a cluster.
+//! Completes new Workflows with their first status, and admits or refuses changes of Workflows. Pure: used by the
+//! embedded API and by the webhooks of a cluster.
 //!
-//! The rules are those of DWS: a workflow begins in Proposal, goes from state to state, each once the one before is ready, and from
-//! any state to Teardown. The fields that describe its job are immutable.
+//! The rules are those of DWS: a workflow begins in Proposal, goes from state to state, each once the one before is
+//! ready, and from any state to Teardown. The fields that describe its job are immutable.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -37,8 +37,9 @@ impl Rules {
     }
 }
 
-/// Returns the new Workflow with its first status, which workload managers read in the answer to its creation. `None` for an
-/// object that [`admit`] or its schema refuses. A state or readiness that the client claims stays, so that [`admit`] refuses it.
+/// Returns the new Workflow with its first status, which workload managers read in the answer to its creation.
+/// `None` for an object that [`admit`] or its schema refuses. A state or readiness that the client claims stays, so
+/// that [`admit`] refuses it.
 #[must_use]
 pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<Value> {
     let mut workflow = Workflow::deserialize(new).ok()?;
@@ -55,8 +56,8 @@ pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<
     Some(completed)
 }
 
-/// Admits a change, or returns what is wrong with it and how to mend it. Without rules the directives are not checked here; the engine
-/// checks them in Proposal.
+/// Admits a change, or returns what is wrong with it and how to mend it. Without rules the directives are not checked
+/// here; the engine checks them in Proposal.
 ///
 /// # Errors
 /// The refusal, for the person who made the change.

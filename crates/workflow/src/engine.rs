@@ -1,5 +1,5 @@
-//! The engine: takes in events of the watches, plans, and carries out the changes. It keeps no state of its own: every decision
-//! follows from the objects.
+//! The engine: takes in events of the watches, plans, and carries out the changes. It keeps no state of its own: every
+//! decision follows from the objects.
 
 mod watches;
 
@@ -71,8 +71,8 @@ struct Engine {
     passes: JoinSet<Pass>,
     /// Keys whose last plan left an outcome that is not Done, and whether one of its outcomes is Failed or Queued.
     waiting: BTreeMap<Key, bool>,
-    /// The key whose changes take capacity, ports or names at present. Only one key at a time may: the next plan must know what the
-    /// one before took.
+    /// The key whose changes take capacity, ports or names now: one key at a time, because the next plan must
+    /// know what is taken.
     placing: Option<Key>,
     after_placing: BTreeSet<Key>,
     /// The Lease under which this coordinator claims the runs of containers.
@@ -133,7 +133,8 @@ impl Engine {
         }
     }
 
-    /// Takes in an update and all others that are ready: a plan looks at a whole workflow, and all of its nodes report at once.
+    /// Takes in an update and all others that are ready: a plan looks at a whole workflow, and all of its
+    /// nodes report at once.
     fn take_in(&mut self, first: Update, events: &mut BoxStream<'static, Update>) {
         self.update(first);
         for _ in 1..AT_ONCE {
@@ -236,7 +237,7 @@ impl Engine {
     fn finish_pass(&mut self, joined: Result<Pass, JoinError>) {
         let Pass { key, lists, blocks, made } = match joined {
             Ok(joined) => joined,
-            // A panic of the executor is a defect: the coordinator ends with it, and systemd starts it again.
+            // A panic of the executor is a defect: the coordinator ends with it, and its supervisor restarts it.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         self.metrics.count_failures(made.failures.len(), made.lost_claims);

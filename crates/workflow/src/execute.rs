@@ -44,8 +44,8 @@ pub struct Made {
 pub struct Refusal {
     /// The change, the cause, and the remedy if known.
     pub text: String,
-    /// True if the API will refuse this change again until it is planned differently: the object breaks a rule. False for a name that
-    /// is taken, which may become free.
+    /// True if the API will refuse this change again until it is planned differently: the object breaks a rule. False
+    /// for a name that is taken, which may become free.
     pub is_final: bool,
 }
 
@@ -57,7 +57,8 @@ pub struct Stored {
     pub is_new: bool,
 }
 
-/// Makes all changes side by side. First asks the API for the claims that the changes need, and drops changes whose claim is lost.
+/// Makes all changes side by side. First asks the API for the claims that the changes need, and drops changes
+/// whose claim is lost.
 pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease) -> Made {
     let mut made = Made::default();
     let changes = drop_unclaimed(client, changes, &mut made).await;
@@ -152,7 +153,7 @@ async fn with_keys(
     secret: &DynamicObject,
 ) -> kube::Result<DynamicObject> {
     let mut filled = secret.clone();
-    let keys = podhelper::keys::make().map_err(|error| kube::Error::Service(error.into()))?;
+    let keys = podhelper::keys::generate().map_err(|error| kube::Error::Service(error.into()))?;
     filled.data["stringData"] = keys.into_iter().collect();
     match api.create(&PostParams::default(), &filled).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
@@ -197,8 +198,8 @@ fn refusal(change: &Change, error: &kube::Error) -> Refusal {
     Refusal { text: format!("{change}: {}{remedy}", plain(error)), is_final }
 }
 
-/// Returns true if the object to be changed no longer exists, which is no failure. An API that does not serve the kind also answers 404,
-/// but names no object.
+/// Returns true if the object to be changed no longer exists, which is no failure. An API that does not serve the kind
+/// also answers 404, but names no object.
 fn is_gone(change: &Change, error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let names_object = || {
@@ -210,8 +211,8 @@ fn is_gone(change: &Change, error: &kube::Error) -> bool {
         && names_object()
 }
 
-/// Returns when to try again. After 404, 409 and 422, soon: the object has changed or is gone, and the watch delivers that. Other errors
-/// last until the API answers again or an administrator acts.
+/// Returns when to try again. After 404, 409 and 422, soon: the object has changed or is gone, and the watch delivers
+/// that. Other errors last until the API answers again or an administrator acts.
 fn retry_delay(error: &kube::Error) -> Retry {
     match error {
         kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Retry::Soon,

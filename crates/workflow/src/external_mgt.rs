@@ -1,6 +1,6 @@
-//! Lustre management targets outside of the rabbits: the engine gives out their file system names, as a rabbit's agent does for its
-//! own targets. No program of Warren runs on their hosts, so the engine erases no name and runs no command there. It counts upwards
-//! and gives out no name that another file system of the system has. Pure.
+//! Lustre management targets outside of the rabbits: the engine gives out their file system names, as a rabbit's agent
+//! does for its own targets. No program of Warren runs on their hosts, so the engine erases no name and runs no command
+//! there. It counts upwards and gives out no name that another file system of the system has. Pure.
 
 use std::collections::BTreeSet;
 
@@ -28,14 +28,17 @@ fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgt
     let mut status = mgt.status.clone().unwrap_or_default();
     // Forgets names whose holder is gone; the count never returns to them.
     status.claim_list.retain(|given| {
-        given.reference.given().is_none_or(|reference| mgt.spec.claim_list.contains(reference))
+        given
+            .reference
+            .non_default()
+            .is_none_or(|reference| mgt.spec.claim_list.contains(reference))
     });
     status.error = give_out(mgt, elsewhere, &mut status).err();
     status
 }
 
-/// Gives a name to each holder without one. `status.fsNameNext` is computed from this target's own names only; the names of others
-/// are avoided when one is given out.
+/// Gives a name to each holder without one. `status.fsNameNext` is computed from this target's own names only; the
+/// names of others are avoided when one is given out.
 fn give_out(
     mgt: &NnfLustreMgt,
     elsewhere: &BTreeSet<String>,
@@ -59,7 +62,7 @@ fn give_out(
 }
 
 fn next_name(mgt: &NnfLustreMgt, status: &NnfLustreMgtStatus) -> Result<FsName, ResourceError> {
-    if mgt.spec.fs_name_start_reference.given().is_some() {
+    if mgt.spec.fs_name_start_reference.non_default().is_some() {
         return Err(transient_error(
             "spec.fsNameStartReference: the engine reads no ConfigMap for a management target outside of the rabbits: remove the reference, and set spec.fsNameStart",
         ));

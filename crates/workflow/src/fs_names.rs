@@ -1,5 +1,5 @@
-//! File system names that are in use anywhere in the system. A node serves each service name (`<fsname>-OST0001`) only once, even for
-//! different management targets, so a name belongs to one file system of the whole system. Pure.
+//! File system names that are in use anywhere in the system. A node serves each service name (`<fsname>-OST0001`) only
+//! once, even for different management targets, so a name belongs to one file system of the whole system. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::{mgts::mgt_key, site::Site};
 
-/// Returns the names that this management target must not give out: those of the site's own file systems, and those that other
-/// management targets have given out or will give to the holders that already asked.
+/// Returns the names that this management target must not give out: those of the site's own file systems, and those
+/// that other management targets have given out or will give to the holders that already asked.
 #[must_use]
 pub fn taken_elsewhere(site: &Site, mgt: &ObjectKey) -> BTreeSet<String> {
     let mut taken = site_names(site);
@@ -54,8 +54,8 @@ fn unnamed_holders(mgt: &NnfLustreMgt) -> usize {
     mgt.spec.claim_list.iter().filter(|holder| !has_name(holder)).count()
 }
 
-/// Returns the name from which a management target continues to count. One that counts in a ConfigMap writes this name to its status
-/// once it has read the ConfigMap.
+/// Returns the name from which a management target continues to count. One that counts in a ConfigMap writes this name
+/// to its status once it has read the ConfigMap.
 fn next_name(mgt: &NnfLustreMgt) -> Option<FsName> {
     let status = mgt.status.as_ref().map(|status| status.fs_name_next.as_str());
     let next = status.filter(|next| !next.is_empty()).unwrap_or(&mgt.spec.fs_name_start);
@@ -81,8 +81,8 @@ pub fn pass_over(mgt: &mut NnfLustreMgt, taken: &BTreeSet<String>) {
     }
 }
 
-/// Returns the first name that a management target with this owner gives out. The owner's uid selects where it starts to count, so
-/// that a name that was in use a moment ago is not given out again.
+/// Returns the first name that a management target with this owner gives out. The owner's uid selects where it starts
+/// to count, so that a name that was in use a moment ago is not given out again.
 #[must_use]
 pub fn first_name(uid: &str, taken: &BTreeSet<String>) -> FsName {
     // FNV-1a, 64 bits.

@@ -122,7 +122,8 @@ pub fn as_jobdw(object: &PersistentStorageInstance) -> Option<Jobdw> {
     })
 }
 
-/// Returns true if it is a Lustre management target in a pool, which gives names to file systems and is no file system itself.
+/// Returns true if it is a Lustre management target in a pool, which gives names to file systems and is
+/// no file system itself.
 #[must_use]
 pub fn is_target(object: &PersistentStorageInstance) -> bool {
     object.labels().contains_key(STANDALONE_MGT)
@@ -166,8 +167,8 @@ pub fn consumers(object: &PersistentStorageInstance) -> Vec<String> {
     object.spec.consumer_references.iter().filter_map(to_text).collect()
 }
 
-/// Returns the workflow that may mount an exclusive file system: the one that has it mounted, else the first that reached PreRun.
-/// The order is the same for all storage, so that no two workflows wait for each other.
+/// Returns the workflow that may mount an exclusive file system: the one that has it mounted, else the first that
+/// reached PreRun. The order is the same for all storage, so that no two workflows wait for each other.
 pub fn workflow_with_turn<'a>(
     site: &Site,
     storage: &Group,

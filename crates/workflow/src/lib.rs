@@ -1,5 +1,5 @@
-//! The workflow engine: drives each Workflow from Proposal to Teardown as its `#DW` directives ask. It writes only objects that
-//! workload managers and Warren's agents read.
+//! The workflow engine: drives each Workflow from Proposal to Teardown as its `#DW` directives ask. It writes only
+//! objects that workload managers and Warren's agents read.
 //!
 //! ```text
 //! watches ─► World ─ view ─► plan (pure) ─► Vec<Change> ─ execute ─► API
@@ -10,15 +10,16 @@
 //!
 //! # Guarantees
 //! * The engine keeps no state of its own: killed after any change, it continues from the objects.
-//! * A change names the object version that it was planned from. If the object has changed since, the API refuses the change, and
-//!   the engine plans again.
+//! * A change names the object version that it was planned from. If the object has changed since, the API refuses the
+//!   change, and the engine plans again.
 //! * Each directive is planned by itself and carried out beside the others: none waits for another, or fails with it.
-//! * The engine creates objects only after the workflow carries its finalizer. The finalizer stays until no node holds anything of
-//!   the workflow.
-//! * A node loses access only when it has provably unmounted, or evidence says that it is down. Storage is removed only after all
-//!   access to it has been withdrawn.
+//! * The engine creates objects only after the workflow carries its finalizer. The finalizer stays until no node holds
+//!   anything of the workflow.
+//! * A node loses access only when it has provably unmounted, or evidence says that it is down. Storage is removed only
+//!   after all access to it has been withdrawn.
 //! * The engine does not touch storage of other controllers: objects of the engine name a Servers as their owner.
-//! * At rest the engine sends no requests. It runs one timer for each workflow whose containers have a deadline or a time to live.
+//! * At rest the engine sends no requests. It runs one timer for each workflow whose containers have a deadline or
+//!   a time to live.
 //!
 //! # Invariants
 //! * Storage that was made and has vanished is never made again: a job must not find an empty file system in place of
@@ -38,9 +39,10 @@
 //! * A Lustre target that vanished while a later one exists is not made again.
 //!
 //! # Fewer kinds than the sites' controllers
-//! There is no NnfStorage and no NnfAccess: the engine derives their content from DirectiveBreakdown, Servers and Computes, and for
-//! Lustre from the NnfLustreMGT whose `claimList` names the Servers. Volumes are named after the uid of the Servers. A Servers is
-//! owned by its Workflow, not by its DirectiveBreakdown, so deleting a breakdown deletes no storage.
+//! There is no NnfStorage and no NnfAccess: the engine derives their content from DirectiveBreakdown, Servers and
+//! Computes, and for Lustre from the NnfLustreMGT whose `claimList` names the Servers. Volumes are named after
+//! the uid of the Servers. A Servers is owned by its Workflow, not by its DirectiveBreakdown, so deleting a
+//! breakdown deletes no storage.
 
 pub mod admit;
 pub mod change;

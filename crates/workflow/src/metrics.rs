@@ -64,7 +64,7 @@ pub struct Counts {
     pub longest_wait: BTreeMap<String, i64>,
     /// Containers of runs on rabbits, by state.
     pub containers: BTreeMap<&'static str, i64>,
-    /// ContainerRuns by phase.
+    /// ContainerRuns that coordinators claim, by phase.
     pub runs: BTreeMap<String, i64>,
 }
 
@@ -162,7 +162,6 @@ fn register_counts(registry: &mut Registry, counts: &Counts) {
 }
 
 impl Counts {
-    /// Counts a Workflow.
     pub(crate) fn count_workflow(&mut self, workflow: &Workflow, now: Timestamp) {
         let status = workflow.status.clone().unwrap_or_default();
         let state = status.state.unwrap_or(WorkflowState::Proposal);

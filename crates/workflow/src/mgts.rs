@@ -50,7 +50,6 @@ impl Mgts {
         all.into_iter().filter(differs).cloned().collect()
     }
 
-    /// All management targets.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
         self.all.values()
     }

@@ -73,8 +73,8 @@ pub fn add_directive_labels(
     metadata
 }
 
-/// Returns the labels of an object in a node's namespace that belongs to a directive's storage. For persistent storage they do not
-/// name the workflow: the storage outlives it.
+/// Returns the labels of an object in a node's namespace that belongs to a directive's storage. For persistent storage
+/// they do not name the workflow: the storage outlives it.
 pub fn storage_labels(
     workflow: &Workflow,
     index: usize,
@@ -92,14 +92,15 @@ pub fn storage_labels(
     labels
 }
 
-/// Returns the reference by which a storage asks for a file system name. It has the uid of the Servers, so that a later Servers of
-/// the same name inherits nothing.
+/// Returns the reference by which a storage asks for a file system name. It has the uid of the Servers, so that a later
+/// Servers of the same name inherits nothing.
 pub fn fs_name_holder(servers: &Servers) -> ObjectReference {
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
     ObjectReference { uid: servers.uid(), ..reference(OWNER_KIND, &name, &namespace) }
 }
 
-/// Returns the labels of a mount. They name the workflow even if the storage is persistent: the mount is removed with the workflow.
+/// Returns the labels of a mount. They name the workflow even if the storage is persistent: the mount is
+/// removed with the workflow.
 pub fn mount_labels(
     workflow: &Workflow,
     index: usize,
@@ -163,8 +164,8 @@ fn persistent_labels(namespace: &str, name: &str) -> [(String, String); 2] {
     ]
 }
 
-/// Returns namespace and name of the persistent storage that an object belongs to. `None` for the Servers and the profile of Go
-/// controllers' persistent storage, whose labels name no directive.
+/// Returns namespace and name of the persistent storage that an object belongs to. `None` for the Servers and the
+/// profile of Go controllers' persistent storage, whose labels name no directive.
 pub fn persistent_key<K: Resource>(object: &K) -> Option<ObjectKey> {
     object.directive_index()?;
     let part = |key| object.label(key).map(str::to_owned);

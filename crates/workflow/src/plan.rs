@@ -1,7 +1,7 @@
 //! Plans the changes for a workflow from its objects. Pure: no I/O; the caller passes the time.
 //!
-//! Every directive is planned by itself, and the changes of all are made side by side: a directive that waits or fails holds up no
-//! other. A directive is done when planning it again yields no change.
+//! Every directive is planned by itself, and the changes of all are made side by side: a directive that waits or fails
+//! holds up no other. A directive is done when planning it again yields no change.
 
 pub mod allocation;
 pub mod checks;
@@ -41,8 +41,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Progress of each directive in the present state.
     pub outcomes: Vec<Outcome>,
-    /// The engine plans this key again soon: it may still have to write a wait to the status, or ports become free, which no watch
-    /// reports.
+    /// The engine plans this key again soon: it has a wait to write to the status, or waits for ports, whose end of
+    /// cooldown no watch reports.
     pub replan_soon: bool,
     /// The engine plans this key again at this time, unless something changes before.
     pub replan_at: Option<Timestamp>,
@@ -160,8 +160,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 
-/// Deletes objects that containers of a vanished workflow left behind. Its storage is removed after that: Kubernetes keeps a volume
-/// while a pod uses it.
+/// Deletes objects that containers of a vanished workflow left behind. Its storage is removed after that: Kubernetes
+/// keeps a volume while a pod uses it.
 fn delete_orphans(orphans: &Orphans) -> Plan {
     let containers = orphans.containers.iter().filter_map(|object| Change::delete(&**object));
     let volumes = orphans.volumes.iter().filter_map(|object| Change::delete(&**object));
@@ -232,8 +232,8 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     view.directives.iter().enumerate().map(tear_down).collect()
 }
 
-/// Turns an error for the workload manager into a wait while the state is new. The watch of an object that the workload manager
-/// filled may be behind the watch of the workflow, and workload managers end a job at its first error.
+/// Turns an error for the workload manager into a wait while the state is new. The watch of an object that the workload
+/// manager filled may be behind the watch of the workflow, and workload managers end a job at its first error.
 fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(error) if error.error_type == ErrorType::Wlm => {
@@ -243,8 +243,8 @@ fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Fails a directive that is not done in a workflow whose changes the API refuses again and again. The cause may be a missing right
-/// or quota, which an administrator can grant, or an object that the API never accepts.
+/// Fails a directive that is not done in a workflow whose changes the API refuses again and again. The cause may be a
+/// missing right or quota, which an administrator can grant, or an object that the API never accepts.
 fn fail_if_refused(view: &View<'_>, outcome: Outcome) -> Outcome {
     let is_open = matches!(outcome, Outcome::Working | Outcome::Wait(_) | Outcome::Queued(_));
     let last = view.refused.iter().find(|refusal| refusal.is_final).or(view.refused.first());
@@ -261,9 +261,9 @@ fn fail_if_refused(view: &View<'_>, outcome: Outcome) -> Outcome {
     })
 }
 
-/// Turns an error that an earlier state reported into a wait for the removal. A deleted object keeps that error until its agent
-/// looks at it again, and the error says nothing about the removal. A Major error stays an error: workload managers act on how
-/// long it lasts.
+/// Turns an error that an earlier state reported into a wait for the removal. A deleted object keeps that error until
+/// its agent looks at it again, and the error says nothing about the removal. A Major error stays an error: workload
+/// managers act on how long it lasts.
 fn hide_earlier_error(view: &View<'_>, index: usize, progress: Progress) -> Progress {
     let Outcome::Failed(error) = &progress.outcome else { return progress };
     let drivers = view.workflow.status.iter().flat_map(|status| &status.drivers);

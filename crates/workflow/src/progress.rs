@@ -27,7 +27,6 @@ impl From<ResourceError> for Outcome {
 }
 
 impl From<Outcome> for Progress {
-    /// Progress without changes.
     fn from(outcome: Outcome) -> Self {
         Self { changes: Vec::new(), outcome }
     }
@@ -103,8 +102,8 @@ pub fn wlm_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Wlm, message)
 }
 
-/// Returns an error that ends when its cause does; a person may have to act. Flux ends a job after 10 s of such an error, so a
-/// shortage that lasts only until other jobs end is [`Outcome::Queued`].
+/// Returns an error that ends when its cause does; a person may have to act. Flux ends a job after 10 s of such an
+/// error, so a shortage that lasts only until other jobs end is [`Outcome::Queued`].
 pub fn transient_error(message: impl Into<String>) -> ResourceError {
     ResourceError { severity: Severity::Major, ..fatal(ErrorType::Internal, message) }
 }
@@ -124,8 +123,8 @@ fn fatal(error_type: ErrorType, message: impl Into<String>) -> ResourceError {
     }
 }
 
-/// Lists up to four names, or the first of more. The text is part of a status, and each change of it is a write: it seldom changes
-/// while many nodes finish in any order.
+/// Lists up to four names, or the first of more. The text is part of a status, and each change of it is a write: it
+/// seldom changes while many nodes finish in any order.
 pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const FEW: usize = 4;
     let names: Vec<&str> = names.into_iter().collect();

@@ -16,8 +16,8 @@ use crate::{change::Change, names::GO_FINALIZER, progress::Outcome, view::View};
 /// `driverID` of the entries in `status.drivers` that the engine completes.
 const DRIVER: &str = "nnf";
 
-/// Writes a message and TransientCondition into a Workflow that carries the Go finalizer, and completes no state or driver. A
-/// Workflow that is ready in its desired state gets only the message.
+/// Writes a message and TransientCondition into a Workflow that carries the Go finalizer, and completes no state or
+/// driver. A Workflow that is ready in its desired state gets only the message.
 pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
     let before = &*view.workflow;
     let mut after = before.clone();
@@ -62,8 +62,8 @@ pub fn report(
     Change::patch(before, &after)
 }
 
-/// Waits shorter than this are not written: most end before, and each would cost a write. It is shorter than the first delay of
-/// [`controller::Retry::Soon`].
+/// Waits shorter than this are not written: most end before, and each would cost a write. It is shorter than the
+/// first delay of [`controller::Retry::Soon`].
 const EARLY: SignedDuration = SignedDuration::from_millis(500);
 
 fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {
@@ -145,8 +145,8 @@ fn message_of(error: &ResourceError) -> String {
     causes::message(&format!("{kind} error: {text}"))
 }
 
-/// Writes the status of the whole state. It is ready when all drivers have completed it and the engine has nothing left to do, even
-/// if a client marked the engine's entries as completed.
+/// Writes the status of the whole state. It is ready when all drivers have completed it and the engine has nothing left
+/// to do, even if a client marked the engine's entries as completed.
 fn finish_state(
     status: &mut WorkflowStatus,
     state: &WorkflowState,

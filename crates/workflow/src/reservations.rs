@@ -4,7 +4,8 @@
 //! * A Servers that names the rabbit reserves bytes, from the moment it is written until its storage is gone.
 //! * Where an allocation was made, the larger of reservation and allocation counts, never both.
 //! * An NnfNodeBlockStorage counts as made as soon as the engine sends its creation to the API.
-//! * If two reservations do not both fit and nothing of either is made, the older Servers wins. Otherwise each would wait for the other.
+//! * If two reservations do not both fit and nothing of either is made, the older Servers wins. Otherwise each would
+//!   wait for the other.
 //! * A Servers that cannot be read may reserve any bytes of any rabbit: younger Servers wait until it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ use crate::plan::allocation::{bytes_of, mgs_rabbit};
 /// Bytes that are reserved and allocated on rabbits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reservations {
-    /// Reservations by Servers.
+    /// Reservations by key of the Servers.
     reserved: BTreeMap<ObjectKey, Reservation>,
     /// Servers by the rabbits that they name.
     on: BTreeMap<String, BTreeSet<ObjectKey>>,
@@ -35,7 +36,7 @@ pub struct Reservations {
 struct Reservation {
     /// Creation time of the Servers.
     since: Option<Time>,
-    /// Bytes by rabbit.
+    /// Reserved bytes by rabbit.
     bytes: BTreeMap<String, i64>,
     /// The rabbit that it gives to its Lustre management server.
     mgs: Option<String>,
@@ -75,8 +76,8 @@ impl Reservations {
         }
     }
 
-    /// Returns the Servers whose management server this rabbit has or will have before that of `asking`: an older Servers, or one that is
-    /// being made.
+    /// Returns the Servers whose management server this rabbit has or will have before that of `asking`: an older
+    /// Servers, or one that is being made.
     #[must_use]
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
         let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));

@@ -118,8 +118,8 @@ pub fn profile() -> NnfStorageProfile {
     profile
 }
 
-/// Returns the command lines for LVM, which plain volumes ignore. A shared volume group has locks and is used by all computes of a
-/// rabbit.
+/// Returns the command lines for LVM, which plain volumes ignore. A shared volume group has locks and is used by all
+/// computes of a rabbit.
 fn volumes(shared: bool) -> serde_json::Value {
     let (activate, flag) = if shared { ("ys", "--shared ") } else { ("y", "") };
     let activation = json!({
@@ -145,8 +145,8 @@ fn volumes(shared: bool) -> serde_json::Value {
     })
 }
 
-/// Makes a metadata server trust its clients about a user's groups. A rabbit knows no users, so l_getidentity(8) would refuse all of
-/// them.
+/// Makes a metadata server trust its clients about a user's groups. A rabbit knows no users, so l_getidentity(8) would
+/// refuse all of them.
 const NO_UPCALL: &str = "--param=mdt.identity_upcall=NONE";
 
 /// One target for management and metadata, and object targets beside the computes, all on ZFS.

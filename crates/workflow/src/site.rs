@@ -6,9 +6,10 @@ use std::{
 };
 
 use api::{
-    LustreFileSystem, NnfContainerProfile, NnfDataMovementProfile, NnfNode, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
-    names::STORAGE_LABEL_RABBIT, storage::ResourceStatus, system_status::SystemNodeStatus,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovementProfile, NnfNode, NnfPortManager,
+    NnfStorageProfile, PersistentStorageInstance, Servers, Storage, SystemConfiguration,
+    SystemStatus, names::STORAGE_LABEL_RABBIT, storage::ResourceStatus,
+    system_status::SystemNodeStatus,
 };
 use containers::claim::Holder;
 use controller::ObjectKey;
@@ -65,12 +66,12 @@ impl Settings {
 /// Where containers run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containers {
-    /// Kubernetes namespace of the pods, and of the workflows that have containers; `None` where agents of rabbits run the containers
-    /// without Kubernetes.
+    /// Kubernetes namespace of the pods, and of the workflows that have containers; `None` where agents of rabbits run the
+    /// containers without Kubernetes.
     pub namespace: Option<String>,
     /// The cluster's DNS domain.
     pub cluster_domain: String,
-    /// The image of `podhelper`; without it the engine starts no MPI containers.
+    /// The image of `podhelper`, which MPI pods under Kubernetes need.
     pub podhelper_image: Option<String>,
     /// True if agents of rabbits fetch job packages although Kubernetes runs the containers.
     pub packages: bool,
@@ -90,15 +91,13 @@ pub enum IndexNames {
 #[derive(Debug, Default)]
 pub struct Site {
     pub settings: Settings,
-    /// `SystemConfiguration default/default`.
+    /// The object `SystemConfiguration default/default`.
     pub system: Option<Arc<SystemConfiguration>>,
     /// Rabbit by compute, derived from `system`.
     pub rabbit_of: BTreeMap<String, String>,
-    /// Storages by rabbit.
     pub storages: BTreeMap<String, Arc<Storage>>,
     /// Key of the taint that drains a rabbit, by name of its Kubernetes Node.
     pub drained: BTreeMap<String, String>,
-    /// NnfNodes by rabbit.
     pub nodes: BTreeMap<String, Arc<NnfNode>>,
     /// Profiles that jobs may name.
     pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
@@ -124,7 +123,6 @@ pub struct Site {
     pub rules: Arc<Ruleset>,
     /// Bytes that are reserved on rabbits.
     pub reservations: Reservations,
-    /// Lustre management targets.
     pub mgts: Mgts,
     /// Holders of claims, by their Leases.
     pub claims: Claims,
@@ -184,8 +182,8 @@ impl Site {
         group.pools.extend(held.map(|(at, instance)| (at.clone(), instance.clone())));
     }
 
-    /// Returns true if evidence says that a node is down: its rabbit reports the link as down, or the workload manager says so. Plans
-    /// do not wait for such a node. Missing information about a node is no evidence.
+    /// Returns true if evidence says that a node is down: its rabbit reports the link as down, or the workload manager
+    /// says so. Plans do not wait for such a node. Missing information about a node is no evidence.
     #[must_use]
     pub fn is_down(&self, node: &str) -> bool {
         self.why_down(node).is_some()

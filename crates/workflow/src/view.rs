@@ -6,9 +6,9 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, NodeContainers,
-    PersistentStorageInstance, PersistentVolume, Servers, Workflow, WorkflowState,
+    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfDataMovement,
+    NnfDataMovementProfile, NnfLustreMgt, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    NodeContainers, PersistentStorageInstance, PersistentVolume, Servers, Workflow, WorkflowState,
 };
 use controller::ObjectKey;
 use k8s_openapi::api::{
@@ -26,9 +26,7 @@ use crate::{execute::Refusal, instance::NamedStorage, site::Site};
 pub struct View<'a> {
     /// System, rabbits, profiles and rules, which all workflows share.
     pub site: &'a Site,
-    /// The Workflow.
     pub workflow: Arc<Workflow>,
-    /// The job's Computes.
     pub computes: Option<Arc<Computes>>,
     /// One entry for each directive.
     pub directives: Vec<DirectiveView>,
@@ -38,14 +36,13 @@ pub struct View<'a> {
     pub orphans: Orphans,
     /// Time of the plan.
     pub now: Timestamp,
-    /// Changes that the API refused in the last attempt, and why.
+    /// Changes that the API refused in two plans in a row, and why.
     pub refused: Vec<Refusal>,
 }
 
 /// The objects of one directive.
 #[derive(Debug, Default)]
 pub struct DirectiveView {
-    /// The directive's DirectiveBreakdown.
     pub breakdown: Option<Arc<DirectiveBreakdown>>,
     /// Objects of its storage. For persistent storage, only the mounts of this workflow.
     pub storage: Group,
@@ -71,9 +68,9 @@ pub struct Copies {
 /// The objects of one directive's containers.
 #[derive(Debug, Default)]
 pub struct Containers {
-    /// The pinned profile.
+    /// The pinned profile, which containers are created from.
     pub profile: Option<Arc<NnfContainerProfile>>,
-    /// The claim of the run, where several coordinators exist: it names the coordinator that starts the containers.
+    /// Where several coordinators exist, the ContainerRun: its claim names the one that starts the containers.
     pub run: Option<Arc<ContainerRun>>,
     /// The headless Service by which the pods' names resolve.
     pub service: Option<Arc<Service>>,
@@ -85,7 +82,6 @@ pub struct Containers {
     pub attempts: BTreeMap<u32, Arc<ConfigMap>>,
     /// Names of the Secrets of attempts that exist. Only the names: nothing but the attempts' pods may read the keys.
     pub keys: BTreeSet<String>,
-    /// Jobs by name.
     pub jobs: BTreeMap<String, Arc<Job>>,
     /// Containers that the agents of rabbits run, by rabbit and name.
     pub on_rabbits: BTreeMap<ObjectKey, Arc<NodeContainers>>,
@@ -117,7 +113,7 @@ pub struct Orphans {
 pub struct Group {
     /// The Servers, which says where the allocations are.
     pub servers: Option<Arc<Servers>>,
-    /// The pinned profile.
+    /// The pinned profile, which storage is made with.
     pub profile: Option<Arc<NnfStorageProfile>>,
     /// Block storage by rabbit and name.
     pub blocks: BTreeMap<ObjectKey, Arc<NnfNodeBlockStorage>>,
@@ -129,8 +125,8 @@ pub struct Group {
     pub mgts: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
     /// Persistent management targets whose consumers include its Servers.
     pub pools: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
-    /// Blocks, file systems, mounts and management targets that exist and cannot be read. They may ask for anything, so no access may
-    /// be withdrawn and nothing removed beside them.
+    /// Blocks, file systems, mounts and management targets that exist and cannot be read. They may ask for anything, so
+    /// no access may be withdrawn and nothing removed beside them.
     pub unreadable: BTreeSet<ObjectKey>,
 }
 

@@ -1,4 +1,5 @@
-//! All objects that the engine acts on, as the API last sent them, sorted by the workflow or persistent storage they belong to.
+//! All objects that the engine acts on, as the API last sent them, sorted by the workflow or persistent
+//! storage they belong to.
 
 mod children;
 mod claims;
@@ -20,10 +21,10 @@ use std::{
 
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
-    LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
-    NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
-    PersistentVolume, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
-    names::STORAGE_NAMESPACE,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    NodeContainers, PersistentStorageInstance, PersistentVolume, RabbitLabels, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow, names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store, Trouble};
 use directive::Ruleset;
@@ -68,7 +69,7 @@ impl fmt::Display for Key {
 /// Keys to plan again after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// This key.
+    /// Only this key.
     Key(Key),
     /// Every workflow that waits for something.
     Waiting,
@@ -222,12 +223,13 @@ impl World {
         if object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty() {
             return Vec::new();
         }
-        let changes = K::store(self).wrote(object);
+        let changes = K::store(self).apply_written(object);
         changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
-    /// Takes in an object that the engine created, unless the watch is past it already: then it may have delivered the object's end.
-    /// A list since `lists` may have left the object out because it was gone again, so the object is not taken in then either.
+    /// Takes in an object that the engine created, unless the watch is past it already: then it may have delivered the
+    /// object's end. A list since `lists` may have left the object out because it was gone again, so the object is not
+    /// taken in then either.
     pub fn take_created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
         let newest = self.seen.get(&*K::kind(&())).copied().unwrap_or_default();
         let is_ahead = numeric_version(&object).is_some_and(|version| version > newest);
@@ -244,7 +246,8 @@ impl World {
         self.lists
     }
 
-    /// Returns the workflows that changed since the last call, before and after, whether a watch or an answer of the API delivered the change.
+    /// Returns the workflows that changed since the last call, before and after, whether a watch or an answer of the
+    /// API delivered the change.
     pub fn changed_workflows(&mut self) -> Vec<(Arc<Workflow>, Arc<Workflow>)> {
         std::mem::take(&mut self.changed)
     }

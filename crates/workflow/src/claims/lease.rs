@@ -36,7 +36,7 @@ impl SharedLease {
 
     /// Records when the last accepted renewal was sent.
     pub fn record_renewal(&self, asked: Duration) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).renewed(asked);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record_renewal(asked);
     }
 }
 
@@ -82,7 +82,7 @@ impl Claims {
         let before = (self.may_act, self.expired.clone());
         self.may_act = seen.may_act;
         if let Some(leases) = &seen.leases {
-            self.sightings.look(holders.iter().map(String::as_str), leases, seen.at);
+            self.sightings.record(holders.iter().map(String::as_str), leases, seen.at);
         }
         let is_expired = |holder: &&String| self.sightings.is_expired(holder);
         self.expired = holders.iter().filter(is_expired).cloned().collect();

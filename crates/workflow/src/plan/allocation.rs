@@ -24,7 +24,7 @@ pub struct Allocation {
     pub label: String,
     /// Bytes of each allocation.
     pub size: i64,
-    /// Number of allocations.
+    /// Number of allocations on the rabbit.
     pub count: i64,
     /// Index of the first allocation among all allocations of the Servers on this rabbit.
     pub first: i64,
@@ -41,7 +41,8 @@ pub struct Slot {
     pub index: i64,
 }
 
-/// Returns the bytes of each allocation of a set, at least [`LUSTRE_LEAST`] for a Lustre target, whose mkfs fails with fewer.
+/// Returns the bytes of each allocation of a set, at least [`LUSTRE_LEAST`] for a Lustre target, whose
+/// mkfs fails with fewer.
 pub fn bytes_of(set: &ServersAllocationSet) -> i64 {
     let least = i64::try_from(LUSTRE_LEAST).unwrap_or(i64::MAX);
     if is_lustre(&set.label) { set.allocation_size.max(least) } else { set.allocation_size }
@@ -54,7 +55,8 @@ pub fn mgs_rabbit(servers: &Servers) -> Option<&str> {
     Some(&set.storage.first()?.name)
 }
 
-/// Returns the allocations that a Servers asks for, in its order. A rabbit that occurs twice in one set gets two pairs of objects.
+/// Returns the allocations that a Servers asks for, in its order. A rabbit that occurs twice in one set gets
+/// two pairs of objects.
 pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
     let mut repeats: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -79,8 +81,8 @@ pub fn allocations(servers: &Servers) -> Vec<Allocation> {
     found
 }
 
-/// Returns rabbit and count of each part of a set. The first allocation of a `mgtmdt` set becomes a part of its own: it is the
-/// management server, and the others serve metadata only.
+/// Returns rabbit and count of each part of a set. The first allocation of a `mgtmdt` set becomes a part of its own: it
+/// is the management server, and the others serve metadata only.
 fn parts_of_set(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
     let storage = set.storage.iter();
     let mut parts: Vec<_> =
@@ -93,9 +95,9 @@ fn parts_of_set(set: &ServersAllocationSet) -> Vec<(&str, i64)> {
     parts
 }
 
-/// Assigns an allocation to each compute. A compute that has an allocation keeps it, even if another is ready first; the others get
-/// the first free allocation of their rabbit, in the job's order. An allocation stays taken while a ClientMount refers to it: its
-/// node may have left the job with the storage mounted, and may come back.
+/// Assigns an allocation to each compute. A compute that has an allocation keeps it, even if another is ready first;
+/// the others get the first free allocation of their rabbit, in the job's order. An allocation stays taken while a
+/// ClientMount refers to it: its node may have left the job with the storage mounted, and may come back.
 ///
 /// # Errors
 /// When a compute has no rabbit, no allocation is free for it, or an object cannot be read and free allocations are unknown.

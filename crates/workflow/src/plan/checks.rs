@@ -20,8 +20,8 @@ use crate::{
 
 type Checked = Result<(), ResourceError>;
 
-/// Checks a Servers against its breakdown, the job and the system. Once its storage is being made, checks only what Servers asks
-/// for, not the free capacity.
+/// Checks a Servers against its breakdown, the job and the system. Once its storage is being made, checks only what
+/// Servers asks for, not the free capacity.
 ///
 /// # Errors
 /// The field that is wrong, its value, and the remedy.
@@ -242,8 +242,8 @@ pub fn space(view: &View<'_>, servers: &Servers) -> Result<(), Outcome> {
                 space.total
             ))));
         }
-        // The message omits the free byte count: it changes with every allocation, and each change would rewrite the status of
-        // every waiting workflow.
+        // The message omits the free byte count: it changes with every allocation, and each change would rewrite the
+        // status of every waiting workflow.
         if needed > space.free {
             return Err(Outcome::Queued(format!(
                 "capacity on {rabbit}: {needed} bytes are asked for, and fewer are free; the workflow continues when other jobs release theirs"
@@ -265,8 +265,8 @@ fn demand<'a>(all: impl IntoIterator<Item = &'a Servers>) -> BTreeMap<String, i6
     needed
 }
 
-/// Checks that the rabbits have the bytes that all directives of the workflow ask for together. Otherwise each directive would wait
-/// for the others to release theirs.
+/// Checks that the rabbits have the bytes that all directives of the workflow ask for together. Otherwise each
+/// directive would wait for the others to release theirs.
 ///
 /// # Errors
 /// When a rabbit has fewer bytes than that.

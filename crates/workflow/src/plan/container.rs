@@ -1,9 +1,10 @@
 //! `container`: containers on the rabbits of the job's computes, beside its data.
 //!
-//! Kubernetes runs them as Jobs, or each rabbit's agent runs them from a NodeContainers. Both restart a container that failed, and
-//! end one at its deadline. The engine sets the start deadline at creation, removes it when all containers are ready, and sets the
-//! end deadline in PostRun. It also plans at two times that no watch reports: when a deadline has passed for so long that the rabbit
-//! counts as silent, and when the time to live of containers that an agent ran has passed.
+//! Kubernetes runs them as Jobs, or each rabbit's agent runs them from a NodeContainers. Both restart a container
+//! that failed, and end one at its deadline. The engine sets the start deadline at creation, removes it when all
+//! containers are ready, and sets the end deadline in PostRun. It also plans at two times that no watch reports: when
+//! a deadline has passed for so long that the rabbit counts as silent, and when the time to live of containers that
+//! an agent ran has passed.
 
 mod claimed;
 mod ended;
@@ -43,7 +44,7 @@ use crate::{
     view::{Containers as Objects, View},
 };
 
-/// Plans `container` directives.
+/// Plans directives with the command `container`.
 #[derive(Clone, Copy, Debug)]
 pub struct Containers {
     /// Time of the plan.
@@ -132,8 +133,8 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
     })
 }
 
-/// Creates the Service by which pods find each other, and the NetworkPolicy that limits access to them. Without Kubernetes the agents of
-/// rabbits provide both.
+/// Creates the Service by which pods find each other, and the NetworkPolicy that limits access to them. Without Kubernetes
+/// the agents of rabbits provide both.
 fn create_network(
     existing: &Objects,
     parts: &Parts<'_>,
@@ -211,8 +212,8 @@ fn remove_all(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     Progress::default().with(changes).with(ports::release(view, now))
 }
 
-/// Returns the next time at which the plan changes without an event: a rabbit of the workflow becomes silent because it has not
-/// reported its containers, or the time to live of containers that an agent ran has passed.
+/// Returns the next time at which the plan changes without an event: a rabbit of the workflow becomes silent because it
+/// has not reported its containers, or the time to live of containers that an agent ran has passed.
 pub fn next_moment(view: &View<'_>, now: Timestamp) -> Option<Timestamp> {
     let ends = (0..view.directives.len()).filter_map(|index| {
         let existing = &view.directives[index].containers;
@@ -245,7 +246,7 @@ pub fn compute_environment(view: &View<'_>) -> BTreeMap<String, String> {
     let mut containers = containers.filter_map(|(index, line)| {
         let parts = Parts::new(view, index, &parse_container(line)?).ok()?;
         let ports = ports::ports_of(view, &parts)?;
-        Some(environment::of_computes(&parts.run(&ports, None)))
+        Some(environment::compute_variables(&parts.run(&ports, None)))
     });
     containers.next().unwrap_or_default()
 }

@@ -4,8 +4,8 @@
 //! the movements, and wait until all have finished. A movement that failed fails the state only then: the others save what they can.
 //! In Teardown the movements go first; nothing is unmounted or removed while one exists.
 
-mod movement;
 mod mounts;
+mod movement;
 mod places;
 mod propose;
 
@@ -128,7 +128,8 @@ fn verdict<'a>(
     direction: Direction,
 ) -> Progress {
     let all: Vec<&NnfDataMovement> = movements.collect();
-    let (ended, running): (Vec<_>, Vec<_>) = all.into_iter().partition(|movement| movement.is_finished());
+    let (ended, running): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|movement| movement.is_finished());
     let failed: Vec<_> = ended.iter().filter(|movement| !movement.has_succeeded()).collect();
     if !running.is_empty() {
         return Progress::wait(movement::progress_text(&running, ended.len(), failed.len()));

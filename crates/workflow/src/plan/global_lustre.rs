@@ -80,7 +80,8 @@ fn mode_refused(
     ))
 }
 
-/// Returns the file system that a path lies in: the one with the longest root, and among those one that gives pods this mode.
+/// Returns the file system that a path lies in: the one with the longest root, and among those one that
+/// gives pods this mode.
 fn find_by_path<'a>(
     site: &'a Site,
     path: &str,

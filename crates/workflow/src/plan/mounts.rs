@@ -1,7 +1,7 @@
 //! PreRun and PostRun: gives the computes access and mounts the storage there; and unmounts it and withdraws access.
 //!
-//! Each compute proceeds by itself: it mounts as soon as its rabbit has given it access, whatever the others do. Access is withdrawn
-//! only from nodes that have provably unmounted, or are down.
+//! Each compute proceeds by itself: it mounts as soon as its rabbit has given it access, whatever the others do. Access
+//! is withdrawn only from nodes that have provably unmounted, or are down.
 
 mod maker;
 
@@ -46,7 +46,8 @@ pub fn mount_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let access = group.blocks.values().filter_map(|block| {
         set_access(block, |allocation| {
             let mut nodes = computes_granted(block, allocation, &computes_of);
-            // A compute that left Computes keeps access until it has unmounted. While a mount cannot be read, every node keeps it.
+            // A compute that left Computes keeps access until it has unmounted. While a mount cannot be read,
+            // every node keeps it.
             let others = if group.unreadable.is_empty() {
                 keep_access(block, allocation, &mounted)
             } else {
@@ -59,8 +60,8 @@ pub fn mount_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     progress.with(access)
 }
 
-/// Mounts a directive's storage without giving access to it. Also returns the allocation of each compute; `None` if that is not
-/// known.
+/// Mounts a directive's storage without giving access to it. Also returns the allocation of each compute; `None` if
+/// that is not known.
 pub fn mount_clients<'a>(
     view: &'a View<'_>,
     index: usize,
@@ -92,7 +93,9 @@ pub fn mount_clients<'a>(
         Ok(slots) => slots,
         Err(error) => return (Progress::failed(error), None),
     };
-    if jobdw.file_system == FileSystem::Xfs && let Some(progress) = unmount_rabbits(group, &all) {
+    if jobdw.file_system == FileSystem::Xfs
+        && let Some(progress) = unmount_rabbits(group, &all)
+    {
         return (progress, None);
     }
     let maker = MountMaker { view, index, file_system: jobdw.file_system, group };
@@ -205,7 +208,8 @@ pub fn nodes_with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &S
     status.flat_map(|allocation| allocation.accesses.keys())
 }
 
-/// Returns true if nothing of the ClientMount is mounted: its node says so in answer to the present wish, or the node is down.
+/// Returns true if nothing of the ClientMount is mounted: its node says so in answer to the present wish, or
+/// the node is down.
 pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
     says_unmounted(mount) || site.is_down(&mount.spec.node)
 }
@@ -242,8 +246,8 @@ pub fn set_access(
     };
     let allocations = &block.spec.allocations;
     let wanted: Vec<_> = (0..allocations.len()).map(access).collect();
-    // Each plan of a job calls this for each of its rabbits, and nearly all are as they should be: skip copying and comparing whole
-    // objects.
+    // Each plan of a job calls this for each of its rabbits, and nearly all are as they should be: skip copying
+    // and comparing whole objects.
     let is_there = allocations.iter().map(|allocation| &allocation.access).eq(&wanted);
     if is_there || is_deleted(block) {
         return None;

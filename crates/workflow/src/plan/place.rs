@@ -1,4 +1,5 @@
-//! Places allocations when no workload manager does: fills Servers from the job's computes and the free capacity of the rabbits.
+//! Places allocations when no workload manager does: fills Servers from the job's computes and the free
+//! capacity of the rabbits.
 
 use std::collections::BTreeMap;
 

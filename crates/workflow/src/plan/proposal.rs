@@ -100,8 +100,8 @@ pub fn create_objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress 
     create_missing(view, index, jobdw, &metadata, sets, status)
 }
 
-/// Creates the Servers, pinned profile and breakdown of a directive that are missing. Servers and profile get this metadata, the
-/// breakdown gets this status.
+/// Creates the Servers, pinned profile and breakdown of a directive that are missing. Servers and profile get this
+/// metadata, the breakdown gets this status.
 pub(super) fn create_missing(
     view: &View<'_>,
     index: usize,
@@ -168,8 +168,8 @@ pub(super) fn wait_for_servers(site: &Site, at: &ObjectKey) -> Progress {
     }
 }
 
-/// Creates the Servers. A deleted Servers keeps its name until its storage is gone; then the finalizer is removed, and the next plan
-/// creates the Servers again.
+/// Creates the Servers. A deleted Servers keeps its name until its storage is gone; then the finalizer is removed, and
+/// the next plan creates the Servers again.
 fn create_servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Option<Change> {
     match &storage.servers {
         None => {

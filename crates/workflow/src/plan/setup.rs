@@ -86,8 +86,8 @@ pub struct StorageMaker<'a> {
 }
 
 impl StorageMaker<'_> {
-    /// Plans the creation of missing objects. After Setup nothing is created again: a job must not find empty storage where its data
-    /// was.
+    /// Plans the creation of missing objects. After Setup nothing is created again: a job must not find empty storage
+    /// in the place of its data.
     fn create_missing(&self, allocations: &[Allocation]) -> Result<Vec<Change>, ResourceError> {
         let group = self.group();
         let mut changes = Vec::new();

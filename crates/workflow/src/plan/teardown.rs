@@ -1,7 +1,7 @@
 //! Teardown: removes everything from the nodes, in an order that takes no data and no device away from a mount.
 //!
-//! Access is withdrawn only after ClientMounts are gone or provably unmounted; storage is removed only when its rabbit alone has
-//! access.
+//! Access is withdrawn only after ClientMounts are gone or provably unmounted; storage is removed only when its
+//! rabbit alone has access.
 
 use std::collections::BTreeSet;
 
@@ -89,8 +89,8 @@ pub fn removal_progress(group: &Group) -> Progress {
     Progress::wait(format!("removal on {}", some_of(nodes)))
 }
 
-/// Takes the finalizer off a deleted mount of a node that is down: its agent cannot. When the node comes back, its agent unmounts
-/// what no object names.
+/// Takes the finalizer off a deleted mount of a node that is down: its agent cannot. When the node comes back, its
+/// agent unmounts what no object names.
 fn release_mount_of_down_node(site: &Site, mount: &ClientMount) -> Option<Change> {
     let is_waited_for = mount.metadata.deletion_timestamp.is_some()
         && has_finalizer(mount, finalizer::CLIENT_MOUNT);

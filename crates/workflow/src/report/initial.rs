@@ -24,9 +24,9 @@ pub fn begin_workflow(view: &View<'_>, now: Timestamp) -> Option<Change> {
     Change::patch(before, &after)
 }
 
-/// Begins the desired state and writes what workload managers read: the reference to Computes, two variables, and the entries in
-/// `status.drivers`. Without rules the drivers are unknown. A directive that fits no rule still gets an entry for Proposal, which
-/// tells what is wrong with it.
+/// Begins the desired state and writes what workload managers read: the reference to Computes, two variables, and the
+/// entries in `status.drivers`. Without rules the drivers are unknown. A directive that fits no rule still gets an
+/// entry for Proposal, which tells what is wrong with it.
 pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Timestamp) {
     let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
     let state = workflow.spec.desired_state.clone();

@@ -1,4 +1,5 @@
-//! Writes what a workflow's status says of its storage: the breakdowns, and the variables by which the job finds its storage.
+//! Writes what a workflow's status says of its storage: the breakdowns, and the variables by which the
+//! job finds its storage.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ use crate::{
 /// Prefixes of the variables that the engine writes.
 const PREFIXES: [&str; 4] = ["DW_JOB", "DW_PERSISTENT", "DW_WORKFLOW_", "NNF_CONTAINER_"];
 
-/// Writes the references to the Computes and the breakdowns and, if `with_paths`, the variables by which the job finds its storage.
-/// Removes entries that the engine did not write: workload managers pass these fields on to job_storages.
+/// Writes the references to the Computes and the breakdowns and, if `with_paths`, the variables by which the job finds
+/// its storage. Removes entries that the engine did not write: workload managers pass these fields on to job_storages.
 pub(super) fn add_storage(view: &View<'_>, with_paths: bool, status: &mut WorkflowStatus) {
     name_objects(view, status);
     let storages = storage_variables(view);

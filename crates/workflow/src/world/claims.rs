@@ -9,7 +9,8 @@ use super::{Wake, WatchedKind, World};
 use crate::claims::LeaseStates;
 
 impl World {
-    /// Takes in the state of the coordinators' Leases. Wakes workflows that wait for a claim if a holder expired or came back.
+    /// Takes in the state of the coordinators' Leases. Wakes workflows that wait for a claim if a holder
+    /// expired or came back.
     pub fn take_leases(&mut self, seen: &LeaseStates) -> Vec<Wake> {
         let status = self.runs.iter().filter_map(|run| run.status.as_ref());
         let holders: BTreeSet<String> = status.map(|status| status.claim.holder.clone()).collect();

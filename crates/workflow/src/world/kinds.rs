@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
-    LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
-    NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
-    PersistentVolume, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    NodeContainers, PersistentStorageInstance, PersistentVolume, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow,
 };
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -114,14 +115,15 @@ impl ForEachKind for Kinds {
 }
 
 impl World {
-    /// Returns true once every kind was listed, except optional kinds that the API refuses. The engine plans nothing before that.
+    /// Returns true once every kind was listed, except optional kinds that the API refuses. The engine
+    /// plans nothing before that.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.kinds.0.keys().all(|kind| self.answered.contains(kind))
     }
 
-    /// Takes in the API's answer to a change, before the watch delivers it. `is_new` is the number of lists delivered before the
-    /// creation of a new object.
+    /// Takes in the API's answer to a change, before the watch delivers it. `is_new` is the number of lists delivered
+    /// before the creation of a new object.
     pub fn take_stored(&mut self, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
         let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
         match self.kinds.0.get(&kind) {

@@ -27,8 +27,7 @@ impl World {
                 && labels.get(label::DIRECTIVE_INDEX) == Some(&index.to_string())
         };
         let mut unreadable = self.movements.unreadable();
-        let has_unreadable =
-            unreadable.any(|metadata| metadata.labels.as_ref().is_some_and(&mine));
+        let has_unreadable = unreadable.any(|metadata| metadata.labels.as_ref().is_some_and(&mine));
         let children = self.children.get(&(namespace.clone(), name));
         let movements = children.into_iter().flat_map(|children| self.movements_of(children));
         let movements = movements.filter(|movement| mine(movement.labels()));
@@ -55,7 +54,11 @@ impl WatchedKind for NnfDataMovement {
     /// Movements of the Go controllers are not the engine's: their storage has no Servers.
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let is_ours = change.object().is_some_and(|object| object.is_ours());
-        if is_ours { world.take_child(change, |children| &mut children.movements) } else { Vec::new() }
+        if is_ours {
+            world.take_child(change, |children| &mut children.movements)
+        } else {
+            Vec::new()
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) type Names = BTreeMap<ObjectKey, BTreeSet<ObjectKey>>;
 /// Mounts by node and name.
 pub(super) type Mounts = BTreeMap<ObjectKey, Arc<ClientMount>>;
 
-/// The part of the views of its users that depends only on the persistent storage.
+/// What the views of all users of a persistent storage have in common.
 #[derive(Debug)]
 pub(super) struct Known<'a> {
     at: &'a ObjectKey,
@@ -94,8 +94,8 @@ impl World {
         (storage, groups.into_values().collect())
     }
 
-    /// Returns the persistent storage that a directive names, with the mounts of the directive's workflow; `None` for other
-    /// directives.
+    /// Returns the persistent storage that a directive names, with the mounts of the directive's workflow; `None`
+    /// for other directives.
     pub(super) fn named_storage(
         &self,
         workflow: &Workflow,
@@ -187,7 +187,7 @@ impl World {
         servers.or_else(profile)
     }
 
-    /// Returns the workflows that name it in a `persistentdw`, and the index of that directive.
+    /// Returns the workflows that name a persistent storage in a `persistentdw`, and the index of that directive.
     fn users(&self, at: &ObjectKey) -> Vec<(Arc<Workflow>, usize)> {
         let workflows = self.naming.get(at).into_iter().flatten();
         let workflows =

@@ -111,7 +111,11 @@ impl WatchedKind for KubernetesNode {
 
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(node) = change.object().map(|object| object.name_any()) else { return Vec::new() };
-        let taint = change.new.as_ref().and_then(|node| node.taint(DRAIN_TAINT)).map(str::to_owned);
+        let taint = change
+            .new
+            .as_ref()
+            .and_then(|node| node.taint_with_prefix(DRAIN_TAINT))
+            .map(str::to_owned);
         if world.site.drained.get(&node) == taint.as_ref() {
             return Vec::new();
         }

@@ -53,7 +53,8 @@ impl World {
         }
     }
 
-    /// Returns true if a Servers may reserve more than what was allocated for it: until its storage is complete, or is removed.
+    /// Returns true if a Servers may reserve more than what was allocated for it: until its storage is
+    /// complete, or is removed.
     fn may_reserve(&self, servers: &ObjectMeta) -> bool {
         if servers.deletion_timestamp.is_some() {
             return false;

@@ -109,7 +109,8 @@ impl WatchedKind for NnfNodeBlockStorage {
         let owner = owner.map(|owner| (owner.namespace.to_owned(), owner.name.to_owned()));
         world.site.reservations.allocate(&object_key(&*object), owner, change.new.as_deref());
         let mut wakes = world.take_own_child(change, |children| &mut children.blocks);
-        // Also wakes workflows that wait for capacity: the NnfNode watch may have delivered the new count before this deletion.
+        // Also wakes workflows that wait for capacity: the NnfNode watch may have delivered the new
+        // count before this deletion.
         if change.new.is_none() {
             wakes.push(Wake::Failing);
         }

@@ -1,5 +1,5 @@
-//! Containers on a real kube-apiserver with a real Job controller and a real garbage collector. Kubelets are simulated: the tests write
-//! into the status of pods what a kubelet writes there.
+//! Containers on a real kube-apiserver with a real Job controller and a real garbage collector. Kubelets are simulated:
+//! the tests write into the status of pods what a kubelet writes there.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -54,8 +54,8 @@ fn a_real_job_controller_runs_the_containers_of_workflows() {
     });
 }
 
-/// Two coordinators with one token. The holder's process ends while the containers run, and the other coordinator takes over once the
-/// holder's Lease has expired.
+/// Two coordinators with one token. The holder's process ends while the containers run, and the other coordinator takes
+/// over once the holder's Lease has expired.
 #[test]
 fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
     on_a_real_server(async |directory| {

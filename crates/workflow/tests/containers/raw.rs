@@ -1,5 +1,5 @@
-//! Volumes of raw storage on a real kube-apiserver: what the API admits with the coordinator's rights, and what its controllers bind and
-//! keep.
+//! Volumes of raw storage on a real kube-apiserver: what the API admits with the coordinator's rights, and what its
+//! controllers bind and keep.
 
 use std::{collections::BTreeMap, path::Path};
 

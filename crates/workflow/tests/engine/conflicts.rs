@@ -13,8 +13,8 @@ use crate::{
 const KEPT: &str = "#DW persistentdw name=kept";
 
 impl Site {
-    /// Brings a workflow through all states. In every other round another client has changed each object that the engine is about to
-    /// change. `others` writes statuses of Jobs, and returns true if it wrote anything.
+    /// Brings a workflow through all states. In every other round another client has changed each object that the
+    /// engine is about to change. `others` writes statuses of Jobs, and returns true if it wrote anything.
     fn live_with_conflicts(
         &mut self,
         directives: &[String],

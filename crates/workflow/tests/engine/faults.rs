@@ -56,7 +56,8 @@ fn an_engine_restarted_after_every_change_ends_with_the_same_objects() {
 #[test]
 fn a_life_takes_64_writes_and_none_is_repeated() {
     let site = life(&|length| (0..length).collect());
-    // Creations of 16 objects; placement, status, access, withdrawal and removal of the storage; 18 writes of the workflow's status.
+    // Creations of 16 objects; placement, status, access, withdrawal and removal of the storage; 18 writes
+    // of the workflow's status.
     assert_eq!(site.writes, 64);
 }
 

@@ -91,7 +91,8 @@ impl Site {
         }
     }
 
-    /// Brings an existing workflow through all states, one change at a time, and passes a copy of the site to `ends` before each change.
+    /// Brings an existing workflow through all states, one change at a time, and passes a copy of the site to
+    /// `ends` before each change.
     pub(crate) fn after_each_change(
         &mut self,
         name: &str,

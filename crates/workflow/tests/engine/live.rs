@@ -132,8 +132,8 @@ impl ForEachKind for Delivery<'_> {
 }
 
 impl Site {
-    /// Runs until nothing changes. The engine plans only keys that are woken; panics if a newly started engine would plan changes for
-    /// other keys.
+    /// Runs until nothing changes. The engine plans only keys that are woken; panics if a newly started engine would plan
+    /// changes for other keys.
     pub(crate) fn settle(&mut self) {
         // A new engine starts if the settings differ, or other objects are unreadable: those must never have been readable.
         let is_same = |running: &Running| {

@@ -1,5 +1,6 @@
-//! The whole-system tests of the Go controllers (rows with numbers) and other tests of them, row by row: the row passes here, another
-//! test covers it, or its directives are refused because it is not supported yet. If an unsupported row passes, this test fails.
+//! The whole-system tests of the Go controllers (rows with numbers) and other tests of them, row by row: the row passes
+//! here, another test covers it, or its directives are refused because it is not supported yet. If an unsupported row
+//! passes, this test fails.
 
 use std::path::Path;
 
@@ -63,7 +64,7 @@ const ROWS: [(&str, Row); 64] = [
         Elsewhere(&[
             (
                 "../../../../tests/tests/fence.rs",
-                "a_compute_is_fenced_and_forgiven_and_never_without_the_api",
+                "a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away",
             ),
             ("faults.rs", "a_dead_compute_is_waited_for_until_there_is_evidence_that_it_is_down"),
         ]),

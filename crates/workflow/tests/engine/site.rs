@@ -1,5 +1,5 @@
-//! A site in memory: an API that behaves as kube-apiserver was observed to, and agents that do what the objects ask. After every
-//! change it checks invariants, for example that no storage is removed while it is mounted.
+//! A site in memory: an API that behaves as kube-apiserver was observed to, and agents that do what the objects ask.
+//! After every change it checks invariants, for example that no storage is removed while it is mounted.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ impl Site {
         site
     }
 
-    /// Adds a rabbit.
+    /// Adds a rabbit that serves these computes.
     pub(crate) fn add_rabbit(&mut self, rabbit: &str, names: &[String], bytes: i64) {
         let access = names.iter().enumerate();
         let access: Vec<Value> =
@@ -247,8 +247,8 @@ impl Site {
         Ok(())
     }
 
-    /// Keeps a deleted Job until its pods have ended, as an API server and its garbage collector do after a foreground deletion
-    /// (observed by `kube` of the whole-system tests).
+    /// Keeps a deleted Job until its pods have ended, as an API server and its garbage collector do after a foreground
+    /// deletion (observed by `kube` of the whole-system tests).
     fn hold_job(&mut self, place: &At) {
         self.edit(&place.0, &place.1, &place.2, |job| {
             job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
@@ -431,7 +431,6 @@ impl Site {
         changes
     }
 
-    /// Advances the time.
     pub(crate) fn pass_time(&mut self, seconds: u64) {
         self.version += seconds;
     }

@@ -62,7 +62,8 @@ fn an_unreadable_workflow_stays_a_consumer() {
     }
 }
 
-/// Returns a site with room for one job. Its engine stopped after filling the Servers of `a`, which has since become unreadable.
+/// Returns a site with room for one job. Its engine stopped after filling the Servers of `a`, which
+/// has since become unreadable.
 fn with_unreadable_reservation() -> Site {
     // Two computes take 2 GiB and the padding.
     let mut site = Site::new(2, 3 * GIB);

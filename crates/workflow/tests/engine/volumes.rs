@@ -1,5 +1,5 @@
-//! PersistentVolumes and their claims, as kube-apiserver and its controllers were observed to keep them: a claim stays while a pod uses
-//! it, and a volume while its claim exists.
+//! PersistentVolumes and their claims, as kube-apiserver and its controllers were observed to keep them: a claim stays
+//! while a pod uses it, and a volume while its claim exists.
 
 use serde_json::{Value, json};
 use workflow::change::Change;

@@ -1,16 +1,16 @@
-//! Where several coordinators drive workflows, only the holder of a directive's claim creates, changes and removes its containers.
-//! The ContainerRun records how far they are: the holder creates containers once the API has stored the phase `Starting`, and a state
-//! of the workflow is done once the run says so too.
+//! Where several coordinators drive workflows, only the holder of a directive's claim creates, changes and removes its
+//! containers. The ContainerRun records how far they are: the holder creates containers once the API has stored the
+//! phase `Starting`, and a state of the workflow is done once the run says so too.
 
 use std::collections::BTreeSet;
 
 use api::{
-    ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, NodeContainers, PersistentVolume,
-    Severity, WorkflowState,
+    ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, ContainerRunStatus, NodeContainers,
+    PersistentVolume, Severity, WorkflowState,
 };
 use containers::claim::{
     Holder,
-    plan::{OnRabbit, State, Step, View as Known, plan},
+    plan::{OnRabbit, RabbitState as State, Step, View as Known, plan},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::PersistentVolumeClaim};
 use kube::{Resource, ResourceExt};
@@ -24,8 +24,11 @@ use crate::{
 
 /// How often a run may be claimed without starting containers before it fails.
 const CLAIMS: i32 = 10;
+/// The wait of a run that no coordinator has claimed.
+const UNCLAIMED: &str = "a coordinator to claim its containers";
 
-/// Returns the changes that this coordinator may make now, or the write by which it claims the run or records the run's progress.
+/// Returns the changes that this coordinator may make now, or the write by which it claims the run or
+/// records the run's progress.
 pub fn by_holder(
     view: &View<'_>,
     index: usize,
@@ -38,8 +41,7 @@ pub fn by_holder(
         return if progress.changes.is_empty() {
             progress
         } else {
-            wait_for(&progress.outcome, "a coordinator to claim its containers")
-                .with([new_run(view, index, is_wanted)])
+            wait_for(&progress.outcome, UNCLAIMED).with([new_run(view, index, is_wanted)])
         };
     };
     if !is_wanted && run.spec.priority > 0 {
@@ -53,8 +55,7 @@ pub fn by_holder(
         Step::Write(status) => {
             let mut after = ContainerRun::clone(run);
             after.status = Some(status);
-            wait_for(&progress.outcome, "a coordinator to claim its containers")
-                .with(Change::status(&**run, &after))
+            wait_for(&progress.outcome, UNCLAIMED).with(Change::status(&**run, &after))
         }
         Step::Wait | Step::Prepare | Step::Start | Step::Stop | Step::CleanUp => {
             require_claim(view, me, run, state, progress)
@@ -117,8 +118,8 @@ fn observed_state(existing: &Objects, state: &WorkflowState, progress: &Progress
     }
 }
 
-/// Lets only the claim's holder change containers: its changes carry the claim. Other coordinators make no changes, and wait until
-/// the run says that the state is done.
+/// Lets only the claim's holder change containers: its changes carry the claim. Other coordinators make no changes, and
+/// wait until the run says that the state is done.
 fn require_claim(
     view: &View<'_>,
     me: &Holder,
@@ -130,7 +131,9 @@ fn require_claim(
     let mine =
         status.filter(|status| status.claim.holder == me.as_str() && view.site.claims.may_act());
     let Some(status) = mine else {
-        let holder = status.map_or("none yet", |status| status.claim.holder.as_str());
+        let wait_for_holder = |status: &ContainerRunStatus| {
+            format!("coordinator {}, which creates these containers", status.claim.holder)
+        };
         let is_stored = status.is_some_and(|status| {
             let is_ready = *state == WorkflowState::PreRun && status.phase == Phase::Running;
             is_ready || status.phase.is_final()
@@ -138,7 +141,7 @@ fn require_claim(
         return match progress.outcome {
             Outcome::Done if is_stored => Progress { changes: Vec::new(), ..progress },
             Outcome::Done | Outcome::Working => {
-                Progress::wait(format!("coordinator {holder}, which creates these containers"))
+                Progress::wait(status.map_or_else(|| UNCLAIMED.to_owned(), wait_for_holder))
             }
             Outcome::Wait(_) | Outcome::Queued(_) | Outcome::Failed(_) => {
                 Progress { changes: Vec::new(), ..progress }

@@ -71,8 +71,8 @@ pub(super) fn wait_for_end(
         .with(changes)
 }
 
-/// Returns an error if rabbits with these containers are silent. Containers may or may not run there, so the run ends only when the
-/// rabbits report again; until then the workload manager sees the error.
+/// Returns an error if rabbits with these containers are silent. Containers may or may not run there, so the run ends
+/// only when the rabbits report again; until then the workload manager sees the error.
 pub(super) fn silence_error<'a>(
     existing: &Objects,
     parts: impl Iterator<Item = Part<'a>>,

@@ -1,8 +1,8 @@
 //! MPI: starts workers on all rabbits, and a launcher once every worker is ready.
 //!
-//! Each attempt has a ConfigMap with its number; the highest number counts. The ConfigMap owns the Secret with the keys of the
-//! attempt, so that Kubernetes deletes both together. A suspended run is not resumed but created again as the next attempt with new
-//! keys, whether Kubernetes or the rabbits' agents run the containers.
+//! Each attempt has a ConfigMap with its number; the highest number counts. The ConfigMap owns the Secret with the keys
+//! of the attempt, so that Kubernetes deletes both together. A suspended run is not resumed but created again as the
+//! next attempt with new keys, whether Kubernetes or the rabbits' agents run the containers.
 
 use api::{
     NnfContainerProfileData,
@@ -107,7 +107,8 @@ fn create_workers(existing: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progr
     }))
 }
 
-/// Creates what pods need before they start: Service, NetworkPolicy, ConfigMap, and then the Secret, which the ConfigMap owns.
+/// Creates what pods need before they start: Service, NetworkPolicy, ConfigMap, and then the Secret,
+/// which the ConfigMap owns.
 fn create_files(
     view: &View<'_>,
     existing: &Objects,
@@ -125,8 +126,8 @@ fn create_files(
         .with(files.into_iter().chain(keys))
 }
 
-/// Returns an error if a worker of the last attempt has ended, so that no launcher can start any more. A worker's end is final, so
-/// the keys of the attempt are not needed any more either.
+/// Returns an error if a worker of the last attempt has ended, so that no launcher can start any more. A worker's end
+/// is final, so the keys of the attempt are not needed any more either.
 fn lost_worker(existing: &Objects, now: Timestamp) -> Option<Progress> {
     let last = last_attempt(existing)?;
     let workers: Vec<Part<'_>> =
@@ -237,7 +238,8 @@ fn apply_policy(
     }
 }
 
-/// Returns when the time to live of an ended launcher passes that an agent ran; `None` for Jobs: Kubernetes applies their TTL itself.
+/// Returns when the time to live of an ended launcher passes that an agent ran; `None` for Jobs: Kubernetes
+/// applies their TTL itself.
 pub(super) fn expires(
     view: &View<'_>,
     existing: &Objects,
@@ -248,7 +250,8 @@ pub(super) fn expires(
     end.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-/// Removes the keys and the workers that the policy names, after the launcher has ended. Failed workers stay, for their logs.
+/// Removes the keys and the workers that the policy names, after the launcher has ended. Failed workers
+/// stay, for their logs.
 fn clean_up(view: &View<'_>, existing: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
     let keys = existing.attempts.values().filter_map(|config_map| Change::delete(&**config_map));
     let launcher = names::launcher(&view.workflow.name_any());

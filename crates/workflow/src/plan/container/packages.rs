@@ -1,7 +1,7 @@
 //! Job packages: placed on every rabbit of a run before any container of the run starts.
 //!
-//! The engine creates one NodeContainers with only packages for each rabbit, also where Kubernetes runs the containers. It deletes
-//! them once the last container is gone, and the agents then delete the packages.
+//! The engine creates one NodeContainers with only packages for each rabbit, also where Kubernetes runs the containers.
+//! It deletes them once the last container is gone, and the agents then delete the packages.
 
 use containers::{on_rabbit, outcome::State};
 use k8s_openapi::jiff::Timestamp;

@@ -25,9 +25,9 @@ const GRACE: i64 = 30;
 /// The containers of a run on one rabbit.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
-    /// Run by Kubernetes.
+    /// A Job, which Kubernetes runs.
     Job(&'a Job),
-    /// Run by the rabbit's agent.
+    /// A NodeContainers, which the rabbit's agent runs.
     Agent(&'a NodeContainers),
 }
 
@@ -68,7 +68,6 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Suspends the containers.
     pub(super) fn stop(self) -> Option<Change> {
         match self {
             Self::Job(job) => {
@@ -124,7 +123,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Start time on the clock that the deadline is counted by: the API server's or the rabbit's.
+    /// Start time on the clock that the deadline is counted by: the Job controller's or the agent's.
     pub(super) fn started(self) -> Option<Timestamp> {
         let time = match self {
             Self::Job(job) => job.status.as_ref()?.start_time.as_ref(),
@@ -158,7 +157,7 @@ impl<'a> Part<'a> {
     /// The state in one word, for metrics.
     pub(super) fn state_word(self, now: Timestamp) -> &'static str {
         let is_silent = self.silent_from().is_some_and(|from| from <= now);
-        if is_silent { "silent" } else { self.state().word() }
+        if is_silent { "silent" } else { self.state().label() }
     }
 
     fn grace(self) -> i64 {
@@ -203,7 +202,6 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Deletes the object.
     pub(super) fn remove(self) -> Option<Change> {
         match self {
             Self::Job(job) => Change::delete(job),

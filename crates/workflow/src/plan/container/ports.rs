@@ -47,18 +47,10 @@ pub(super) fn take(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> TakenP
             return Some(Change::create(&new_record(rabbit)));
         };
         let now = allocations(record);
-<<<<<<< HEAD
-        let has = now.iter().find(|one| ports::is_of(one, &requester)).map(ports::numbers);
-        let after = || ports::with(now, &requester, &chosen, is_free);
-        if has.as_ref() == Some(&chosen) { None } else { recorded(record, after()) }
-=======
-        let has = now
-            .iter()
-            .find(|allocation| ports::is_of(allocation, &requester))
-            .map(|allocation| &allocation.ports);
-        let after = || ports::with(now, &requester, &chosen, is_free);
-        if has == Some(&chosen) { None } else { write_record(record, after()) }
->>>>>>> p1
+        let has =
+            now.iter().find(|allocation| ports::is_of(allocation, &requester)).map(ports::numbers);
+        let after = || ports::assign(now, &requester, &chosen, is_free);
+        if has.as_ref() == Some(&chosen) { None } else { write_record(record, after()) }
     };
     let rabbits = parts.placement.iter().map(|rabbit| rabbit.name.as_str());
     let progress = Progress::default().with(rabbits.filter_map(record));
@@ -73,14 +65,7 @@ pub(super) fn ports_of(view: &View<'_>, parts: &Parts<'_>) -> Option<Vec<u16>> {
     let requester = requester(view);
     let mut each = parts.placement.iter().map(|rabbit| {
         let record = allocations(view.site.ports.get(&rabbit.name)?).iter();
-<<<<<<< HEAD
-        record.clone().find(|one| ports::is_of(one, &requester)).map(ports::numbers)
-=======
-        record
-            .clone()
-            .find(|allocation| ports::is_of(allocation, &requester))
-            .map(|allocation| allocation.ports.clone())
->>>>>>> p1
+        record.clone().find(|allocation| ports::is_of(allocation, &requester)).map(ports::numbers)
     });
     let first = each.next()??;
     each.all(|other| other.as_ref() == Some(&first)).then_some(first)
@@ -94,7 +79,7 @@ pub(super) fn release(view: &View<'_>, now: Timestamp) -> Vec<Change> {
         allocations(record).iter().any(|allocation| ports::is_of(allocation, &requester))
     });
     let without = |record: &NnfPortManager| {
-        ports::without(allocations(record), &requester, cooldown(view.site), now)
+        ports::release(allocations(record), &requester, cooldown(view.site), now)
     };
     mine.filter_map(|record| write_record(record, without(record))).collect()
 }
@@ -136,7 +121,7 @@ fn choose(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>
         })
         .collect();
     let is_free = |allocation: &NnfPortManagerAllocation| is_free(view.site, allocation, now);
-    let listed = ports::listed(&system).map_err(error)?;
+    let listed = ports::site_ports(&system).map_err(error)?;
     ports::choose(&listed, &records, &requester(view), parts.ports(), is_free).map_err(error)
 }
 

@@ -59,9 +59,10 @@ fn check_profile(
     storages::check(view, container, template.data())?;
     let mut faults = containers::check::faults(template.data(), view.workflow.spec.user_id);
     if containers.namespace.is_none() {
-        faults.extend(containers::check::on_rabbits(template.data()));
+        faults.extend(containers::check::faults_on_rabbits(template.data()));
     } else {
-        faults.extend(containers::check::on_kubernetes(template.data(), containers.packages));
+        faults
+            .extend(containers::check::faults_on_kubernetes(template.data(), containers.packages));
     }
     if let Some(fault) = faults.first() {
         return Err(user_error(format!("argument profile={}: {fault}", container.profile)));

@@ -98,7 +98,7 @@ impl<'a> Parts<'a> {
     /// Number of ports that the containers need on each rabbit.
     pub(super) fn ports(&self) -> usize {
         let data = self.profile.data();
-        let containers = data.main().map_or(0, |spec| spec.containers.len());
+        let containers = data.pod_with_ports().map_or(0, |spec| spec.containers.len());
         let own = usize::try_from(data.num_ports).unwrap_or(0).saturating_mul(containers);
         own.saturating_add(usize::from(self.has_network()))
     }
@@ -108,8 +108,8 @@ impl<'a> Parts<'a> {
         !self.on_kubernetes && self.profile.data().mpi_spec.is_some()
     }
 
-    /// Returns the attempt of this number. The name of its Secret has a part of the workflow's uid, so that a later workflow of the
-    /// same name gets other keys.
+    /// Returns the attempt of this number. The name of its Secret has a part of the workflow's uid, so that a later
+    /// workflow of the same name gets other keys.
     ///
     /// # Errors
     /// When no `podhelper` image is configured any more.

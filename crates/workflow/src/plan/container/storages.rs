@@ -84,7 +84,8 @@ fn devices_of(view: &View<'_>, index: usize, mount: &ClientMount) -> impl Iterat
     })
 }
 
-/// Checks that the new rabbits of a run are enabled. Rabbits on which the job has storage or containers already may be disabled.
+/// Checks that the new rabbits of a run are enabled. Rabbits on which the job has storage or containers
+/// already may be disabled.
 pub(super) fn check_enabled(view: &View<'_>, existing: &Containers, run: &Run<'_>) -> Progress {
     let servers = view.directives.iter().filter_map(|directive| directive.storage.servers.as_ref());
     let sets = servers.flat_map(|servers| &servers.spec.allocation_sets);
@@ -162,8 +163,8 @@ fn containers_using<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item 
     users.map(|(_, directive)| &directive.containers)
 }
 
-/// Returns true if containers may still use the storage of a directive: in PostRun while one runs, in Teardown while objects of one
-/// exist.
+/// Returns true if containers may still use the storage of a directive: in PostRun while one runs, in Teardown while
+/// objects of one exist.
 pub fn containers_may_use(view: &View<'_>, index: usize) -> bool {
     containers_using(view, index).any(|containers| {
         let is_ended = part::all_parts(containers).all(|part| part.state().is_ended())

@@ -1,4 +1,5 @@
-//! Raw storage where Kubernetes runs the containers: a PersistentVolume and its claim for each device, created before any pod.
+//! Raw storage where Kubernetes runs the containers: a PersistentVolume and its claim for each device,
+//! created before any pod.
 //!
 //! The engine deletes them once the last pod is gone, and the storage is unmounted after them.
 
@@ -25,8 +26,8 @@ pub(super) fn create(existing: &Objects, parts: &Parts<'_>) -> Progress {
     Progress::default().with(missing)
 }
 
-/// Deletes the volumes and claims, and waits until they are gone: Kubernetes keeps a claim while a pod uses it, and a volume while
-/// its claim exists.
+/// Deletes the volumes and claims, and waits until they are gone: Kubernetes keeps a claim while a pod uses it, and a
+/// volume while its claim exists.
 pub(super) fn remove(existing: &Objects) -> Progress {
     if existing.volumes.is_empty() && existing.volume_claims.is_empty() {
         return Progress::default();

@@ -62,7 +62,8 @@ pub fn mount_for_copies(
 
 /// Returns true if a copy of this state reads or writes a storage of the job.
 fn is_copied(view: &View<'_>, name: &str, state: &WorkflowState) -> bool {
-    let names = |location: &Location| matches!(location, Location::Job(inside) if inside.name == name);
+    let names =
+        |location: &Location| matches!(location, Location::Job(inside) if inside.name == name);
     view.workflow.spec.directives.iter().filter_map(|line| parse(line)).any(|command| {
         copy_of(&command).is_some_and(|(copy, direction)| {
             direction.state() == *state && (names(&copy.source) || names(&copy.destination))

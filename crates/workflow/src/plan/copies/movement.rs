@@ -7,9 +7,7 @@ use api::{
     names::{label, movement},
     nnf_data_movement::DataMovementPlace,
 };
-use k8s_openapi::{
-    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
 use super::{
     Direction,
@@ -31,12 +29,12 @@ pub(super) fn new(
 ) -> NnfDataMovement {
     let own = side(&place.root, sides.path, &sides.storage_reference);
     let other = match &sides.other {
-        Other::Site { path, reference } => DataMovementPlace {
-            path: (*path).to_owned(),
-            storage_reference: reference.clone(),
-        },
+        Other::Site { path, reference } => {
+            DataMovementPlace { path: (*path).to_owned(), storage_reference: reference.clone() }
+        }
         Other::Job { places, path, reference, .. } => {
-            let same = |other: &&Place| (&other.rabbit, other.index) == (&place.rabbit, place.index);
+            let same =
+                |other: &&Place| (&other.rabbit, other.index) == (&place.rabbit, place.index);
             let root = places.iter().find(same).map(|other| other.root.as_str());
             side(root.unwrap_or_default(), path, reference)
         }
@@ -70,10 +68,7 @@ pub(super) fn new(
 fn side(root: &str, path: &str, storage: &ObjectReference) -> DataMovementPlace {
     DataMovementPlace {
         path: format!("{root}{path}"),
-        storage_reference: ObjectReference {
-            field_path: Some(root.to_owned()),
-            ..storage.clone()
-        },
+        storage_reference: ObjectReference { field_path: Some(root.to_owned()), ..storage.clone() },
     }
 }
 

@@ -76,7 +76,8 @@ pub(super) fn resolve<'a>(
     if places.is_empty() {
         return Err(wlm_error("Servers names no allocation to copy").into());
     }
-    let has_index_directories = direction == Direction::Out && jobdw.file_system != FileSystem::Lustre;
+    let has_index_directories =
+        direction == Direction::Out && jobdw.file_system != FileSystem::Lustre;
     Ok(Sides {
         storage,
         places,
@@ -114,7 +115,9 @@ fn find_storage(view: &View<'_>, name: &str) -> Result<(usize, Jobdw), Outcome> 
         Command::Jobdw(jobdw) if jobdw.name == name => Some((index, jobdw)),
         _ => None,
     });
-    found.ok_or_else(|| user_error(format!("this workflow has no directive jobdw name={name}")).into())
+    found.ok_or_else(|| {
+        user_error(format!("this workflow has no directive jobdw name={name}")).into()
+    })
 }
 
 fn servers_of<'a>(view: &'a View<'_>, storage: usize) -> Result<&'a Servers, Outcome> {
@@ -139,7 +142,8 @@ pub(super) fn places(
     if jobdw.file_system == FileSystem::Lustre {
         let root = mount_path(view, storage, FileSystem::Lustre);
         let mut targets = all.iter().filter(|allocation| allocation.label == "ost");
-        let first = targets.next().map(|target| Place { rabbit: target.rabbit.clone(), index: 0, root });
+        let first =
+            targets.next().map(|target| Place { rabbit: target.rabbit.clone(), index: 0, root });
         return first.into_iter().collect();
     }
     let group = &view.directives[storage].storage;
@@ -150,7 +154,11 @@ pub(super) fn places(
         root: maker.path_on_rabbit(allocation, index),
     };
     let indexes = |allocation: &Allocation| 0..allocation.count;
-    all.iter().flat_map(|allocation| indexes(allocation).map(|index| place(allocation, index)).collect::<Vec<_>>()).collect()
+    all.iter()
+        .flat_map(|allocation| {
+            indexes(allocation).map(|index| place(allocation, index)).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 impl Sides<'_> {

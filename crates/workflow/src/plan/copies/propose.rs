@@ -12,7 +12,12 @@ use crate::{
 };
 
 /// Checks a copy and pins its profile.
-pub(super) fn propose(view: &View<'_>, index: usize, copy: &Copy, direction: Direction) -> Progress {
+pub(super) fn propose(
+    view: &View<'_>,
+    index: usize,
+    copy: &Copy,
+    direction: Direction,
+) -> Progress {
     if view.directives[index].copies.profile.is_some() {
         return Progress::default();
     }
@@ -46,7 +51,10 @@ fn check(copy: &Copy, direction: Direction) -> Result<(), ResourceError> {
 }
 
 /// Returns the profile that a copy names, else the site's default. The check of directives has reported a missing one.
-fn profile<'a>(view: &'a View<'_>, copy: &Copy) -> Result<&'a NnfDataMovementProfile, ResourceError> {
+fn profile<'a>(
+    view: &'a View<'_>,
+    copy: &Copy,
+) -> Result<&'a NnfDataMovementProfile, ResourceError> {
     let Some(profiles) = &view.site.movement_profiles else {
         return Err(user_error(
             "copies are not carried out here: the API does not let the coordinator list NnfDataMovementProfiles; ask the administrator to install the CRDs and rights for data movement",
@@ -57,7 +65,9 @@ fn profile<'a>(view: &'a View<'_>, copy: &Copy) -> Result<&'a NnfDataMovementPro
         None => profiles.values().find(|profile| profile.data().default),
     };
     found.map(|profile| &**profile).ok_or_else(|| {
-        user_error("the NnfDataMovementProfile does not exist any more: name another by profile=NAME")
+        user_error(
+            "the NnfDataMovementProfile does not exist any more: name another by profile=NAME",
+        )
     })
 }
 

@@ -62,8 +62,8 @@ fn ask_for_name(maker: &StorageMaker<'_>, mgt: &NnfLustreMgt, holder: ObjectRefe
     Progress::default().with(Change::patch(mgt, &after))
 }
 
-/// Gives back a name that another file system has. This happens if the management target went on to a name that the engine could
-/// not foresee.
+/// Gives back a name that another file system has. This happens if the management target chose a name that
+/// the engine could not foresee.
 fn give_back(mgt: &NnfLustreMgt, holder: &ObjectReference, name: &str) -> Progress {
     let mut after = mgt.clone();
     after.spec.claim_list.retain(|other| other != holder);

@@ -64,16 +64,16 @@ pub fn name_and_address(
     let external = &profile.data().lustre_storage.mgt_options.external_mgs;
     let is_address = !external.is_empty() && !external.starts_with(POOL);
     let address = mgt.spec.addresses.first().filter(|_| !is_address).unwrap_or(external);
-    let named = LustreSource { name, address: normalize_nids(address) };
+    let source = LustreSource { name, address: normalize_nids(address) };
     match made_with(maker.group()) {
-        Some(earlier) if earlier.name != named.name => {
+        Some(earlier) if earlier.name != source.name => {
             Err(Progress::failed(internal_error(format!(
                 "NnfLustreMGT {node}/{mgt_name} names the file system {}, and its targets were made as {}: tear the workflow down",
-                named.name, earlier.name
+                source.name, earlier.name
             ))))
         }
         Some(earlier) => Ok(earlier),
-        None => Ok(named),
+        None => Ok(source),
     }
 }
 
@@ -116,7 +116,8 @@ fn target_with_address(
     }
 }
 
-/// Creates the file system's own NnfLustreMGT. It comes before the target, because it gives the name for formatting a `mgtmdt`.
+/// Creates the file system's own NnfLustreMGT. It comes before the target, because it gives the name
+/// for formatting a `mgtmdt`.
 fn create_own(maker: &StorageMaker<'_>) -> Progress {
     let Some(rabbit) = mgs_rabbit(maker.servers) else {
         return Progress::failed(wlm_error(
@@ -156,12 +157,12 @@ fn create_own(maker: &StorageMaker<'_>) -> Progress {
     Progress::default().with([Change::create(&object)])
 }
 
-/// Runs the profile's commands on the management target, once all targets are ready. The site's own management targets run none:
-/// no agent of Warren is on their hosts.
+/// Runs the profile's commands on the management target, once all targets are ready. The site's own management targets
+/// run none: no agent of Warren is on their hosts.
 pub fn run_commands(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
-    named: &LustreSource,
+    source: &LustreSource,
 ) -> Progress {
     let lines = &profile.data().lustre_storage.mgt_options.pre_mount_commands;
     let Some(mgt) = maker.group().mgts.values().next().filter(|_| !lines.is_empty()) else {
@@ -174,7 +175,7 @@ pub fn run_commands(
     let holder = fs_name_holder(maker.servers);
     let mut asked = mgt.spec.command_list.iter();
     if !asked.any(|entry| *entry.reference == holder) {
-        let commands = lines.iter().map(|line| expand_variables(maker, named, line)).collect();
+        let commands = lines.iter().map(|line| expand_variables(maker, source, line)).collect();
         let mut after = NnfLustreMgt::clone(mgt);
         after
             .spec
@@ -193,11 +194,11 @@ pub fn run_commands(
 }
 
 /// Replaces the variables in a command line. None of the values contains a character that a shell would interpret.
-fn expand_variables(maker: &StorageMaker<'_>, named: &LustreSource, line: &str) -> String {
+fn expand_variables(maker: &StorageMaker<'_>, source: &LustreSource, line: &str) -> String {
     let spec = &maker.view.workflow.spec;
     [
-        ("$MGS_NID", named.address.clone()),
-        ("$FS_NAME", named.name.clone()),
+        ("$MGS_NID", source.address.clone()),
+        ("$FS_NAME", source.name.clone()),
         ("$GROUPID", spec.group_id.to_string()),
         ("$USERID", spec.user_id.to_string()),
     ]

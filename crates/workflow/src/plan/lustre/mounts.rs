@@ -38,13 +38,13 @@ pub fn mount_clients(
             "Computes names {unknown}, which the system does not have: name computes that SystemConfiguration default/default lists, beneath a rabbit or in externalComputeNodes"
         )));
     }
-    let Some(named) = made_with(group) else {
+    let Some(source) = made_with(group) else {
         return Progress::wait("its targets");
     };
     let storage = setup::progress(group, all);
     let is_ready = storage == Progress::default();
     let maker = MountMaker { view, index, file_system: FileSystem::Lustre, group };
-    let mount = || maker.mount_info(maker.path(), device(servers, &named), None);
+    let mount = || maker.mount_info(maker.path(), device(servers, &source), None);
     let on_compute = |compute: &str| {
         let at = maker.mount_key(compute, "computes");
         let new = || maker.client_mount(&at, vec![mount()]).map(|object| Change::create(&object));
@@ -101,11 +101,11 @@ pub fn mount_on_rabbits(
 }
 
 /// Returns the device that a client mounts.
-pub fn device(servers: &Servers, named: &LustreSource) -> ClientMountDevice {
+pub fn device(servers: &Servers, source: &LustreSource) -> ClientMountDevice {
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
     let lustre = ClientMountDeviceLustre {
-        file_system_name: named.name.clone(),
-        mgs_addresses: named.address.clone(),
+        file_system_name: source.name.clone(),
+        mgs_addresses: source.address.clone(),
     };
     let reference = ClientMountDeviceReference {
         object_reference: reference(OWNER_KIND, &name, &namespace),

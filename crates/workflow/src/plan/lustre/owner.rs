@@ -1,5 +1,5 @@
-//! Gives a new Lustre file system, which belongs to root, to its user: mounts it once on the rabbit of its first object target,
-//! changes the owner there, and unmounts it.
+//! Gives a new Lustre file system, which belongs to root, to its user: mounts it once on the rabbit of its first object
+//! target, changes the owner there, and unmounts it.
 
 use api::{
     ClientMount,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Changes the owner of the file system; done when its user owns it.
-pub fn change_owner(maker: &StorageMaker<'_>, first: &Target, named: &LustreSource) -> Progress {
+pub fn change_owner(maker: &StorageMaker<'_>, first: &Target, source: &LustreSource) -> Progress {
     let rabbit = &first.allocation.rabbit;
     let mount_maker = mounts::MountMaker {
         view: maker.view,
@@ -34,7 +34,7 @@ pub fn change_owner(maker: &StorageMaker<'_>, first: &Target, named: &LustreSour
             Progress::default().with(desire(mount, MountState::Unmounted))
         }
         Some(_) => Progress::wait(format!("change of owner of the file system on {rabbit}")),
-        None => match owner_mount(maker, &mount_maker, &at, named) {
+        None => match owner_mount(maker, &mount_maker, &at, source) {
             Some(object) => Progress::default().with([Change::create(&object)]),
             None => Progress::failed(internal_error("the Servers of this directive has no uid")),
         },
@@ -45,13 +45,13 @@ fn owner_mount(
     maker: &StorageMaker<'_>,
     mounts: &mounts::MountMaker<'_>,
     at: &controller::ObjectKey,
-    named: &LustreSource,
+    source: &LustreSource,
 ) -> Option<ClientMount> {
     let (root, uid) = (&maker.view.site.settings.mount_root, maker.view.workflow.uid()?);
     let path = format!("{root}/{uid}-{}-owner", maker.index);
     let mount = ClientMountInfo {
         set_permissions: true,
-        ..mounts.mount_info(path, device(maker.servers, named), None)
+        ..mounts.mount_info(path, device(maker.servers, source), None)
     };
     mounts.client_mount(at, vec![mount])
 }

@@ -1,5 +1,5 @@
-//! Places Lustre targets when no workload manager does, and checks which targets share a rabbit. Clients reach targets over the
-//! network, so any rabbit will do; rabbits that serve the job's computes come first.
+//! Places Lustre targets when no workload manager does, and checks which targets share a rabbit. Clients reach targets
+//! over the network, so any rabbit will do; rabbits that serve the job's computes come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,10 +32,10 @@ const MGT_KEY: &str = "lustre-mgt";
 /// Returns true if the label is that of a set of Lustre targets.
 #[must_use]
 pub fn is_lustre(label: &str) -> bool {
-    matches!(Label::of(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
+    matches!(Label::from_text(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
 }
 
-/// Places all sets.
+/// Places all sets of a Lustre file system.
 ///
 /// # Errors
 /// The reason why a set cannot be placed.
@@ -72,8 +72,8 @@ pub fn place_sets(
     Ok(sets.iter().filter_map(|set| placed.remove(set.label.as_str())).collect())
 }
 
-/// Returns the rabbits that a set may use: those of the computes, unless targets must be apart from each other, or the computes have
-/// no rabbit. Of rabbits that serve none of the computes, a set without a count uses one.
+/// Returns the rabbits that a set may use: those of the computes, unless targets must be apart from each other, or the
+/// computes have no rabbit. Of rabbits that serve none of the computes, a set without a count uses one.
 fn candidates(wanted: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool) -> Vec<Served> {
     let is_counted = wanted.count.is_some() || wanted.strategy == Strategy::SingleServer;
     match (near.is_empty(), is_counted) {
@@ -84,7 +84,8 @@ fn candidates(wanted: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bo
     }
 }
 
-/// Returns the rabbits that take new storage: first those of the job's computes in its order, then the others, emptiest first.
+/// Returns the rabbits that take new storage: first those of the job's computes in its order, then
+/// the others, emptiest first.
 fn rabbits(
     view: &View<'_>,
     servers: &Servers,

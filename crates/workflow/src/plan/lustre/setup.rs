@@ -47,28 +47,28 @@ fn make_all(
         .filter(is_new)
         .map(|allocation| Change::create(&maker.block(allocation)))
         .collect();
-    let named = match mgt::name_and_address(maker, profile) {
-        Ok(named) => named,
+    let source = match mgt::name_and_address(maker, profile) {
+        Ok(source) => source,
         Err(progress) => return progress.with(blocks),
     };
     setup::progress(group, all)
         .with(blocks)
-        .with(create_next(maker, targets, &named))
-        .then(|| finish_file_system(maker, profile, targets, &named))
+        .with(create_next(maker, targets, &source))
+        .then(|| finish_file_system(maker, profile, targets, &source))
 }
 
-/// Does what is done once for a whole file system: the profile's commands, and the change of owner. Nothing if the Servers asks for
-/// a management target alone.
+/// Does what is done once for a whole file system: the profile's commands, and the change of owner. Nothing if the
+/// Servers asks for a management target alone.
 fn finish_file_system(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
     targets: &[Target],
-    named: &LustreSource,
+    source: &LustreSource,
 ) -> Progress {
     let Some(first) = targets.iter().find(|target| target.stage() == Stage::First) else {
         return Progress::default();
     };
-    mgt::run_commands(maker, profile, named).then(|| owner::change_owner(maker, first, named))
+    mgt::run_commands(maker, profile, source).then(|| owner::change_owner(maker, first, source))
 }
 
 fn object_key(allocation: &Allocation) -> controller::ObjectKey {
@@ -76,7 +76,7 @@ fn object_key(allocation: &Allocation) -> controller::ObjectKey {
 }
 
 /// Creates the targets of the first stage that is not ready.
-fn create_next(maker: &StorageMaker<'_>, targets: &[Target], named: &LustreSource) -> Vec<Change> {
+fn create_next(maker: &StorageMaker<'_>, targets: &[Target], source: &LustreSource) -> Vec<Change> {
     let group = maker.group();
     let mut changes = Vec::new();
     for stage in STAGES {
@@ -85,7 +85,7 @@ fn create_next(maker: &StorageMaker<'_>, targets: &[Target], named: &LustreSourc
         let missing = in_stage
             .iter()
             .filter(|target| !group.file_systems.contains_key(&object_key(&target.allocation)));
-        changes.extend(missing.map(|target| Change::create(&new_target(maker, target, named))));
+        changes.extend(missing.map(|target| Change::create(&new_target(maker, target, source))));
         if !in_stage.iter().all(|target| setup::is_ready(group, &target.allocation)) {
             break;
         }
@@ -111,13 +111,13 @@ fn lost_target(
     deleted_storage_error(group, &before)
 }
 
-fn new_target(maker: &StorageMaker<'_>, target: &Target, named: &LustreSource) -> NnfNodeStorage {
+fn new_target(maker: &StorageMaker<'_>, target: &Target, source: &LustreSource) -> NnfNodeStorage {
     let mut object = maker.file_system(&target.allocation);
     object.spec.lustre_storage = LustreStorageSpec {
-        file_system_name: named.name.clone(),
+        file_system_name: source.name.clone(),
         target_type: Some(target.kind.clone()),
         start_index: target.start,
-        mgs_address: named.address.clone(),
+        mgs_address: source.address.clone(),
         back_fs: Some(BackFs::Zfs),
         lustre_components: components(maker.servers).into(),
     }

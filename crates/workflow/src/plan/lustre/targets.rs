@@ -23,9 +23,9 @@ pub struct Target {
 /// Stages of Setup; Teardown goes through them in reverse order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// The management target.
+    /// The management target, alone or combined with metadata.
     Management,
-    /// Metadata targets.
+    /// Metadata targets without a management server.
     Metadata,
     /// All object targets but the first.
     Objects,
@@ -65,8 +65,8 @@ pub fn is_lustre(storage: &NnfNodeStorage) -> bool {
     storage.spec.file_system_type == FileSystemType::Lustre
 }
 
-/// Returns the targets that a Servers asks for, in its order. Only one target can be the management server: the first of a `mgtmdt`
-/// set; the others become metadata targets.
+/// Returns the targets that a Servers asks for, in its order. Only one target can be the management server: the first
+/// of a `mgtmdt` set; the others become metadata targets.
 #[must_use]
 pub fn targets_of(servers: &Servers) -> Vec<Target> {
     let mut starts: BTreeMap<String, i64> = BTreeMap::new();

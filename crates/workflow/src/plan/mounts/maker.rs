@@ -48,7 +48,8 @@ impl MountProgress {
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
     }
 
-    /// Returns the wait for the nodes, or their worst error. Errors of other nodes are ignored: the job may proceed without them.
+    /// Returns the wait for the nodes, or their worst error. Errors of other nodes are ignored: the job
+    /// may proceed without them.
     pub fn progress(self, group: &Group, what: &str) -> Progress {
         let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
         let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
@@ -261,8 +262,8 @@ impl MountMaker<'_> {
     }
 }
 
-/// Updates the computes that a rabbit's mount links to. The link of a compute that left the job stays until another compute gets
-/// its allocation, or that compute gets another one.
+/// Updates the computes that a rabbit's mount links to. The link of a compute that left the job stays until another
+/// compute gets its allocation, or that compute gets another one.
 fn relink(mount: &ClientMount, computes_of: &BTreeMap<&Slot, &str>) -> Option<Change> {
     if mount.metadata.deletion_timestamp.is_some() {
         return None;

@@ -1,5 +1,5 @@
-//! `destroy_persistent`: the owner destroys persistent storage that no workflow uses. One patch of one object decides this: after it
-//! no workflow becomes a consumer.
+//! `destroy_persistent`: the owner destroys persistent storage that no workflow uses. One patch of one object decides
+//! this: after it no workflow becomes a consumer.
 
 use api::{
     PersistentStorageInstance, ResourceError, persistent_storage_instance::PersistentStorageState,
@@ -20,7 +20,8 @@ pub(super) fn propose(view: &View<'_>, index: usize) -> Progress {
     refusal(view, object).map_or_else(Progress::default, Progress::failed)
 }
 
-/// Sets the state Destroying, and waits for the removal. A workflow that is deleted, or failed in Proposal, destroys nothing.
+/// Sets the state Destroying, and waits for the removal. A workflow that is deleted, or failed in
+/// Proposal, destroys nothing.
 pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
     let Some(object) = named_instance(view, index) else { return Progress::default() };
     if view.is_deleted() || !is_completed(view, index, "Proposal") {

@@ -1,5 +1,5 @@
-//! The plan of one persistent storage: its consumers, its access and mounts, its status, and its removal. No other plan changes
-//! these, so no workflow can take from another what was just given.
+//! The plan of one persistent storage: its consumers, its access and mounts, its status, and its removal. No other plan
+//! changes these, so no workflow can take from another what was just given.
 
 use std::collections::BTreeSet;
 
@@ -83,8 +83,8 @@ fn update_consumers(view: &InstanceView<'_>) -> Option<Change> {
     Change::patch(object, &after)
 }
 
-/// Returns true if an entry of the consumers stays: its workflow continues or cannot be read, or may have something mounted. Entries
-/// that are no workflows stay.
+/// Returns true if an entry of the consumers stays: its workflow continues or cannot be read, or may have something
+/// mounted. Entries that are no workflows stay.
 fn is_consumer(view: &InstanceView<'_>, entry: &ObjectReference) -> bool {
     if entry.kind.as_deref() != Some("Workflow") {
         return true;
@@ -114,8 +114,8 @@ fn may_join(object: &PersistentStorageInstance, user: &View<'_>) -> bool {
         && is_allowed(object, &user.workflow)
 }
 
-/// Mounts the storage for the workflows that may mount it, unmounts it for the others, and gives access to exactly the nodes that
-/// need it.
+/// Mounts the storage for the workflows that may mount it, unmounts it for the others, and gives access to exactly the
+/// nodes that need it.
 fn serve_users(view: &InstanceView<'_>) -> Progress {
     let mut progress = Progress::default();
     let mut granted: Vec<Slots<'_>> = Vec::new();
@@ -136,7 +136,8 @@ fn serve_users(view: &InstanceView<'_>) -> Progress {
     }
     let users: BTreeSet<Option<&str>> =
         view.users.iter().map(|(user, _)| user.workflow.metadata.uid.as_deref()).collect();
-    // Mounts whose workflow is gone, or does not name this storage. While the storage is being made, they may belong to that.
+    // Mounts whose workflow is gone, or does not name this storage. While the storage is being made, they
+    // may belong to that.
     let strays =
         view.storage.mounts.values().map(|mount| &**mount).filter(|_| is_made(&view.object));
     let strays = strays.filter(|mount| {
@@ -176,8 +177,8 @@ fn mount<'a>(
     if is_clear { progress } else { Progress { changes: Vec::new(), ..progress } }
 }
 
-/// Gives every allocation to the nodes that are to mount it and to those that may have it mounted. While an object cannot be read, no
-/// node loses access.
+/// Gives every allocation to the nodes that are to mount it and to those that may have it mounted. While an object cannot be
+/// read, no node loses access.
 fn update_access(view: &InstanceView<'_>, granted: &[Slots<'_>]) -> Vec<Change> {
     let mounted = mounts::still_mounted(view.site, &view.storage);
     let is_known = view.storage.unreadable.is_empty();

@@ -1,5 +1,6 @@
-//! `persistentdw`: a workflow becomes a consumer in Setup, has the storage mounted in PreRun, and stops being a consumer once nothing
-//! of it is mounted. The plan of the storage makes these changes; this plan returns how far they are.
+//! `persistentdw`: a workflow becomes a consumer in Setup, has the storage mounted in PreRun, and stops being
+//! a consumer once nothing of it is mounted. The plan of the storage makes these changes; this plan returns
+//! how far they are.
 
 use api::{
     DirectiveBreakdownStatus, PersistentStorageInstance, Servers, WorkflowState,

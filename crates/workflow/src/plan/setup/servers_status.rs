@@ -13,9 +13,9 @@ use crate::{change::Change, plan::allocation::Allocation, report::micro_time, vi
 /// While no more than this many allocations are missing, the status is written as soon as one of them is made.
 const FEW: usize = 4;
 
-/// Plans the status of Servers if it has to be written: at the beginning, when all allocations are made, on errors, and when few
-/// allocations are missing, because a workload manager then wants to know on which rabbits. There may be hundreds of rabbits, so the
-/// status is not written for each of them.
+/// Plans the status of Servers if it has to be written: at the beginning, when all allocations are made, on errors, and
+/// when few allocations are missing, because a workload manager then wants to know on which rabbits. There may be
+/// hundreds of rabbits, so the status is not written for each of them.
 pub fn update(
     group: &Group,
     servers: &Servers,

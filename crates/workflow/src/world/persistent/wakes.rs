@@ -50,8 +50,9 @@ impl World {
         if relevant(&change.old) == relevant(&change.new) { Vec::new() } else { wakes }
     }
 
-    /// Wakes the workflows that see a difference between two versions. If only consumers changed, these are the consumers that came
-    /// or went; after the last consumer left, or another field changed, all workflows that name the storage.
+    /// Wakes the workflows that see a difference between two versions. If only consumers changed, these are
+    /// the consumers that came or went; after the last consumer left, or another field changed, all workflows
+    /// that name the storage.
     fn wake_by_change(
         &self,
         at: &ObjectKey,

@@ -1,4 +1,5 @@
-//! Job packages: placed on every rabbit of a run before any container of it starts. The tests write what agents were observed to write.
+//! Job packages: placed on every rabbit of a run before any container of it starts. The tests write what agents
+//! were observed to write.
 
 use serde_json::{Value, json};
 

@@ -28,7 +28,7 @@ impl Site {
     /// Removes the workflow by force, and checks that nothing of it stays on rabbits.
     fn assert_nothing_left_after_force(mut self) {
         self.edit("Workflow", "default", "w", |object| {
-            object["metadata"]["finalizers"] = json!([])
+            object["metadata"]["finalizers"] = json!([]);
         });
         self.delete(&at("Workflow", "default", "w"));
         self.settle();

@@ -135,7 +135,8 @@ impl Site {
         }
     }
 
-    /// Returns true for objects that the site lends to workflows: management targets outside of the rabbits, and persistent ones.
+    /// Returns true for objects that the site lends to workflows: management targets outside of the
+    /// rabbits, and persistent ones.
     pub(crate) fn is_lent(&self, place: &At) -> bool {
         let labels = &self.objects[place]["metadata"]["labels"];
         match &*place.0 {

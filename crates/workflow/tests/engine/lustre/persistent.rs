@@ -228,7 +228,8 @@ fn members_of_a_pool_are_on_different_rabbits_and_another_waits() {
     site.assert_clean();
 }
 
-/// Runs a member of a pool, a file system and a job on it at once; only the changes that `cut` chooses are made of each plan.
+/// Runs a member of a pool, a file system and a job on it at once; only the changes that `cut` chooses are
+/// made of each plan.
 fn life(cut: &impl Fn(usize) -> Vec<usize>) {
     let mut site = two_rabbits();
     lend_pool(&mut site);
