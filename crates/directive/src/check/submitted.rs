@@ -3,6 +3,7 @@
 
 use super::{MeaningFault, container, read_and_compare};
 use crate::command::Command;
+use crate::location::Location;
 use crate::problem::{ProblemList, Problems};
 use crate::rules::Ruleset;
 
@@ -30,6 +31,9 @@ pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Prob
 /// Returns a fault for a feature that Warren lacks: a job must not run without what it asked for.
 #[must_use]
 pub fn unserved(command: &Command) -> Option<MeaningFault> {
+    if let Some(fault) = unserved_copy(command) {
+        return Some(fault);
+    }
     let (what, why, kind) = match (command, command.requires()) {
         (_, []) => return None,
         (_, words) => (
@@ -39,6 +43,33 @@ pub fn unserved(command: &Command) -> Option<MeaningFault> {
         ),
     };
     Some(MeaningFault::Unserved { what, why, kind })
+}
+
+/// Rejects a copy that neither begins nor ends in storage of the job, and copies of persistent storage.
+fn unserved_copy(command: &Command) -> Option<MeaningFault> {
+    let (copy, own, other) = match command {
+        Command::CopyIn(copy) => {
+            (copy, ("destination", &copy.destination), ("source", &copy.source))
+        }
+        Command::CopyOut(copy) => {
+            (copy, ("source", &copy.source), ("destination", &copy.destination))
+        }
+        _ => return None,
+    };
+    let is_served = |(key, side): (&str, &Location)| match side {
+        Location::Job(_) => true,
+        Location::Persistent(_) => false,
+        Location::Global(_) => key == other.0,
+    };
+    let sides = [("source", &copy.source), ("destination", &copy.destination)];
+    let (key, _) = sides.into_iter().find(|side| !is_served(*side))?;
+    let why = if key == own.0 {
+        "copies only into storage of the job by copy_in, and only out of it by copy_out"
+    } else {
+        "does not copy persistent storage"
+    };
+    let what = format!("argument {key} of {}", command.word());
+    Some(MeaningFault::Unserved { what, why, kind: "directive" })
 }
 
 #[cfg(test)]
@@ -61,8 +92,8 @@ mod tests {
     fn a_directive_that_the_engine_never_carries_out_is_refused_at_submission() {
         for (line, expected) in [
             (
-                "#DW copy_in source=/lus/a destination=$DW_JOB_foo",
-                "copy_in is not carried out here: this version of Warren copies nothing; leave the directive out",
+                "#DW copy_in source=$DW_JOB_foo destination=/lus/a",
+                "argument destination of copy_in is not carried out here: this version of Warren copies only into storage of the job by copy_in, and only out of it by copy_out; leave the directive out",
             ),
             (
                 "#DW jobdw type=xfs capacity=1GiB name=bar requires=copy-offload",

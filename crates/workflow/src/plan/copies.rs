@@ -77,7 +77,7 @@ impl Driver for Copies {
     ) -> Progress {
         let Some((copy, direction)) = copy_of(command) else { return Progress::default() };
         match state {
-            WorkflowState::Proposal => propose::propose(view, index, copy, direction),
+            WorkflowState::Proposal => propose::propose(view, index, copy),
             state if *state == direction.state() => copy_all(view, index, copy, direction),
             _ => Progress::default(),
         }

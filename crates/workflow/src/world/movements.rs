@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
-    NnfDataMovement, NnfDataMovementProfile, RabbitLabels, Workflow,
+    NnfDataMovement, NnfDataMovementProfile, Workflow,
     names::{PROFILE_TEMPLATE_NAMESPACE, label},
 };
 use controller::{Change, Store};

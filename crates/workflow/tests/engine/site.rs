@@ -71,6 +71,7 @@ impl Site {
         site.add_rabbit("r", &names, bytes);
         site.put(serde_json::to_value(shipped::rules()).unwrap());
         site.put(serde_json::to_value(shipped::profile()).unwrap());
+        site.put(serde_json::to_value(shipped::movement_profile()).unwrap());
         site.settle();
         site
     }
@@ -305,6 +306,7 @@ impl Site {
             .filter(|node| !self.dead.iter().any(|dead| dead == node))
             .collect();
         self.check_containers(change, place);
+        self.check_movements(change, place);
         self.check_volumes(change, place);
         match change {
             Change::Delete(..) if matches!(&*place.0, "NnfNodeStorage" | "NnfNodeBlockStorage") => {
@@ -498,6 +500,7 @@ impl Site {
                 }),
                 "Job" => self.act_on_job(&place),
                 "NodeContainers" => self.act_on_containers(&place),
+                "NnfDataMovement" => self.act_on_movement(&place),
                 "PersistentVolume" | "PersistentVolumeClaim" => self.act_on_volume(&place),
                 "NnfLustreMGT" if place.1 != "nnf-system" => self.act_on_mgt(&place),
                 "ClientMount" => self.act_on(&place, "nnf_clientmount", |object| {

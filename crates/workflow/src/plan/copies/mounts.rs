@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::WorkflowState;
-use directive::{FileSystem, Jobdw, Location};
+use directive::{FileSystem, Jobdw, location::Location};
 
 use super::{copy_of, parse, places::places};
 use crate::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::Servers;
-use directive::{Command, Copy, FileSystem, Jobdw, Location};
+use directive::{Command, Copy, FileSystem, Jobdw, location::Location};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 

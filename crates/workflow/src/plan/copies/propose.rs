@@ -1,9 +1,8 @@
-//! Proposal: checks that a copy can be carried out here, and pins its profile.
+//! Proposal: pins the profile of a copy.
 
 use api::{NnfDataMovementProfile, NnfDataMovementProfileBody, ResourceError};
-use directive::{Copy, Location};
+use directive::Copy;
 
-use super::Direction;
 use crate::{
     change::Change,
     names::{add_directive_labels, directive_object_name, owned_metadata},
@@ -11,43 +10,15 @@ use crate::{
     view::View,
 };
 
-/// Checks a copy and pins its profile.
-pub(super) fn propose(
-    view: &View<'_>,
-    index: usize,
-    copy: &Copy,
-    direction: Direction,
-) -> Progress {
+/// Pins the profile of a copy.
+pub(super) fn propose(view: &View<'_>, index: usize, copy: &Copy) -> Progress {
     if view.directives[index].copies.profile.is_some() {
         return Progress::default();
     }
-    match check(copy, direction).and_then(|()| profile(view, copy)) {
+    match profile(view, copy) {
         Ok(template) => Progress::default().with([Change::create(&pin(view, index, template))]),
         Err(error) => Progress::failed(error),
     }
-}
-
-/// Fails if the copy does not begin or end in storage of the workflow.
-fn check(copy: &Copy, direction: Direction) -> Result<(), ResourceError> {
-    let (key, side) = match direction {
-        Direction::In => ("destination", &copy.destination),
-        Direction::Out => ("source", &copy.source),
-    };
-    if !matches!(side, Location::Job(_)) {
-        return Err(user_error(format!(
-            "argument {key}: this version of Warren copies only into and out of storage of the job; write {key}=$DW_JOB_NAME/PATH"
-        )));
-    }
-    let other = match direction {
-        Direction::In => &copy.source,
-        Direction::Out => &copy.destination,
-    };
-    if matches!(other, Location::Persistent(_)) {
-        return Err(user_error(
-            "$DW_PERSISTENT: this version of Warren does not copy into or out of persistent storage; copy inside the job",
-        ));
-    }
-    Ok(())
 }
 
 /// Returns the profile that a copy names, else the site's default. The check of directives has reported a missing one.
