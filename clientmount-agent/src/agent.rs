@@ -1,8 +1,9 @@
-//! The agent's main loop: takes events about objects, starts a worker for
-//! each object, and reports the workers' results.
+//! The agent's main loop: takes events about objects, starts a worker for each object, and reports the workers'
+//! results.
 //!
-//! The agent mounts and unmounts nothing before it knows every object that exists. Then it removes mounts of Warren's that no
-//! object asks for (the clean-up); until the clean-up has ended the agent works only on objects whose paths it leaves alone.
+//! The agent mounts and unmounts nothing before it knows every object that exists. Then the clean-up removes Warren's
+//! mounts that no object requests. Until the clean-up has ended, the agent works only on objects whose paths the
+//! clean-up leaves alone.
 
 mod clean_up;
 mod health_report;
@@ -64,12 +65,13 @@ pub struct Agent {
     view: Arc<View>,
     /// Requests of scripts; `None` if no socket serves them.
     requests: Option<mpsc::Receiver<Request>>,
-    /// Objects whose next pass detaches what it cannot unmount, if it begins before that time.
+    /// Objects, by uid, whose next pass detaches the mounts that it cannot unmount, if the pass begins before this
+    /// time.
     detaching: BTreeMap<String, Instant>,
 }
 
 impl Agent {
-    /// Creates an agent that knows what the agent before it recorded.
+    /// Creates an agent that knows the records of the previous agent.
     pub fn new(
         site: Site,
         converger: Arc<Converger>,
@@ -117,7 +119,7 @@ impl Agent {
                 },
                 Some(result) = self.workers.join_next() => match result {
                     Ok(result) => self.worker_finished(result, Instant::now()),
-                    // Workers catch panics of work on an object or a clean-up; this one is another.
+                    // Workers catch panics in the work on an object and in a clean-up; any other panic ends the agent.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
                 uid = self.holders.next_free() => self.queue.wake(uid),
@@ -147,7 +149,7 @@ impl Agent {
                 self.clean_up.running().then(|| "the clean-up of unwanted mounts".to_owned());
             let names: Vec<_> = objects.chain(clean_up).collect();
             log::warn!(
-                "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
+                "work on {} did not end within {} s: its commands are killed, and the next start continues from there",
                 names.join(", "),
                 GRACE.as_secs()
             );
@@ -183,8 +185,8 @@ impl Agent {
         }
     }
 
-    /// Starts what is due. While the clean-up runs, only objects start whose paths it leaves alone: it could take other new
-    /// mounts for unwanted ones.
+    /// Starts due work. While the clean-up runs, starts only objects whose paths the clean-up leaves alone: the
+    /// clean-up could mistake other new mounts for unwanted ones.
     fn start(&mut self, now: Instant) {
         if !self.clean_up.has_list() {
             return;
@@ -214,7 +216,7 @@ impl Agent {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        // Where a clean-up must wait for the workers, the last of them to end wakes the loop.
+        // A clean-up that must wait for the workers is not due: the end of the last worker wakes the loop.
         let clean_up = self.clean_up.next_due().filter(|_| self.may_clean_up());
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }

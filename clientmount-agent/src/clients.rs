@@ -21,7 +21,7 @@ use tonic::transport::server::{Connected, UdsConnectInfo};
 pub struct Clients(Arc<watch::Sender<usize>>);
 
 impl Clients {
-    /// Returns a receiver that changes with their number.
+    /// Returns a receiver that changes with the number of open connections.
     pub fn changes(&self) -> watch::Receiver<usize> {
         self.0.subscribe()
     }

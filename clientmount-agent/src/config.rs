@@ -1,4 +1,4 @@
-//! The command line and environment, turned once into a configuration that is known to be good.
+//! Converts the command line and the environment into a checked configuration.
 
 use std::{
     ffi::OsString,
@@ -28,7 +28,7 @@ use agent::{
 const COMMON: [&str; 8] =
     ["node", "mount_roots", "coordinator", "ca", "certificate", "key", "api", "log_level"];
 
-/// Mounts on this compute node what its ClientMounts ask for, and unmounts it again.
+/// Mounts and unmounts the storage that this compute node's ClientMounts request.
 ///
 /// The agent gets its ClientMounts from a coordinator. It watches the Kubernetes API itself if --api names one, or the
 /// flags or the environment of clientmountd do, or if it is started under the name clientmountd. The subcommands install,

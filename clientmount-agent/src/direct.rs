@@ -42,8 +42,8 @@ const PASSES: usize = 16;
 
 /// Returns the configuration of a node's watch on the API at `address`.
 pub fn watch_config(address: &Address) -> Config {
-    // A bookmark would wake the node every minute. Without them the API may refuse to continue a watch
-    // after an hour of silence; the agent then reads one namespace's list.
+    // A bookmark would wake the node every minute. Without bookmarks the API may refuse to continue a watch after an
+    // hour of silence; the agent then lists the ClientMounts of its namespace again.
     let config = Config::default().disable_bookmarks();
     match address {
         // The kernel notices when the API server is gone (TCP keepalive).
@@ -107,7 +107,8 @@ struct Direct {
     passes: JoinSet<Passed>,
     health: WatchHealth,
     is_watch_broken: bool,
-    /// Failures logged since a request last succeeded: an API that is away for a night must not fill the journal.
+    /// Failures logged since a request last succeeded: an API that is unreachable for a night must not fill the
+    /// journal.
     logged: BTreeSet<String>,
     /// Why the API refused the last write to an object, by its name; each reason is logged once.
     refused: BTreeMap<String, String>,
@@ -139,7 +140,7 @@ impl Direct {
         events
     }
 
-    /// Welcomes the agent's reports: the API answers, and every object was read. The agent sends all reports again,
+    /// Lets the agent send its reports: the API answers, and every object was read. The agent sends all reports again,
     /// because the API may have lost the last writes.
     fn accept_reports(&self) {
         self.outbox.welcome();
@@ -180,7 +181,7 @@ impl Direct {
         }
     }
 
-    /// Answers questions, but not while the watch is broken: then it is not known what the API stores.
+    /// Answers questions, but not while the watch is broken: the agent does not know then what the API stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());
@@ -235,7 +236,7 @@ impl Direct {
     fn handle_failure(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
         let name = requests.object.name_any();
         match error {
-            // The watch brings what another client wrote, or that the object was deleted.
+            // The watch delivers the write of the other client, or the deletion of the object.
             WriteError::Conflict { .. } | WriteError::Unknown { .. } => Retry::Soon,
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 let why = plain(source);

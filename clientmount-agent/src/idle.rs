@@ -12,8 +12,8 @@ use tokio::{sync::watch, time::sleep};
 use crate::{clients::Clients, view::View};
 use agent::{outbox::Outbox, questions::Question, received::Report};
 
-/// Returns once the agent has been idle for this long. While no agent runs, only a coordinator takes finalizers off: without
-/// one the agent stays until its unmounted objects are deleted.
+/// Returns once the agent has been idle for this long. While no agent runs, only a coordinator can remove finalizers:
+/// without a coordinator the agent keeps running until its unmounted objects are deleted.
 pub async fn idle(
     after: Duration,
     has_coordinator: bool,

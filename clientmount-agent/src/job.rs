@@ -4,8 +4,8 @@
 //! coordinator ─ Question ─► JobState ┐
 //! agent ────────── View ──► Viewed ──┴─ judge (pure) ─► wait ─► JobNews
 //! ```
-//! Only ClientMounts say what is to be mounted: a verb only waits and reports. An administrator may ask for one exception: what
-//! the agent does with a mount that is still in use when an `unmount` has no more time (`timeout`).
+//! Only ClientMounts decide what is mounted: a verb waits and reports. There is one exception, which an administrator may
+//! configure: the action on mounts that are still in use at the deadline of an `unmount` (`timeout`).
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ pub use wait::{Call, Shared, wait};
 pub enum Request {
     /// Begins a pass on these objects now, by uid.
     StartPass(Vec<String>),
-    /// Begins a pass on these objects now, and detaches (MNT_DETACH) what cannot be unmounted.
+    /// Begins a pass on these objects now, and detaches (MNT_DETACH) the mounts that cannot be unmounted.
     Detach {
         /// The objects, by uid.
         uids: Vec<String>,

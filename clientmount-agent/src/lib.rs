@@ -1,5 +1,5 @@
-//! The agent of a compute: mounts what ClientMounts ask for, which it receives from a coordinator or from its own watch on the
-//! API.
+//! The agent of a compute: mounts the storage that ClientMounts request. It receives the ClientMounts from a
+//! coordinator or from its own watch on the API.
 //!
 //! # Path of data
 //! ```text
@@ -15,17 +15,18 @@
 //!   has all reports. Its only timer runs once it is idle.
 //!
 //! # Scripts
-//! * The verbs `mount` and `unmount` change nothing: the ClientMounts alone say what to mount. A verb ends with 0 only
-//!   when the agent has done it and the API has the report (`job::judge`, pure). It ends with 7 without a coordinator,
-//!   with 8 without an agent.
-//! * No verb says that a job does not exist, or has no mounts on this node, before a list that was requested after the
-//!   question (`jobs`).
+//! * The verbs `mount` and `unmount` change nothing: the ClientMounts alone say what to mount. A verb exits with 0
+//!   only when the agent has done the work and the API has the report (`job::judge`, pure). It exits with 7 without a
+//!   coordinator, with 8 without an agent.
+//! * A verb reports that a job does not exist, or has no mounts on this node, only after a list from the API that was
+//!   requested after the verb's question (`jobs`).
 //! * A deleted ClientMount whose node is not connected loses its finalizer only if the SystemConfiguration calls the
-//!   node a compute, and the status says that all is unmounted. Before an agent mounts anything of the object again, it
-//!   or its coordinator takes that back in the status. A status is written only to the generation that it describes.
+//!   node a compute, and the status says that all is unmounted. Before an agent mounts anything of the object again,
+//!   the agent or its coordinator retracts that status. A status is written only to the generation that it describes.
 //!
 //! # Guarantees
-//! * The agent unmounts nothing because the coordinator or the API is away, and leaves no unwanted mount of Warren's.
+//! * The agent does not unmount when it loses the coordinator or the API. It removes every mount of Warren's that no
+//!   object requests.
 //! * At rest the agent has one idle connection and no timer; when it watches the API it restarts the watch about once an hour.
 
 pub mod agent;

@@ -1,5 +1,5 @@
-//! Serves the node's own socket: scripts wait for a job's mounts; operators of
-//! this node ask what is mounted, and what the agent would do.
+//! Serves the node's own socket: scripts wait for a job's mounts; operators of this node list its mounts and the
+//! agent's plans.
 
 use std::{sync::Arc, time::Duration};
 
@@ -142,7 +142,9 @@ impl Node for NodeService {
         let goal = match request.goal() {
             v1::Goal::Mounted => Goal::Mounted { with_env: false, all_nodes: false },
             v1::Goal::Unmounted => Goal::Unmounted,
-            v1::Goal::Unspecified => return Err(Status::invalid_argument("goal: name one")),
+            v1::Goal::Unspecified => {
+                return Err(Status::invalid_argument("goal: set GOAL_MOUNTED or GOAL_UNMOUNTED"));
+            }
         };
         self.begin(request.job, goal, request.deadline_ms, OnTimeout::Report)
     }

@@ -13,7 +13,7 @@ use jobs::Identity;
 #[derive(Debug, Clone)]
 pub struct Viewed {
     pub received: Arc<ReceivedMount>,
-    /// Whether the object was deleted in the API: then the agent unmounts what it had mounted.
+    /// Whether the object was deleted in the API: then the agent unmounts the object's mounts.
     pub gone: bool,
     /// The outcome of the last pass on this version of the object; `None` before a pass ended.
     pub outcome: Option<Outcome>,
@@ -75,7 +75,7 @@ impl View {
         self.notify(inner);
     }
 
-    /// Forgets an object of which nothing is left, and which was deleted in the API.
+    /// Forgets an object that was deleted in the API and is completely unmounted on this node.
     pub fn forget(&self, uid: &str) {
         let mut inner = self.inner.lock();
         if inner.objects.remove(uid).is_some() {

@@ -1,5 +1,5 @@
-//! Tears down Workflows whose command is gone. `warren run` renews a lease on its Workflow as long as it lives; after a SIGKILL or
-//! the loss of its host it cannot remove the Workflow itself.
+//! Tears down Workflows whose `warren run` command is gone. The command renews a lease on its Workflow as long as it
+//! runs; after a SIGKILL or the loss of its host the command cannot remove the Workflow itself.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -21,16 +21,18 @@ use workload::{Flow, Progress, Refused, progress};
 
 /// Interval between two reads of the leases. Leases are few: only commands that drive a Workflow themselves hold one.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
-/// Longest time between two reads that still proves an expiry: after a longer gap the count starts again.
+/// Longest time between two reads of a lease that counts towards its expiry: after a longer gap the expiry clock starts
+/// again.
 const LONGEST_GAP: Duration = Duration::from_secs(40);
 
-/// Reads all leases periodically, for ever. While no Workflow carries a lease, it sends no request and runs no timer.
+/// Reads all leases periodically, for ever. While no Workflow carries a lease, this task sends no request and runs no
+/// timer.
 pub(crate) async fn remove_abandoned(client: Client) {
     let (has_leases, leases) = channel(false);
     tokio::join!(watch_leases(client.clone(), has_leases), check_leases(client, leases));
 }
 
-/// Watches the Workflows with a lease, and sends whether there are any.
+/// Watches the Workflows with a lease, and sends whether any exist.
 async fn watch_leases(client: Client, has_leases: Sender<bool>) {
     let config = Config::default().labels(LABEL);
     let mut events = pin!(watch(client, WatchedKind { config, ..everywhere::<Workflow>() }));
@@ -66,7 +68,7 @@ async fn check_leases(client: Client, mut has_leases: Receiver<bool>) {
     }
 }
 
-/// Takes one step towards the removal of a Workflow; later reads of its lease take the next ones.
+/// Takes one step towards the removal of a Workflow; the next steps follow after later reads of its lease.
 async fn remove_workflow(client: &Client, workflow: &Workflow) {
     let (namespace, name) = (workflow.namespace().unwrap_or_default(), workflow.name_any());
     let flow = Flow::new(client.clone(), &namespace, &name);

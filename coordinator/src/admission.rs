@@ -18,16 +18,17 @@ pub(crate) struct Change<'a> {
     /// The plural, such as `clientmounts`.
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
-    /// The client that makes the change, as the claim on a ContainerRun names its holder: the uid of the pod that the client's
-    /// token is bound to; with the embedded API, the user.
+    /// The client that makes the change, in the form in which the claim on a ContainerRun names its holder: the uid of
+    /// the pod that the client's token is bound to; with the embedded API, the user.
     pub(crate) caller: Option<&'a str>,
     /// The stored object; `None` when the change creates it.
     pub(crate) old: Option<&'a Value>,
     pub(crate) new: &'a Value,
 }
 
-/// Refuses to delete a pinned profile while its owner (a Workflow or a persistent storage) exists: the owner's storage cannot be
-/// removed without the profile. Kubernetes' garbage collector removes the profile after its owner, and does not come here.
+/// Refuses to delete a pinned profile while its owner (a Workflow or a persistent storage) exists: the owner's storage
+/// cannot be removed without the profile. Kubernetes' garbage collector deletes the profile after its owner is gone,
+/// and is not checked here.
 pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
     let is_profile = group == "nnf.cray.hpe.com"
         && ["nnfstorageprofiles", "nnfcontainerprofiles"].contains(&resource);
@@ -43,7 +44,7 @@ pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result
     )))
 }
 
-/// Why a change is not admitted.
+/// The reason for refusing a change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The object is invalid.
@@ -72,7 +73,8 @@ impl Refusal {
 /// The rules for Workflows; `None` where another engine drives them.
 pub(crate) type Workflows = Option<Rules>;
 
-/// Returns the object to store instead of a new one, for kinds whose defaults the sites' mutating webhooks fill in; else `None`.
+/// Returns the object to store instead of `change.new`, for kinds whose defaults a mutating webhook fills in on
+/// a cluster; `None` for other kinds.
 pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp) -> Option<Value> {
     let rules = workflows.as_ref()?;
     let kind = (change.group, change.resource, change.subresource.filter(|name| !name.is_empty()));

@@ -35,7 +35,7 @@ fn limits(connections: usize, pending: usize) -> Limits {
 
 /// Returns the soft limit of open files.
 fn soft_limit() -> usize {
-    // Where the limit cannot be read, takes Linux' default.
+    // If the limit cannot be read, takes the default of Linux.
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
     usize::try_from(files).unwrap_or(MOST_FILES).min(MOST_FILES)
 }

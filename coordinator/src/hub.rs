@@ -113,7 +113,8 @@ impl Hub {
         self.exchange.close(&session.node, session.epoch);
     }
 
-    /// Returns the next message to the session's node; `None` until the session is notified.
+    /// Returns the next message to the session's node. `None` if there is no message now: the session then waits for
+    /// its `Notify`.
     pub(crate) fn next(
         &self,
         session: &Session,

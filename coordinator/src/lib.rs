@@ -15,25 +15,29 @@
 //! * It removes the finalizer only when the node's newest session reports that the mount is undone completely; for a node without
 //!   a session, only when the object's own status says so (`fanout`).
 //! * A node receives its own mounts only, also when it waits for a job.
-//! * It sends `Synced` only after every object that existed, and only once it has read all pages of the lists.
+//! * A coordinator sends `Synced` only after every object that existed when the session started, and only once it has
+//!   read all pages of the lists.
 //! * A node that connects receives nothing until the API has listed its objects after the connect, and the watch has delivered them
 //!   all: so a coordinator whose watch is behind does not revoke messages of another coordinator.
-//! * A life cycle costs four writes: finalizer, mounted, unmounted, finalizer. Its own writes wake no node.
+//! * The life cycle of a ClientMount costs four writes: add the finalizer, status mounted, status unmounted, remove
+//!   the finalizer. The coordinator's own writes wake no node.
 //! * A node reports on its own objects only; a report of a replaced session, on another node's object, or on an earlier version of
 //!   the object changes nothing.
 //!
 //! The service `Workloads`:
-//! * It holds no state. The Workflow has all that outlives a call: requested state, deadlines, who aborted it, lost
-//!   computes.
-//! * It forces a state ready only when lost computes, each with evidence, are all that the job waits for.
-//! * Beside a Workflow it writes only its Computes, each in the version that it read.
-//! * It calls a node bad only on evidence of the node, its certificate, its rabbit or the workload manager, and names
-//!   the source.
-//! * A user of the host acts only for itself; the kernel or a certificate says who calls. Job ids belong to a workload
-//!   manager, which the configuration ties to users; a user's own jobs have their own ids.
+//! * The service holds no state. The Workflow holds every fact that outlives a call: the requested state, the
+//!   deadlines, the caller that aborted the job, and the lost computes.
+//! * The service forces a state ready only if the job waits for nothing but lost computes, each with evidence.
+//! * Besides a Workflow the service writes only the Workflow's Computes. Each write applies only to the version that
+//!   the service read.
+//! * The service calls a node faulty or down only on evidence from the node, its certificate, its rabbit or the
+//!   workload manager, and names the source.
+//! * A user of the host acts only for themselves; the kernel or a certificate identifies the caller. Job ids belong
+//!   to a workload manager, and the configuration names the users that run it; a user's own jobs have the manager
+//!   `user-UID`.
 //!
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; two replicas do not serve
-//! two agents of one name at a time.
+//! two agents of the same node name at the same time.
 
 mod abandoned;
 mod admission;

@@ -1,6 +1,6 @@
-//! Creates one Kubernetes namespace per node, for its ClientMounts. At a site with the DWS controllers, their SystemConfiguration
-//! controller creates them. The coordinator does where it serves the API itself or drives Workflows, also for nodes that are added
-//! later, and again after a namespace was deleted.
+//! Creates one Kubernetes namespace per node, for its ClientMounts. At a site with the DWS controllers, their
+//! SystemConfiguration controller creates these namespaces. The coordinator creates them where it serves the API itself
+//! or drives Workflows, also for nodes that are added later, and again after a namespace was deleted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

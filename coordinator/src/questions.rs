@@ -1,4 +1,5 @@
-//! The questions of a node about jobs: the coordinator sends an answer to each at once, and again whenever it changes.
+//! The questions of a node about jobs. The coordinator answers each question at once, and again whenever the answer
+//! changes.
 
 use jobs::Questions;
 use proto::limits::{NAME, shortened};

@@ -72,8 +72,8 @@ pub(crate) enum RejectedHello {
     /// An agent of a later boot is connected. The refusal holds until that agent disconnects.
     #[error(
         "an agent of another boot of node {node} is connected (boot {boot}, booted at {booted_at} by its clock, which is later): \
-         if that is another machine, stop this agent, or give it a name of its own with --node; if it is this node's \
-         former boot, this agent is accepted once the kernel reports its connection as dead"
+         if that is another machine, stop this agent, or give it a name of its own with --node; if that is this node's \
+         former boot, this agent is accepted once the kernel reports the other agent's connection as dead"
     )]
     EarlierBoot { node: String, boot: String, booted_at: u64 },
 }

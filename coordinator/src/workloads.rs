@@ -111,7 +111,7 @@ impl Job {
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
-    /// Checks that the previous call of a job's life, `call`, was made.
+    /// Checks that `state` was requested. If it was not, the error names `call`, the call that requests it.
     async fn check_after(&self, state: &WorkflowState, call: &str) -> Result<(), Status> {
         let workflow = self.get().await?;
         if was_requested(&workflow, state) {

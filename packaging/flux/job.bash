@@ -1,10 +1,10 @@
 # Functions of prolog and epilog, which both source this file. Needs flux, jq and timeout (coreutils) too.
 #
-# Nothing that a user controls is evaluated: the jobspec goes from flux to jq through a pipe, of which only one of three
-# words comes back; the job's id is checked.
+# The functions evaluate no text that a user controls: the jobspec goes from flux to jq through a pipe, jq returns one of
+# three words, and the job's id is checked.
 # shellcheck shell=bash
 
-# Both run as root on every node for every job: a job without rabbit storage must not wait for Warren.
+# Prolog and epilog run as root on every node for every job: a job without rabbit storage must not wait for Warren.
 readonly LOOKUP=10 # seconds for Flux to show the jobspec
 
 settings=${WARREN_FLUX_FILE:-/etc/warren/flux}
@@ -14,7 +14,7 @@ own_setting() { return 1; }
 # shellcheck source=../perilog/agent.bash
 . "$(dirname "$(readlink -f "$0")")/../perilog/agent.bash"
 
-# Sets job: F58 with an ASCII f, or any other form that Flux gives.
+# Sets job to the job's id: in F58 with an ASCII f instead of ƒ, or in any other form that Flux gives.
 read_job() {
     job=${FLUX_JOB_ID:-}
     [ "${job#ƒ}" = "$job" ] || job=f${job#ƒ}
@@ -23,8 +23,8 @@ read_job() {
     exit 2
 }
 
-# Prints rabbit, ordinary or unknown. The word has to come from jq itself: an empty answer, a broken one or no jq at all is
-# unknown, whatever the exit status is (jq 1.6 calls empty input a success, jq 1.7 does not).
+# Prints rabbit, ordinary or unknown. Only a word that jq prints counts: if jq gets no jobspec or a broken one, or is not
+# installed, the class is unknown, whatever the exit status is (jq 1.6 calls empty input a success, jq 1.7 does not).
 class() {
     local word
     word=$(timeout "$LOOKUP" flux job info "$job" jobspec |

@@ -1,10 +1,11 @@
 # Functions of the prologs and epilogs of all workload managers. Needs bash 4.4 and clientmount-agent.
 #
-# A script that sources this file sets before: settings, the path of the administrator's file; names, the settings that
-# it may have; and the function own_setting NAME VALUE, which handles the settings of one workload manager. This file
-# sets node; read_job sets job.
+# A script that sources this file first sets settings (the path of the administrator's file), names (the settings that
+# the file may have) and node (this node's name), and defines own_setting NAME VALUE, which handles the settings of one
+# workload manager. Its function read_job sets job.
 #
-# Nothing that a user controls is evaluated: the agent's output is passed on as one argument without control characters.
+# The functions evaluate no text that a user controls: they pass the agent's output on as one argument without control
+# characters.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 export LC_ALL=C
@@ -20,14 +21,15 @@ report=
 say() { printf 'warren %s: %s\n' "$script" "$*" >&2; }
 
 # A workload manager may end a prolog with SIGTERM when the job is cancelled; bash runs this trap between two commands,
-# and it signals the agent.
+# and the trap signals the agent.
 cancel() {
     cancelled=yes
     [ -z "$agent" ] || kill -TERM "$agent" 2>/dev/null
 }
 trap cancel TERM INT HUP
 
-# seconds NAME VALUE: converts a whole number of s, m, h or d to seconds; without a unit it is seconds.
+# seconds NAME VALUE: sets the variable NAME to VALUE in seconds. VALUE is a whole number of s, m, h or d; without a unit,
+# of seconds.
 seconds() {
     [[ $2 =~ ^([0-9]{1,7})(s|m|h|d)?$ ]] || return 1
     local number=$((10#${BASH_REMATCH[1]}))
@@ -42,7 +44,8 @@ wrong() {
     return 1
 }
 
-# Sets prolog_deadline (empty: nothing is set), epilog_deadline, unreachable and on_timeout (empty: the agent's own). Fails with code 2 and a report.
+# Sets prolog_deadline (empty: the file does not set it), epilog_deadline, unreachable and on_timeout (empty: the agent's
+# own). Fails with code 2 and a report.
 read_settings() {
     prolog_deadline='' epilog_deadline=300 unreachable=60 on_timeout=()
     [ -e "$settings" ] || return 0
@@ -61,8 +64,8 @@ read_settings() {
     done <"$settings"
 }
 
-# once WORDS: runs the agent once; its lines go to the log at once. Sets code, the exit status, and report: the agent's
-# lines about failures and holders, or all its lines if there are none.
+# once WORDS: runs the agent once, and logs each line of its output immediately. Sets code, the exit status, and report:
+# the agent's lines about failures and holders, or all its lines if there are none.
 once() {
     local line='' part pipe lines into status=0 all='' failed=''
     # The agent is a background job: bash may forget the status of a process substitution that ends early, and `wait`
@@ -93,8 +96,8 @@ once() {
     agent=
 }
 
-# verb WORD SECONDS FLAGS: calls the agent, and repeats the call while coordinator or agent do not answer, for as long
-# as the site allows. SECONDS may be empty.
+# verb WORD SECONDS FLAGS: calls the agent, and repeats the call while the coordinator or the agent does not answer, for at
+# most `unreachable` seconds. SECONDS may be empty.
 verb() {
     local word=$1 deadline=$2 begun=$SECONDS left=()
     shift 2
@@ -116,6 +119,6 @@ reason() {
     printf '%s' "${text:0:800}"
 }
 
-# The timer that renews tokens does nothing while this file exists.
+# quiet creates a file, and loud removes it: while the file exists, the timer that renews tokens does nothing.
 quiet() { [ ! -d "${WARREN_RUN:-/run/warren}" ] || : >"${WARREN_RUN:-/run/warren}/quiet" || say "${WARREN_RUN:-/run/warren}/quiet cannot be made"; }
 loud() { rm -f "${WARREN_RUN:-/run/warren}/quiet"; }

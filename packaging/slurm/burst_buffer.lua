@@ -77,8 +77,8 @@ local function call(verb, id, words, deadline, more)
     return warren("workload " .. verb .. " " .. id .. " " .. words .. " --timeout " .. quoted(deadline), more)
 end
 
--- Returns the error as one line for a user. It leaves out the lines below: their remedies are commands that users may
--- not run.
+-- Returns the error as one line for a user, without the lines that follow it: their remedies are commands that users
+-- may not run.
 local function why(said)
     local told = said:match(".*error: ([^\n]*)") or said
     return (told:gsub("%s+", " "))
@@ -119,7 +119,7 @@ end
 
 local UNITS = {[""] = 1, KB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12, KiB = 2^10, MiB = 2^20, GiB = 2^30, TiB = 2^40}
 
--- Returns the bytes that the directives of a script ask for from the pool, as job_submit.lua wrote them.
+-- Returns the bytes that the directives of a script request from the pool, as job_submit.lua wrote them.
 local function claimed(script)
     local bytes = 0
     for line in ((read(script) or ""):gsub("\\\n", " ")):gmatch("[^\n]+") do
@@ -212,13 +212,13 @@ end
 -- would help, which is the user's decision: the job's comment says so. A job whose storage failed is cancelled here if
 -- the site wants that.
 --
--- When Slurm cancels a job, it kills the job's calls, and may kill the teardown that it has just begun, without
--- another. That teardown is called again here. The cancelled job cannot be requeued meanwhile, so this removes no
+-- When Slurm cancels a job, it kills the job's calls. It may also kill the teardown that it has just begun, and does not
+-- call it again. This function calls that teardown again. The cancelled job cannot be requeued meanwhile, so this removes no
 -- storage of a new run.
 local function mend()
     local enough = os.time() + POOLS
     local code, listed = warren("--json workload list", "timeout " .. AT_ONCE .. " ")
-    -- In this order: storage that is listed existed before Slurm was asked for its jobs and buffers.
+    -- The order matters: listed storage existed before Slurm was asked for its jobs and buffers.
     local jobs = code == DONE and shown_jobs()
     local buffers = jobs and known_buffers()
     if not buffers then return end

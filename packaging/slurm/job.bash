@@ -1,7 +1,7 @@
 # Functions of prolog and epilog, which both source this file. Needs scontrol and timeout (coreutils) too.
 # shellcheck shell=bash
 
-# Both run as root on every node for every job: a job without storage must not wait long for Warren.
+# Prolog and epilog run as root on every node for every job: a job without storage must not wait long for Warren.
 readonly FIRST=10  # seconds for the coordinator to say whether there is anything to do
 readonly LOOKUP=10 # seconds for slurmctld to show the job
 
@@ -35,7 +35,7 @@ shown() { timeout "$LOOKUP" scontrol show job --oneliner "$id"; }
 
 shown_node() { timeout "$LOOKUP" scontrol show node --oneliner "$node"; }
 
-# ask WORD SECONDS WORDS: calls the agent's verb. If neither agent nor coordinator answers, this ends the script for a
+# ask WORD SECONDS WORDS: calls the agent's verb. If the agent or the coordinator does not answer, ends the script for a
 # job without storage, which need not wait.
 ask() {
     local word=$1 deadline=$2 first=()

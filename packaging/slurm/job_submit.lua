@@ -1,6 +1,7 @@
 --[[
 job_submit.lua: claims the capacity of a job's #DW directives from Slurm's pool, so that a job that cannot have its storage waits.
-Slurm refuses a directive with `capacity=` and without `pool=`; here it gets one. It tells the user which #DW lines are not read.
+Slurm refuses a directive with `capacity=` and without `pool=`, so this script adds the pool. It tells the user which #DW lines
+are not read.
 
 A site with a job_submit.lua of its own calls this one from it:
 
@@ -19,7 +20,7 @@ local function is_per_node(line)
 end
 
 -- Adds the pool to a directive (with its continuation lines), and a line that reserves the capacity of the other nodes.
--- A line with a capacity only gets no pool: Slurm then refuses it, since no directive would use the reservation.
+-- A line that has only a capacity gets no pool: Slurm then refuses it, since no directive would use the reservation.
 local function claimed(line, nodes)
     local number, unit = line:match("capacity=(%d+)(%a*)")
     if not number or line:find("pool=", 1, true) or line:match("^#DW%s+capacity=%S*%s*$") then return line end

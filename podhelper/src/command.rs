@@ -1,5 +1,5 @@
-//! Parses the command that mpirun hands to its remote shell: a text, which is split into words here; no shell ever sees
-//! it.
+//! Parses the command that mpirun hands to its remote shell. The command is one text; this module splits it into words,
+//! and no shell ever sees the text.
 //!
 //! Launchers use only a small part of the shell's language: variables before the command, which Open MPI sets for an
 //! installation with a prefix, quotes, and Open MPI's test for `.profile`. Anything else that only a shell can do is

@@ -1,6 +1,6 @@
 //! Runs as the first process of a worker's container: reaps orphaned processes, and forwards signals to all processes.
 //!
-//! Ranks that get a signal to end may take as long as the pod may: then the kubelet kills them.
+//! Ranks that receive a signal may run until the pod's grace period ends; then the kubelet kills them.
 
 mod processes;
 
@@ -25,8 +25,8 @@ pub(crate) async fn run() -> io::Result<u8> {
     let mut ended = signal(SignalKind::child())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // The containers of a pod may share their processes: then another process would reap orphans unless we ask for
-    // them.
+    // The containers of a pod may share a process namespace. Orphans would then go to its first process, unless this
+    // process is their subreaper.
     set_child_subreaper(true)?;
     #[expect(clippy::disallowed_methods, reason = "this is no agent of a node")]
     let child = process::Command::new("/proc/self/exe")
@@ -42,7 +42,7 @@ pub(crate) async fn run() -> io::Result<u8> {
             if left.is_empty() {
                 return Ok(code);
             }
-            // Without a worker no process starts or ends ranks any more.
+            // The worker ended without a signal to the pod: no process is left that manages the ranks.
             if !is_signalled {
                 signal_all(&left, Signal::SIGKILL);
             }

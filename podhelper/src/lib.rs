@@ -6,8 +6,8 @@
 //! worker:   podhelper worker ─ checks the keys ─► starts the command ◄────────────┘
 //! ```
 //! # Commands, peers and signals
-//! * A program that the launcher names may be a shell, and then gets its words. Patterns of file names stay as they
-//!   are.
+//! * The launcher may name a shell as the program, which then receives the words as arguments. Patterns of file names
+//!   are passed on unchanged.
 //! * A peer that proves no keys holds its connection for at most 5 s, and delays no other peer.
 //! * Signals to a pod reach all processes beneath the first process of its worker, which reaps those that end.
 //! * Without Kubernetes the rabbits' agents make a network for each run. Its devices are inside the pods, and vanish
@@ -19,8 +19,8 @@
 //! * No shell sees the launcher's command: podhelper splits it into words, and rejects by name what needs a shell.
 //! * A command on a worker ends with the launcher's connection, unless it became a daemon as Open MPI's does. A
 //!   vanished peer is noticed within half a minute.
-//! * When a pod ends, init forwards the signal to all processes, daemons included, and waits for them as long as the
-//!   pod may take.
+//! * When a pod ends, init forwards the signal to all processes, daemons included, and waits for them until the pod's
+//!   grace period ends.
 //! * No process here calls the Kubernetes API.
 
 mod args;

@@ -113,7 +113,7 @@ async fn connect_with_retries(
     }
 }
 
-/// Connects to a worker. It has proved its keys, and accepted ours.
+/// Connects to a worker. On success, the worker has proved that it has the keys, and has accepted ours.
 pub(crate) async fn connect(
     connector: &Connector,
     host: &str,
@@ -139,7 +139,7 @@ async fn carry(
     let (mut sink, mut stream) = messages.split();
     sink.send(Message::Run(command)).await?;
     tokio::spawn(feed(sink, input()));
-    // Blocking writes are intended: a slow reader holds the command up, and there is nothing else to do here meanwhile.
+    // Blocking writes are intended: a slow reader delays the command, and there is nothing else to do here meanwhile.
     let (mut output, mut errors) = (io::stdout(), io::stderr());
     while let Some(message) = stream.next().await {
         match message? {

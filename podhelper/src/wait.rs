@@ -211,9 +211,13 @@ mod tests {
         assert_eq!(
             other_domain("localhost", &resolver("site.example")),
             None,
-            "a worker asks itself"
+            "a host without a domain"
         );
-        assert_eq!(other_domain(host, "search site.example\n"), None, "this is no pod's");
+        assert_eq!(
+            other_domain(host, "search site.example\n"),
+            None,
+            "a search path that no kubelet wrote"
+        );
         assert!(domain_remedy(Some("site.example")).contains("--cluster-domain=site.example"));
         assert_eq!(domain_remedy(None), "");
     }

@@ -73,7 +73,7 @@ pub(crate) async fn run(place: &Place) -> Result<u8, WorkerError> {
         }
     }
     // init has already forwarded the signal to the ranks. The kubelet kills those that outlive the pod's grace period.
-    // A worker never succeeds: its Job starts another one.
+    // The exit code is never 0: the worker's Job then starts another pod.
     drop(listener);
     let _ = end.send(true);
     while let Some(done) = connections.join_next().await {

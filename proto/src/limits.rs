@@ -14,9 +14,10 @@ pub const TOKEN: usize = 128;
 pub const TEXT: usize = causes::MESSAGE;
 /// Longest text of an error in a ClientMount's status.
 pub const ERROR_TEXT: usize = 16 << 10;
-/// Longest status of one ClientMount, JSON: 20,000 mounts, more than an object may have, need 800 KiB.
+/// Longest status of one ClientMount, as JSON. A status with 20,000 mounts, more than an object may have, needs 800
+/// KiB.
 pub const STATUS: usize = 1 << 20;
-/// Largest message of a node: a report with its names.
+/// Largest message from a node: a report with a status of the largest size, and its names.
 pub const FROM_NODE: usize = STATUS + (8 << 10);
 /// Largest answer about the whole machine: gRPC clients accept 4 MiB by default.
 pub const ANSWER: usize = (4 << 20) - (64 << 10);

@@ -60,8 +60,9 @@ pub struct Agent {
     /// Progress of long-running work on each object (e.g. a RAID that synchronises), as last logged.
     progress: BTreeMap<Key, Vec<Progress>>,
     clean_up: CleanUp,
-    /// The clean-up that runs, and the mount points that it leaves mounted.
+    /// The clean-up that runs, if one does.
     cleaning_up: JoinSet<Result<(), String>>,
+    /// Mount points that this clean-up leaves mounted.
     mounts_to_keep: BTreeSet<MountPoint>,
     /// Uids of the ClientMounts that this agent has seen mounted.
     mounted: BTreeSet<String>,
@@ -69,9 +70,9 @@ pub struct Agent {
     status_changed: BTreeMap<Key, String>,
     /// ClientMounts that were deleted without our finalizer while a pass worked under their name: uid and name.
     deleted: BTreeMap<String, String>,
-    /// Objects that something else than their own change woke while a pass worked on them.
+    /// Objects that were woken during a pass over them, by something other than their own change.
     woken_meanwhile: BTreeSet<Key>,
-    /// The drives that were usable at the last inventory, and whether a device had changed since the start by then.
+    /// The drives that were usable at the last inventory, and whether any device event had come before that inventory.
     drives: Option<(BTreeSet<Nqn>, bool)>,
 }
 
@@ -107,7 +108,7 @@ impl Agent {
         }
     }
 
-    /// Works until `stop`. Then it waits a short while for running passes; what is mounted stays mounted.
+    /// Works until `stop`. Then it waits a short while for running passes; mounts stay.
     pub async fn run(mut self, events: impl Stream<Item = Update>, stop: impl Future<Output = ()>) {
         futures::pin_mut!(events, stop);
         loop {
@@ -142,7 +143,7 @@ impl Agent {
         self.finish().await;
     }
 
-    /// Waits for running passes and the clean-up. Whatever takes longer is killed with the agent.
+    /// Waits for running passes and the clean-up. Work that takes longer is killed with the agent.
     async fn finish(&mut self) {
         let ending = async {
             while let Some(ended) = self.passes.join_next().await {
@@ -189,7 +190,7 @@ impl Agent {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
                 Wake::Related(key) => self.wake_related(key),
-                // This includes objects that the running pass creates, of which the cache knew nothing when it began.
+                // Also for an object that the running pass creates: the cache lacked the object when the pass began.
                 Wake::StatusChanged(key, version) if self.queue.is_running(&key) => {
                     self.status_changed.insert(key, version);
                 }
@@ -210,8 +211,8 @@ impl Agent {
         self.queue.wake(key);
     }
 
-    /// Another writer changed the status. The agent writes its own status again after a delay, so that two agents do
-    /// not overwrite each other at full speed.
+    /// Writes the agent's status again after another writer changed it. Waits first, so that two agents do not
+    /// overwrite each other at full speed.
     fn report_again(&mut self, key: &Key) {
         log::warn!(
             "{key}: another writer changed its status; this agent writes it again: check that no second agent runs for this rabbit"
@@ -225,8 +226,8 @@ impl Agent {
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }
 
-    /// Chooses the start time that statuses carry: it tells device paths that this agent looked up from
-    /// those of earlier agents.
+    /// Chooses the start time that statuses carry. It distinguishes device paths that this agent looked up from those
+    /// of earlier agents.
     fn set_started(&mut self) {
         let started = started_after(Timestamp::now(), self.cache.block_storages.iter());
         let context = Arc::get_mut(&mut self.context);
@@ -253,7 +254,7 @@ impl Agent {
         }
     }
 
-    /// A pass over a block storage ended: wakes the ClientMounts that waited for no other.
+    /// After a pass over a block storage, wakes the ClientMounts that waited only for that pass.
     fn block_pass_ended(&mut self, name: &str) {
         for blocks in self.after_blocks.values_mut() {
             blocks.remove(name);

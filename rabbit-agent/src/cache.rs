@@ -100,7 +100,7 @@ pub trait Cached: Object {
     fn store(cache: &mut Cache) -> &mut Store<Self>;
     /// Returns the key under which the agent works on the object; `None` for kinds that it only reads.
     fn key(&self) -> Option<Key>;
-    /// Returns what else to wake after a change; only for objects of this rabbit, where the kind has a key.
+    /// Returns the further wakes of a change. For kinds with a key, the cache asks only about objects of this rabbit.
     fn wakes(_: &mut Cache, _: &Change<Self>) -> Vec<Wake> {
         Vec::new()
     }

@@ -10,13 +10,13 @@
 //! * The agent answers with success only when it read every drive after the detaching, and every drive shows that the
 //!   node reaches no namespace that is, or may be, of a GFS2. Anything that it could not read leaves the fence
 //!   unproved, and that is no success.
-//! * The agent acknowledges the fence to DLM only after that, and after the answer is on disk. DLM then gives the
+//! * The agent acknowledges the fence to DLM only once it has this proof and the answer is on disk. DLM then gives the
 //!   node's locks to others, so the node must not write any more or get access again.
 //! * From the moment the agent sees a request until it refuses it, or until an administrator deletes the answer, no
 //!   pass attaches a GFS2 namespace to the node. That holds after a crash or a reboot too: the agent reads the files
 //!   before the first pass begins.
 //! * After a crash at any point the agent starts again: it writes answers whole, deletes requests last, and
-//!   acknowledges to DLM again what is answered and still requested.
+//!   acknowledges to DLM again each fence that has both an answer of success and a request.
 //!
 //! # Assumptions
 //! Both directories keep their files over a reboot, and only root writes there.

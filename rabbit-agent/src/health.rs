@@ -11,12 +11,12 @@
 //! * A condition begins with the health check that finds it. It ends when checks have not found it for a while, so that
 //!   flapping does not show in the status. It needs no clearing by hand.
 //! * If a source cannot be read, its conditions stay as they were.
-//! * The status of links to computes waits for no drive.
+//! * Changes of links to computes are reported at once, even while the drives are still being read.
 //!
 //! # Caveats
 //! An idle agent has one timer, `--drive-check`: drives do not announce changes of their SMART logs (the kernel
-//! disables that), nor does an XFS that shuts itself down. Where there are PCIe switches there is a second,
-//! `--link-check`: they do not announce links.
+//! disables that), and an XFS does not announce that it shuts itself down. On a rabbit with PCIe switches the agent has
+//! a second timer, `--link-check`: the switches do not announce changes of links.
 
 pub mod args;
 mod condition;

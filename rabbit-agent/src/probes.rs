@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn pages() {
+    async fn each_address_serves_its_pages_and_readiness_follows_the_status() {
         let status = AgentStatus::default();
         for (pages, path, expected) in [
             (Pages::Probes, "/healthz", 200),

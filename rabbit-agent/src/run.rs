@@ -149,8 +149,8 @@ async fn run_until<E>(
     fencer: Fencer,
     stop: impl Future<Output = Result<End, E>>,
 ) -> Result<End, E> {
-    // The agent is ready as soon as it works once the API answers: the boot of a rabbit must not hang on a coordinator
-    // that is down. The log says that the agent waits.
+    // Reports readiness before the API answers: the boot of a rabbit must not hang on a coordinator that is down. The
+    // agent starts to work once the API answers; the log says that the agent waits.
     notify_ready();
     let mut end = None;
     let stop = async {
@@ -199,7 +199,7 @@ async fn serve_pages(config: &Config, status: &AgentStatus) -> Result<(), BindEr
     Ok(())
 }
 
-/// Keeps a link to the coordinator that carries the rabbit's health; mounts come from the API, not from there.
+/// Keeps a link to the coordinator that carries the rabbit's health. Mounts come from the API, not over this link.
 fn link_to_coordinator(
     coordinator: CoordinatorAddress,
     config: &Config,

@@ -185,7 +185,7 @@ impl ApiServer {
         match &mut self.kind {
             Kind::Embedded(server, _) => {
                 let server = server.take().context("the server is stopped")?;
-                // A server that ended by itself reports that by its thread.
+                // Fails if the server ended by itself; then the thread returns the reason.
                 let _ = server.stop.send(());
                 server.thread.join().map_err(|_| anyhow::anyhow!("the server panicked"))?
             }
@@ -365,7 +365,7 @@ impl Embedded {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::bind(address).await.context("listen")?;
-                // The caller that waits for this receives it until the server starts.
+                // Tells the starting thread that the server listens; that thread waits for this message.
                 let _ = bound.send(());
                 let stop = async { drop(stopped.await) };
                 kubeapi::serve::tls(listener, api.clone(), &credentials, stop).await?;

@@ -22,23 +22,23 @@ use row::{Row, print, say};
 
 /// How long the agent is observed at rest.
 const REST: Duration = Duration::from_secs(60);
-/// Mounts asked for at the same moment.
+/// Number of mounts that are requested at the same moment.
 const AT_ONCE: usize = 50;
-/// Mounts one after another.
+/// Number of mounts that are measured one after another.
 const IN_TURN: usize = 30;
-/// Workflows one after another.
+/// Number of workflows that are measured one after another.
 const WORKFLOWS: usize = 10;
-/// Slurm's jobs one after another, of each sort.
+/// Number of Slurm jobs of each sort, which run one after another.
 const JOBS: usize = 10;
 
-/// Computes of each rabbit with containers.
+/// Number of computes of each rabbit that runs containers.
 const COMPUTES: usize = 16;
 
-/// How long each mode of the noise is measured, twice.
+/// Length of each of the two measurements of a mode (see [`noise::Mode`]).
 const NOISE: Duration = Duration::from_secs(60);
 
 /// Runs every measurement beneath `directory` and prints the table. With `noise` it runs only that part, for the given
-/// number of seconds; with `direct` only the lives of mounts, on the server and by the link that the environment names;
+/// number of seconds; with `direct` only mounts, with the server and the link that the environment selects;
 /// with `workflows` only the engine; with `containers` only the engine's work for containers.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measure(directory, words).await {
@@ -60,7 +60,7 @@ pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// The loss of a job's own work: each mode for this long.
+    /// Processor time that a job loses to the programs beside it; each mode is measured for this long.
     Noise(Duration),
     /// Mounts, one after another.
     Direct,

@@ -163,7 +163,7 @@ impl Job {
     }
 
     fn mount_labels(&self, access: &str) -> Value {
-        // This box has no NnfAccess, so its uid is only a name here.
+        // There is no NnfAccess here: the workflow's uid stands for its uid.
         let mut labels = self.labels("NnfAccess", access, &self.workflow_uid);
         labels["nnf.cray.hpe.com/target_directive_index"] = json!("0");
         labels["nnf.cray.hpe.com/target_owner_uid"] = json!(self.storage_uid);

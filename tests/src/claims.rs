@@ -1,4 +1,5 @@
-//! Two coordinators claim the same run, on any server; the server refuses the later claim.
+//! Two coordinators claim the same ContainerRun, on the embedded API or a real server; the server refuses the later
+//! claim.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -61,7 +62,8 @@ fn all_done_in(state: WorkflowState) -> Found {
     (state, Progress::default())
 }
 
-/// Returns the progress of a workflow that is torn down; a label of the run stands for what is to be removed.
+/// Returns the progress of a workflow that is torn down. Its only change sets a label on the run; the label stands for
+/// the removal of containers.
 fn to_be_removed(run: &ContainerRun) -> Found {
     let mut after = run.clone();
     after.labels_mut().insert("removed".to_owned(), "containers".to_owned());
@@ -86,7 +88,7 @@ impl Coordinator {
         Self { client, me: Holder::new(pod, nonce) }
     }
 
-    /// Returns the coordinator's view. A Lease that it sees unchanged for 30 s has expired.
+    /// Returns the coordinator's view after it has seen no renewal of the other coordinator's Lease for `seconds`.
     fn world(&self, run: &ContainerRun, seconds: u64) -> anyhow::Result<World> {
         let settings = Settings { claims_as: Some(self.me.clone()), ..Settings::default() };
         let mut world = World::new(settings);
@@ -114,7 +116,7 @@ impl Coordinator {
     /// Makes changes as the engine does.
     async fn make(&self, changes: Vec<Change>) -> Made {
         let lease = SharedLease::default();
-        // A renewal at this time lasts for the whole test.
+        // A renewal at this time keeps the Lease valid for the whole test.
         lease.record_renewal(Duration::MAX);
         execute(&self.client, changes, &lease).await
     }
@@ -131,7 +133,7 @@ impl Coordinator {
         Ok(made.stored.remove(0).object.try_parse()?)
     }
 
-    /// Plans one change, which must not be made: the coordinator plans anew from what the API has. Returns the reason.
+    /// Plans one change, which the API must refuse; the coordinator must then plan again soon. Returns the reason.
     async fn lose(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
         let mut made = self.make(self.plan(run, found, 0)?).await;
         ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);
@@ -140,7 +142,7 @@ impl Coordinator {
         Ok(why.text)
     }
 
-    /// Patches the status as no coordinator would; returns the refusal.
+    /// Patches the status in a way that no coordinator does, and returns the refusal.
     async fn refusal_of(&self, run: &ContainerRun, status: Value) -> anyhow::Result<String> {
         let patch = Patch::Merge(json!({"status": status}));
         refusal(&self.client, run, &patch).await
@@ -173,10 +175,11 @@ fn status(run: &ContainerRun) -> anyhow::Result<Status> {
     run.status.clone().context("a run without status")
 }
 
-/// Plays S1.1, S1.2, S2.3, S2.4 and S2.10 on a server, with its rules and versions.
+/// Runs scenarios S1.1, S1.2, S2.3, S2.4 and S2.10 of `crates/containers/src/claim/scenarios.rs` on a server, with the
+/// server's rules and resource versions.
 ///
 /// # Errors
-/// When something is not refused, or not done, that should be.
+/// When the server accepts a change that it must refuse, or refuses one that it must accept.
 pub async fn contested(
     administrator: &Client,
     c1: &Coordinator,
@@ -194,8 +197,8 @@ pub async fn contested(
     queued.labels_mut().extend(labels.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let queued = runs.create(&PostParams::default(), &queued).await?;
 
-    let claimed = c1.store(&queued, nothing_made(), 0).await.context("S1.1: the first claims")?;
-    c2.lose(&queued, nothing_made()).await.context("S1.1: the second")?;
+    let claimed = c1.store(&queued, nothing_made(), 0).await.context("S1.1: C1 claims the run")?;
+    c2.lose(&queued, nothing_made()).await.context("S1.1: C2 does not get the claim")?;
     let first = status(&claimed)?;
     ensure!((first.claim.epoch, first.attempt) == (1, 1), "{first:?}");
 
@@ -204,12 +207,12 @@ pub async fn contested(
     names_rules(&c2.refusal_of(&claimed, same_epoch).await?, &["R2"]).context("S1.2")?;
 
     let waits = c2.plan(&claimed, nothing_made(), EXPIRED - 10)?;
-    ensure!(waits.is_empty(), "C1 may act still: {waits:?}");
+    ensure!(waits.is_empty(), "C1's Lease has not expired, but C2 plans {waits:?}");
     let taken = c2.store(&claimed, nothing_made(), EXPIRED).await;
     let taken = taken.context("S2.3: C2 takes over")?;
     let second = status(&taken)?;
     ensure!((second.claim.epoch, second.attempt) == (2, 1), "{second:?}");
-    c1.lose(&claimed, about_to_make()).await.context("S2.3: a write of what was read before")?;
+    c1.lose(&claimed, about_to_make()).await.context("S2.3: a write after the claim was lost")?;
     let mut written_back = json!(first);
     written_back["writer"]["seq"] = json!(second.writer.seq + 1);
     names_rules(&c1.refusal_of(&taken, written_back).await?, &["R1", "R2"])
@@ -224,7 +227,7 @@ pub async fn contested(
     finish_run(&runs, c1, c2, taken).await
 }
 
-/// Brings the run to its end, which must stay.
+/// Brings the run to its final phase, and checks that the phase cannot change afterwards.
 async fn finish_run(
     runs: &Api<ContainerRun>,
     c1: &Coordinator,
@@ -242,14 +245,14 @@ async fn finish_run(
     let seq = status(&run)?.writer.seq + 1;
     let cancelled = json!({"phase": "Cancelled", "writer": {"seq": seq}});
     names_rules(&c2.refusal_of(&run, cancelled).await?, &["R6", "R7"]).context("S2.10")?;
-    // A change under a claim is made only while the API, read at this moment, has the claim.
+    // Before a change that needs the claim, the coordinator reads from the API that it still holds the claim.
     let unwanted = c2.store(&run, to_be_removed(&run), 0).await?;
     ensure!(
         unwanted.spec.priority == 0 && unwanted.labels().get("removed").is_none(),
         "{unwanted:?}"
     );
     let waits = c1.plan(&unwanted, to_be_removed(&unwanted), 0)?;
-    ensure!(waits.is_empty(), "the run is C2's: {waits:?}");
+    ensure!(waits.is_empty(), "C2 holds the run, but C1 plans {waits:?}");
     let removed = c2.store(&unwanted, to_be_removed(&unwanted), 0).await?;
     ensure!(removed.labels().contains_key("removed"), "{removed:?}");
     runs.delete(RUN, &kube::api::DeleteParams::default()).await?;

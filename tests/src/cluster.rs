@@ -596,7 +596,7 @@ impl Cluster {
         stop(&mut self.coordinator)
     }
 
-    /// Returns what is left on the box of everything beneath the directory.
+    /// Returns one line per mount, loop device and program beneath the directory that is left on the box.
     ///
     /// # Errors
     /// When the box cannot be inspected.

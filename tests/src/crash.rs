@@ -12,7 +12,7 @@ use crate::{fixture::Fixture, program::Program};
 /// Text in every log line about a step: the name of the module that takes steps.
 const STEP: &str = "storage::execute";
 
-/// Runs side by side: each mostly waits for its programs.
+/// Number of runs at the same time: each mostly waits for its programs.
 const AT_A_TIME: usize = 4;
 
 /// Kills a program after every step of every node, each time in a new run; `victims` names the programs for a node.
@@ -34,7 +34,7 @@ pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<(
     })
 }
 
-/// Plays the deaths that no other worker has taken yet.
+/// Takes one death after another from the shared list, and plays each in a run of its own.
 fn die(deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> anyhow::Result<()> {
     loop {
         let next = deaths_left.lock().expect("no worker panics with the lock").next();

@@ -23,7 +23,7 @@ use crate::{
 };
 use screen::Screen;
 
-/// Runs the whole story beneath `directory` and checks that nothing of it is left.
+/// Runs all chapters beneath `directory`, and checks that nothing of them is left.
 ///
 /// # Errors
 /// When a chapter fails; the programs' logs are kept and named.
@@ -87,14 +87,14 @@ pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCo
     }
 }
 
-/// Handles Ctrl-C: stops everything, removes it, and says so. `story` ends when its thread has ended.
+/// Handles Ctrl-C: stops everything, removes it, and says so. `story` gets a value when the demo's thread has ended.
 pub async fn handle_interrupt(
     mut story: oneshot::Receiver<anyhow::Result<()>>,
     directory: &Path,
 ) -> ExitCode {
     screen::complain("interrupted: stopping the programs and removing what they made");
     interrupt();
-    // Kills the programs that the story waits for, over and over, until it has no more to start.
+    // Kills the programs that the demo waits for, again and again, until the demo starts no more of them.
     while matches!(story.try_recv(), Err(TryRecvError::Empty)) {
         kill_children();
         sleep(Duration::from_millis(20)).await;

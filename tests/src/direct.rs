@@ -1,5 +1,5 @@
 //! A rabbit and a compute that use an API server directly, without a coordinator; and the stand-in for the Go daemon,
-//! which can take the compute's place.
+//! which can replace the compute's agent.
 //!
 //! The compute is a mount namespace that outlives the programs on it, so that they can take over from each other.
 
@@ -56,12 +56,12 @@ impl Direct {
         Ok(fixture)
     }
 
-    /// Starts the same without CRDs.
+    /// Starts the same server and compute without CRDs.
     ///
     /// # Errors
     /// When the server does not start.
     pub fn without_crds() -> anyhow::Result<Self> {
-        // On a disk: loop devices over a tmpfs would test another path of the kernel.
+        // The directory is on a disk: loop devices over a tmpfs take another code path in the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
         let at = directory.path();
@@ -115,7 +115,7 @@ impl Direct {
         for (name, content) in
             [("token", self.server.token()?.into_bytes()), ("ca", self.server.authority()?)]
         {
-            // Replaced as a whole, as programs that rotate tokens do.
+            // Renames a complete file over the old one, as programs that rotate tokens do.
             let draft = self.at("draft");
             fs::write(&draft, content).context("write credentials")?;
             fs::rename(&draft, self.at(name)).context("write credentials")?;
@@ -241,7 +241,7 @@ impl Direct {
         Ok(())
     }
 
-    /// Kills the stand-in, as the daemon would be: it knows no other way to stop.
+    /// Kills the stand-in with SIGKILL: it has no other way to stop.
     ///
     /// # Errors
     /// When it does not run.

@@ -21,8 +21,8 @@ use crate::{
 
 /// The user of the daemons: no member of `system:masters`, whom a server never throttles.
 pub const DAEMONS: &str = "warren-daemons";
-/// Another user with the same rights, for a test that keeps the server busy, or that tells the
-/// coordinator from the others.
+/// Another user with the same rights, for a test that keeps the server busy, or whose coordinator needs a
+/// user of its own in the audit log.
 pub const ANOTHER: &str = "another";
 
 /// A control plane, and what a test starts on it.
@@ -50,8 +50,8 @@ impl Disturbed {
         let client = disturbed.client()?;
         disturbed.runtime.block_on(async {
             let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
-            // The apiserver repeats a write to etcd whose answer was late, and a creation that
-            // happened twice is refused.
+            // Applies instead of creating: the API server repeats a write to etcd whose answer was late, and
+            // would refuse the second creation.
             let field_manager = PatchParams::apply("tests");
             let everything = Patch::Apply(everything_for_daemons());
             bindings.patch(DAEMONS, &field_manager, &everything).await?;

@@ -1,4 +1,4 @@
-//! An HTTP server that answers as a test says, also as no good server does.
+//! An HTTP server whose answers a test chooses, including answers that a correct server never sends.
 
 use std::{
     io::{Read, Write},
@@ -31,7 +31,7 @@ impl FileServer {
         Self::at(0, answer)
     }
 
-    /// Starts a server at a port, where another was before.
+    /// Starts a server at the port of an earlier server.
     ///
     /// # Panics
     /// When the port is not free.
@@ -84,14 +84,14 @@ fn serve(mut stream: TcpStream, count: &AtomicUsize, answer: &Answer) {
     while stream.read(&mut byte).unwrap_or(0) > 0 {}
 }
 
-/// Announces `length` bytes, and sends these.
+/// Sends a header with `length` as Content-Length, and then `bytes`.
 pub fn give(stream: &mut TcpStream, length: usize, bytes: &[u8]) {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(bytes);
 }
 
-/// Sends bytes without announcing their number.
+/// Sends a header without Content-Length, and then `bytes`.
 pub fn pour(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
     let _ = stream.write_all(bytes);

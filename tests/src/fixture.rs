@@ -17,7 +17,7 @@ use crate::{
 /// Directory of the stand-ins for ZFS's and Lustre's programs.
 const LUSTRE: &str = "lustre";
 
-/// Creates a directory on a disk: loop devices over a tmpfs would test another path of the kernel.
+/// Creates a directory on a disk: loop devices over a tmpfs take another code path in the kernel.
 fn test_directory() -> anyhow::Result<TempDir> {
     TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")
 }
@@ -50,7 +50,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Starts such a fixture with the drives' files in this directory.
+    /// Starts a fixture like [`Fixture::without_engine`], with the drives' files in the directory `pool`.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -75,7 +75,7 @@ impl Fixture {
         Self::with_engine_on(Server::of_this_run(), computes)
     }
 
-    /// Starts such a fixture on this server.
+    /// Starts a fixture like [`Fixture::with_engine`] on this server.
     ///
     /// # Errors
     /// When a program does not start or connect.

@@ -14,8 +14,8 @@ pub fn output_of(program: &str, words: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns a program and its verbs, and theirs, as a user types them, each with what it prints with
-/// `flag` (`--help` or `--help-all`).
+/// Returns the command line of a program, of each of its verbs and of each verb's own verbs, as a user types them, with
+/// the text that each prints with `flag` (`--help` or `--help-all`).
 ///
 /// # Errors
 /// When a command fails.

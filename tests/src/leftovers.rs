@@ -41,7 +41,7 @@ pub fn clear(directory: &Path) -> anyhow::Result<()> {
         // A supervisor may start its program once more before it is killed itself.
         let running = programs(directory)?;
         for (pid, _) in &running {
-            // A process that ended in between is as wanted.
+            // Fails if the process has ended meanwhile, which is the aim too.
             let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         }
         ensure!(running.is_empty(), "they still run");

@@ -12,7 +12,7 @@ use crate::{
     run::{Machines, Run, Silent},
 };
 
-/// Plays a life with an XFS for each of this number of computes.
+/// Runs the whole life of a job with an XFS for each of `computes` computes.
 ///
 /// # Errors
 /// When any step fails.
@@ -26,7 +26,7 @@ pub fn xfs(computes: u8) -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Plays a life with a raw volume for each of two computes.
+/// Runs the whole life of a job with a raw volume for each of two computes.
 ///
 /// # Errors
 /// When any step fails.
@@ -61,8 +61,8 @@ pub fn raw_life<M: Machines>(run: &mut Run<Silent, M>) -> anyhow::Result<()> {
     run.tear_down()
 }
 
-/// Plays the first half of a life, beneath a directory that outlives this computer's power: written on every compute,
-/// and all programs running.
+/// Runs the first half of a job's life, beneath a directory that survives a loss of this computer's power. It returns
+/// when every compute has written; all programs still run.
 ///
 /// # Errors
 /// When any step fails.
@@ -74,7 +74,7 @@ pub fn until_written(directory: &Path) -> anyhow::Result<Run<Silent>> {
     Ok(run)
 }
 
-/// Plays the second half, after the power was lost: the computes have their mounts again, and the rabbit
+/// Runs the second half of that life, after the power was lost: the computes have their mounts again, and the rabbit
 /// reads what they wrote.
 ///
 /// # Errors

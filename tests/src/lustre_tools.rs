@@ -41,7 +41,7 @@ const STATE: &str = "lustre.state";
 /// The LNet address of the one server.
 pub const NID: &str = "10.0.0.1@tcp";
 
-/// The data on devices, and the part of it that the kernel uses.
+/// The state of the stand-ins: pools with their datasets, and registered file systems.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     pools: BTreeMap<String, Pool>,
@@ -69,7 +69,7 @@ trait Datasets {
     /// Records that a target has registered its file system with the management service.
     fn record_registration(&mut self, dataset: &str);
 
-    /// Makes a dataset, with everything that tells which target it is.
+    /// Makes a dataset, with the properties that identify its target.
     fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()>;
 }
 
@@ -105,7 +105,7 @@ pub fn log(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(log.lines().map(str::to_owned).collect())
 }
 
-/// Runs what the program of this name runs, and returns what it prints.
+/// Runs the stand-in of this name, and returns what it prints.
 ///
 /// # Errors
 /// With the program's message when it refuses: a [`Refusal`] where its exit status matters.

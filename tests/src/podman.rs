@@ -1,7 +1,7 @@
 //! podman with a network, mounts and storage of its own, and an image that needs no registry.
 //!
-//! On a site podman runs as it is. Here it may run as root in a container, where it can create no cgroups, and nothing
-//! of the machine may be left changed: its configuration has the differences.
+//! A site runs podman with its usual configuration. Tests may run as root in a container, where podman can create no
+//! cgroups, and podman must leave the machine unchanged: its configuration and scripts here see to both.
 
 use std::{
     fs,
@@ -20,10 +20,10 @@ use tempfile::TempDir;
 
 use crate::program::plant;
 
-/// Configuration for what podman must not ask of this machine.
+/// podman's configuration without resource limits and cgroups, which this machine may not allow.
 const CONFIGURATION: &str = "[containers]\ndefault_ulimits = []\ncgroups = \"disabled\"\n";
 /// Script of the process that holds the mounts and the network. Its /sys/fs/cgroup has only cgroup2: podman reads there
-/// what it may do.
+/// which controllers it may use.
 const HOLDER: &str = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup && ip link set lo up && echo held && exec sleep infinity";
 /// Script for the mounts of a node, with the same effect on /sys/fs/cgroup.
 const ON_A_NODE: &str = "test -e /sys/fs/cgroup/cgroup.controllers || { umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; }\n";
@@ -189,10 +189,10 @@ impl Podman {
 
     fn script(&self, first: &str, within: &str) -> String {
         let (holder, at) = (self.holder.id(), self.directory.path().display());
-        // By its full path: a test may give the script the same name.
+        // Calls podman by its full path: a test may also name this script podman.
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut places = std::env::split_paths(&path).map(|place| place.join("podman"));
-        let program = places.find(|program| program.exists()).expect("podman is there");
+        let program = places.find(|program| program.exists()).expect("podman is installed");
         let program = program.display();
         format!(
             "#!/bin/sh\nexport CONTAINERS_CONF={at}/containers.conf\n{first}\
@@ -210,7 +210,7 @@ impl Podman {
         fs::set_permissions(root.join("tmp"), for_everybody).expect("a directory for everybody");
         let busybox =
             ["/bin/busybox", "/usr/sbin/busybox"].into_iter().find(|path| Path::new(path).exists());
-        fs::copy(busybox.expect("busybox is there"), root.join("bin/busybox")).expect("a copy");
+        fs::copy(busybox.expect("busybox is installed"), root.join("bin/busybox")).expect("a copy");
         for applet in APPLETS {
             std::os::unix::fs::symlink("busybox", root.join("bin").join(applet)).expect("a link");
         }

@@ -26,7 +26,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// Shortest and longest pause between two looks for an awaited condition.
+/// Shortest and longest pause between two checks of an awaited condition.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
@@ -60,13 +60,13 @@ fn check_interrupt() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kills the processes that this one started and still waits for; of supervised programs the supervisors.
+/// Kills the child processes of this process; for a supervised program, the child is the supervisor.
 pub fn kill_children() {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
     for thread in threads.flatten() {
         let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
         for pid in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
-            // A process that ended in between is as wanted.
+            // Fails if the process has ended meanwhile, which is the aim too.
             let _ = signal(pid, Signal::SIGKILL);
         }
     }
@@ -172,7 +172,7 @@ impl Program {
         Self::coordinator_with(directory, &[])
     }
 
-    /// Starts such a coordinator with more arguments.
+    /// Starts a coordinator like [`Program::coordinator`], with more arguments.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -431,14 +431,14 @@ pub fn until_even_if_interrupted<T>(
             Err(error) if begun.elapsed() > deadline => {
                 return Err(error.context(format!("waited {deadline:?} for {what}")));
             }
-            // A look may start programs: pauses leave the processors to what is waited for.
+            // `found` may start programs: the pauses leave processor time to the awaited program.
             Err(_) => pause(pause_after(look.elapsed(), begun.elapsed())),
         }
     }
 }
 
-/// Returns four times the duration of the look, or an eighth of the wait so far if that is longer: slow looks
-/// are repeated less often.
+/// Returns four times the duration `look` of the last call, or an eighth of the wait so far if that is longer: slow
+/// calls are repeated less often.
 fn pause_after(look: Duration, waited: Duration) -> Duration {
     (look * 4).max(waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }

@@ -17,7 +17,7 @@ const UNREACHABLE: i32 = 7;
 /// Option of `warren delete` for objects that may be gone already.
 const IGNORE_NOT_FOUND: &str = "--ignore-not-found";
 
-/// Changes a command for its repetition: it is not known whether the first one worked.
+/// Prepares a command for its repetition after an attempt that may have worked.
 pub fn prepare_repetition(words: &mut Vec<&str>) {
     // The object may be deleted already, and only the answer was lost.
     if words.first() == Some(&"delete") && words.last() != Some(&IGNORE_NOT_FOUND) {
@@ -190,7 +190,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         format!("written on {compute} by user {}", self.job.user)
     }
 
-    /// Goes from nothing to a mount on every compute.
+    /// Creates the storage and mounts it on every compute.
     ///
     /// # Errors
     /// When any step fails or is not in time.

@@ -14,7 +14,7 @@ use regex::bytes::Regex;
 /// Bytes of memory that are searched at once.
 const WINDOW: u64 = 4 << 20;
 
-/// A text that must not be where it does not belong. It is shown by its name, never by its content.
+/// A text that only certain processes may hold. Messages show its name, never its content.
 #[derive(Clone)]
 pub struct Secret {
     what: String,
@@ -166,7 +166,7 @@ mod tests {
         drop(held);
     }
 
-    /// Searches another process: the one that searches for a secret holds it.
+    /// Searches another process: the searching process itself holds the secret.
     #[test]
     fn a_secret_in_the_environment_is_found_and_an_absent_one_is_not() {
         let held = uuid::Uuid::new_v4().to_string();

@@ -75,20 +75,21 @@ impl RealServer {
         Self::with_roles(administrator, Roles { operator, coordinator, rabbit: daemons, computes })
     }
 
-    /// Creates such a server, with a kubeconfig for each of Warren's programs.
+    /// Creates a server that no other test uses, with a kubeconfig for each of Warren's programs.
     #[must_use]
     pub fn with_roles(administrator: PathBuf, roles: Roles) -> Self {
         Self { administrator, roles, turn: None }
     }
 
-    /// Takes a turn on the server that `make kube` has started.
+    /// Waits until no other test uses the server that `make kube` has started, and reserves the server for this test.
     fn shared(kubeconfig: PathBuf) -> Self {
-        // A test that panicked says nothing about the next one, which first clears the server.
+        // A panic of an earlier test does no harm: this test first clears the server.
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         Self { turn: Some(turn), ..Self::own(kubeconfig.clone(), kubeconfig) }
     }
 
-    /// Installs what the engine needs of a site, and registers the packaged webhooks and admission policies.
+    /// Installs the rules and the profile that the engine needs, and registers the packaged webhooks and admission
+    /// policies.
     ///
     /// # Errors
     /// When the server refuses something.
@@ -111,7 +112,7 @@ impl RealServer {
         if self.turn.is_some() {
             // The webhook of an earlier test asks a coordinator that does not run any more.
             unregister(&client, &packaged()?).await?;
-            // So the programs' writes are proved valid at a site that has CRDs of its own.
+            // The sites' stricter CRDs: they prove that a site accepts the programs' writes.
             let crds = site_rules::strict(api::ruled_crd_values());
             install_crds(&client, &crds).await.context("install the CRDs")?;
             clear(&client).await.context("clear away what a test before this one left")?;
@@ -128,7 +129,7 @@ impl Server {
             .map_or(Self::Embedded, |kubeconfig| Self::Real(RealServer::shared(kubeconfig.into())))
     }
 
-    /// Makes a real server what a site's is before any node starts. A test with a server of its own
+    /// Prepares a real server as sites prepare theirs before any node starts. A test with a server of its own
     /// installs the CRDs itself.
     ///
     /// # Errors

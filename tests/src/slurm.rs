@@ -27,7 +27,7 @@ use crate::{
     workflow::Flow,
 };
 
-/// The user who submits jobs: one that every system has, for Slurm accepts no user that the system does not know.
+/// The user who submits jobs. Every system has this user: Slurm accepts no user that the system does not know.
 pub const USER: &str = "games";
 
 /// Slurm's daemons on a cluster. They end before the cluster, in the order of the fields.
@@ -47,7 +47,8 @@ pub struct Slurm {
 pub enum Scripts {
     /// The scripts of `packaging/slurm`.
     Warren,
-    /// A burst buffer that does nothing, and no prolog: they measure what Slurm itself takes for a job with `#DW`.
+    /// A burst buffer that does nothing, and no prolog, to measure the time that Slurm itself takes for a job with
+    /// `#DW`.
     Empty,
 }
 
@@ -159,8 +160,10 @@ impl Slurm {
     /// When it cannot be written, or sbatch does not start.
     pub fn try_submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Output> {
         let script = tempfile::NamedTempFile::new_in(self.jobs()).context("make a script")?;
-        fs::write(&script, format!("#!/bin/bash\n{}\n", lines.join("\n"))).context("write it")?;
-        fs::set_permissions(&script, Permissions::from_mode(0o755)).context("make it readable")?;
+        fs::write(&script, format!("#!/bin/bash\n{}\n", lines.join("\n")))
+            .context("write the job script")?;
+        fs::set_permissions(&script, Permissions::from_mode(0o755))
+            .context("make the job script readable")?;
         let mut argv = self.user_command("sbatch")?;
         argv.args(["--parsable", "--output=%j.out"]).args(words).arg(script.path());
         argv.output().context("start sbatch")

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_test_that_the_list_of_defects_names_is_there() -> anyhow::Result<()> {
+    fn all_tests_named_in_defects_md_exist() -> anyhow::Result<()> {
         let sources = Sources::read()?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
         let text = fs::read_to_string(root.join("docs/develop/defects.md"))?;

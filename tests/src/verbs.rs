@@ -103,7 +103,7 @@ impl Running {
 }
 
 impl Caller {
-    /// Calls verbs on this compute, with the agent's own program.
+    /// Returns a caller of verbs on this compute, with the agent's own program.
     ///
     /// # Errors
     /// When the program was not built.
@@ -113,7 +113,7 @@ impl Caller {
         Self::at(&run.join(format!("{compute}.sock")))
     }
 
-    /// Calls verbs at this socket.
+    /// Returns a caller of verbs at this socket.
     ///
     /// # Errors
     /// When the program was not built.
@@ -122,7 +122,7 @@ impl Caller {
         Ok(Self { socket: socket.to_owned(), program })
     }
 
-    /// Calls the same verbs by `warren node`.
+    /// Returns a caller of the same verbs through `warren node`.
     ///
     /// # Errors
     /// When `warren` was not built.

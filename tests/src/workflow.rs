@@ -84,7 +84,7 @@ pub fn remaining_objects<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::R
     Ok(left)
 }
 
-/// The rabbits of a flow with two, each with its compute.
+/// The two rabbits of a flow after [`Flow::add_second_rabbit`], each with its compute.
 pub const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", "compute-2")];
 
 /// A workflow on a cluster.
@@ -250,7 +250,7 @@ impl Flow {
         self.nothing_is_left()
     }
 
-    /// Begins another workflow on the same cluster; what the one before created stays.
+    /// Begins another workflow on the same cluster; objects of the previous workflow stay.
     pub fn next(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }

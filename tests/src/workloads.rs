@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::{cluster::Cluster, program::command, workflow::Flow};
 
-/// The user of `warren workload`, and the job's name.
+/// Calls `warren workload` for one job, as one user.
 #[derive(Debug)]
 pub struct Caller<'a> {
     cluster: &'a Cluster,
     /// The job's id, as its workload manager has it.
     pub job: String,
-    /// A user other than root, on the socket that is for every user.
+    /// User who calls, on the socket for every user; `None` for root.
     pub user: Option<u32>,
     /// Name of the workload manager.
     pub manager: String,

@@ -15,7 +15,7 @@ const BEGIN: &str = "<!-- crates: begin -->";
 const END: &str = "<!-- crates: end -->";
 const REGENERATE: &str = "UPDATE_ARCHITECTURE=1 cargo test -p tests --test architecture";
 
-/// Folders with production_code code.
+/// Folders with production code.
 const PRODUCTION: [&str; 7] =
     ["crates", "proto", "clientmount-agent", "rabbit-agent", "coordinator", "podhelper", "warren"];
 
@@ -115,7 +115,7 @@ fn storage_depends_on_no_kubernetes_grpc_or_async_runtime() -> anyhow::Result<()
     Ok(())
 }
 
-/// Reads the production_code code, by path, without comments, tests and stand-ins.
+/// Reads the production code, by path, without comments, tests and stand-ins.
 fn production_code() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     // A test module inside a source file stands at the file's end.
     let tests = Regex::new(r"#\[cfg\(test\)\]\n(#\[[^\n]*\n)*mod \w+ \{")?;

@@ -110,7 +110,7 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
     let before = running(&flow)?;
     ensure!(before.lines().count() == 2, "a container and its infra container: {before:?}");
     kill_agent(&flow)?;
-    ensure!(running(&flow)? == before, "the container is another one");
+    ensure!(running(&flow)? == before, "the agent started another container");
     let so_far = format!("{0}/view: viewer on {0}\n{0}/view: said before\n", chassis.rabbit);
     until("its agent to answer what it has said so far", tests::cluster::PATIENCE, || {
         let log = flow.fixture.run.prints(&["logs", "view"])?;
@@ -239,7 +239,10 @@ fn a_container_reads_its_job_packages_after_the_agent_was_killed_during_a_downlo
     }
     ensure!(server.requests() == 3, "asked {} times", server.requests());
     let packages = flow.fixture.run.cluster.state_of(&rabbit).join("packages");
-    ensure!(fs::read_dir(packages.join("ready"))?.count() == 2, "both are there");
+    ensure!(
+        fs::read_dir(packages.join("ready"))?.count() == 2,
+        "not exactly two job packages are ready"
+    );
     flow.reach("DataOut")?;
     flow.reach("Teardown")?;
     for part in ["ready", "uses", "fetching"] {

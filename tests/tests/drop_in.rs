@@ -76,7 +76,10 @@ fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::
         fixture.until_state(&mount, "mounted")
     };
     start_again(&fixture)?;
-    ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "it is the same mount");
+    ensure!(
+        fixture.mount_at(&path)?.as_ref() == Some(&there),
+        "the restarted agent replaced the mount"
+    );
     fixture.agent()?.kill()?;
     desire(&fixture, &mount, "unmounted")?;
     fixture.until_state(&mount, "unmounted")?;
@@ -85,10 +88,13 @@ fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::
     fixture.until_state(&mount, "mounted")?;
     let again = fixture.mount_at(&path)?.context("it is not mounted again")?;
     let hello = fixture.read_on_node(&format!("{path}/hello"))?;
-    ensure!(hello == "written\n", "it is the same file system: {hello:?}");
+    ensure!(hello == "written\n", "another file system is mounted: hello holds {hello:?}");
 
     let kept = start_again(&fixture)?;
-    ensure!(fixture.mount_at(&path)?.as_ref() == Some(&again), "it is the same mount");
+    ensure!(
+        fixture.mount_at(&path)?.as_ref() == Some(&again),
+        "the restarted agent replaced the mount"
+    );
     ensure!(kept["spec"] == mounted["spec"], "spec changed: {kept}");
     for (pointer, value) in [
         ("/spec/later", "spec"),
@@ -112,8 +118,8 @@ fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::
     fixture.end()
 }
 
-/// By the server's audit log, a mount waits for the API twice: for the finalizer and, at the same time, the profile; and then for
-/// the status of the ClientMount.
+/// The server's audit log shows that a mount waits for the API twice: first for the finalizer and the profile, which
+/// the agent requests at the same time, and then for the status of the ClientMount.
 #[test]
 fn a_mount_sends_three_requests_to_the_api() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {
@@ -227,7 +233,8 @@ fn a_wrong_status_of_another_daemon_is_corrected() -> anyhow::Result<()> {
         ensure!(fixture.mount_at(&fixture.job.mount_path())?.is_some());
         fixture.stop_agent()?;
     }
-    // The central controllers give up on a node that is away: they remove the finalizer, and the object goes.
+    // The central controllers give up on a node that is away: they remove the finalizer, and the API deletes the
+    // object.
     let path = fixture.job.mount_path();
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
     fixture.server.delete(&mount)?;
@@ -238,7 +245,7 @@ fn a_wrong_status_of_another_daemon_is_corrected() -> anyhow::Result<()> {
         ensure!(fixture.mount_at(&path)?.is_none());
         Ok(())
     })?;
-    // Now the same while the agent runs.
+    // Now the finalizer is removed while the agent runs: the agent must put it back.
     fixture.server.create(&mount)?;
     fixture.until_state(&mount, "mounted")?;
     fixture.server.delete(&mount)?;
@@ -426,14 +433,17 @@ fn switch_and_switch_back(
     let mut open = fixture.open_on_node(&format!("{path}/open"))?;
     for (leaving, coming) in [(first, second), (second, first)] {
         leaving.stop(fixture)?;
-        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "stopping unmounted it");
-        // The status is made wrong between the two: once it is right, the new daemon has looked at the mount.
+        ensure!(
+            fixture.mount_at(&path)?.as_ref() == Some(&there),
+            "the daemon that stopped unmounted the file system"
+        );
+        // Makes the status wrong while no daemon runs: once the status is right, the new daemon has checked the mount.
         fixture.server.patch(mount, &json!({"status": {"allReady": false}}), true)?;
         coming.start(fixture)?;
         fixture.until_state(mount, "mounted")?;
         ensure!(
             fixture.mount_at(&path)?.as_ref() == Some(&there),
-            "the new daemon mounted it again"
+            "the new daemon mounted the file system again"
         );
         writeln!(open, "still open")?;
     }

@@ -17,7 +17,8 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of other programs that the documents name, with the program.
-const THEIRS: [(&str, &str); 40] = [
+const THEIRS: [(&str, &str); 41] = [
+    ("--test", "cargo"),
     ("--create", "systemd-tmpfiles"),
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),

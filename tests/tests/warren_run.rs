@@ -129,7 +129,7 @@ fn an_interrupted_run_leaves_nothing() -> anyhow::Result<()> {
         return Ok(());
     }
     let flow = Flow::new(3, "interrupted")?;
-    // As soon as the Workflow exists, and while the command runs, which is in PreRun.
+    // Interrupts the run as soon as the Workflow exists, and in PreRun, while the command runs.
     for state in [None, Some("PreRun")] {
         let mut argv = warren_run(&flow, &["sleep", "1000"])?;
         let mut child =

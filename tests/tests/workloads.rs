@@ -264,7 +264,7 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     create(&caller)?;
     caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    // There is no evidence yet that it is down.
+    // There is no evidence yet that compute-2 is down.
     let caller = Caller::new(&flow, "7");
     let late = caller.call(&["start", "--timeout", "3s"])?.with(3)?;
     ensure!(late.node("compute-2")["condition"] == "unreachable", "{late:?}");

@@ -268,9 +268,9 @@ pub(crate) struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Condition {
-    /// Every mount is to be mounted, and is
+    /// Every mount has the desired state mounted, and is mounted
     Mounted,
-    /// Every mount is to be unmounted and is, or the object is gone
+    /// Every mount has the desired state unmounted and is unmounted, or the object is gone
     Unmounted,
     /// The object has reached its desired state
     Ready,

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn unreachable_api_says_how_to_start_it() {
+    fn the_remedy_for_an_unreachable_api_starts_the_coordinator() {
         let error = KubeError::Service("connect /run/x: No such file".into());
         let failure = api("list nodes", &error);
         assert_eq!(failure.exit, Exit::Unreachable);

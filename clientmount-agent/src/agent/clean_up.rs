@@ -1,4 +1,4 @@
-//! The clean-up: removes mounts that no object asks for.
+//! The clean-up: removes mounts that no object requests.
 
 use std::{sync::Arc, time::Instant};
 
@@ -8,8 +8,8 @@ use storage::{Desired, desired::MountPoint};
 use super::{Agent, WorkerResult};
 
 impl Agent {
-    /// Returns whether the clean-up may start: only while no worker runs, since it
-    /// could take what a worker is about to mount for unwanted.
+    /// Returns whether the clean-up may start: only while no worker runs, because the clean-up could mistake a mount
+    /// that a worker is making for an unwanted one.
     pub(super) fn may_clean_up(&self) -> bool {
         self.workers.is_empty()
     }

@@ -1,4 +1,5 @@
-//! The objects of this node as last received, which object each path belongs to, and which objects are gone. Pure.
+//! The objects of this node as last received, the object that each path belongs to, and the objects that are gone.
+//! Pure.
 
 mod paths;
 
@@ -19,9 +20,10 @@ use agent::{
 #[derive(Debug)]
 struct Object {
     received: ReceivedMount,
-    /// Whether the object was deleted in the API: then the agent unmounts what it had mounted.
+    /// Whether the object was deleted in the API: then the agent unmounts the object's mounts.
     gone: bool,
-    /// Whether an earlier agent recorded the object: its mounts belong to it, even if another object asks for their paths now.
+    /// Whether an earlier agent recorded the object: its mounts belong to it, even if another object requests their
+    /// paths now.
     recorded: bool,
     units: Result<Arc<MountUnits>, ObjectError>,
 }
@@ -38,8 +40,8 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Begins with the objects that an earlier agent recorded, which count until a complete list replaces them. `recorded` has the
-    /// versions of each object, the latest last.
+    /// Begins with the objects that an earlier agent recorded. They count as existing until a complete list replaces
+    /// them. `recorded` has the versions of each object, the latest last.
     pub(super) fn new(site: Site, recorded: Vec<Vec<ClientMount>>) -> Self {
         let mut objects = Self {
             site,
@@ -72,7 +74,7 @@ impl Objects {
         self.incoming = None;
     }
 
-    /// Takes an object as it is now; returns the uids to work on.
+    /// Stores the newest version of an object; returns the uids to work on.
     pub(super) fn desired(&mut self, received: ReceivedMount) -> Vec<String> {
         if received.uid.is_empty() {
             log::warn!(object = received.name.as_str(); "the agent ignores an object without uid: {}/{}", received.namespace, received.name);
@@ -125,7 +127,8 @@ impl Objects {
         woken
     }
 
-    /// Records the mounts that an object no longer asks for: they belong to it until the agent has unmounted them.
+    /// Records the mounts that an object no longer requests (dropped mounts): they belong to the object until the agent
+    /// has unmounted them.
     fn record_dropped(&mut self, received: &ReceivedMount) {
         let Some(known) = self.known.get(&received.uid) else { return };
         let Some(before) = known.received.object() else {
@@ -146,7 +149,7 @@ impl Objects {
         self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
     }
 
-    /// Returns the mounts that an object no longer asks for as units of work, one entry for each version.
+    /// Returns an object's dropped mounts as units of work, one entry for each version of the object.
     fn dropped_units(&self, received: &ReceivedMount) -> DroppedUnits {
         let versions = self.dropped.of_object(&received.uid).iter();
         let units = |version: &ClientMount| {
@@ -189,7 +192,7 @@ impl Objects {
             || object.units.as_ref().is_ok_and(|units| !units.are_refused());
         let dropped = if is_accepted { self.dropped_units(&object.received) } else { Vec::new() };
         let units = match (&object.units, self.targets.conflict(uid)) {
-            // The object never had a mount that this agent could make, so its deletion needs no work.
+            // The agent cannot have made a mount for an invalid object, so its deletion needs no work.
             (Err(_), _) if object.received.deleted() => Err(Outcome::absent(object.received.count)),
             (Err(error), _) => Err(object.received.refuse(Failure::from(error))),
             (Ok(_), Some(conflict)) => Err(object.received.refuse(Failure::from(&conflict))),
@@ -212,7 +215,8 @@ impl Objects {
         Some(object.received.report(&self.site, outcome))
     }
 
-    /// Records that dropped mounts of an object are unmounted; returns the uids of others that were waiting for that.
+    /// Records that dropped mounts of an object are unmounted; returns the uids of other objects that waited for the
+    /// paths.
     pub(super) fn dropped_unmounted(&mut self, uid: &str, result: &WorkResult) -> Vec<String> {
         if result.unmounted.is_empty() {
             return Vec::new();
@@ -223,14 +227,14 @@ impl Objects {
         woken
     }
 
-    /// Records the outcome of the work on an object; returns the uids of others that were waiting for it.
+    /// Records the outcome of the work on an object; returns the uids of other objects that waited for its paths.
     pub(super) fn record_outcome(&mut self, uid: &str, outcome: &Outcome) -> Vec<String> {
         let mut woken = Vec::new();
         let Some(object) = self.known.get(uid) else { return woken };
         if outcome.goal == Goal::Mounted && outcome.is_done() {
             self.targets.set_mounted(uid);
         }
-        // The mounts of an object that was never readable are not known; the clean-up of the next start finds them.
+        // The mounts of an object that was never readable are unknown; the clean-up after the next start finds them.
         let has_dropped = !self.dropped.of_object(uid).is_empty();
         let is_finished =
             object.gone && !has_dropped && (outcome.is_done() || object.units.is_err());

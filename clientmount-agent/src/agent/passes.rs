@@ -1,4 +1,5 @@
-//! Passes on objects: how they begin, and what follows from their outcome.
+//! Begins passes on objects, and handles their outcomes. A pass is one attempt to bring an object's mounts into the
+//! desired state.
 
 use std::{
     sync::Arc,
@@ -45,7 +46,7 @@ impl Agent {
     /// Handles the end of a pass on an object.
     pub(super) fn end_pass(&mut self, uid: &str, result: &WorkResult, now: Instant) {
         let outcome = &result.outcome;
-        // Also when the object changed meanwhile: the agent must not unmount a dropped mount twice.
+        // Needed also when the object changed meanwhile: the agent must not unmount a dropped mount twice.
         for other in self.objects.dropped_unmounted(uid, result) {
             self.queue.wake(other);
         }
@@ -61,7 +62,7 @@ impl Agent {
             self.outbox.put(report);
         }
         let may_have_unnamed_mounts = self.objects.may_have_unnamed_mounts(uid);
-        // The clean-up removes what the object has mounted at a path that is not known.
+        // The clean-up removes the object's mounts at paths that are not known.
         if self.objects.has_unknown_path(uid) && !outcome.is_done() {
             self.clean_up.request_again();
         }
@@ -79,7 +80,7 @@ impl Agent {
         }
     }
 
-    /// Logs a failure once, however often a retry fails with it.
+    /// Logs a failure once, even if later retries fail in the same way.
     fn log_failure(&mut self, uid: &str, outcome: &Outcome) {
         let error = agent::report::error(&self.site.node, &outcome.failures);
         let unreadable = || agent::report::unreadable(outcome);

@@ -1,4 +1,4 @@
-//! The agent as scripts see it, and their requests to it.
+//! Shows scripts the agent's state, and handles their requests.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -22,14 +22,14 @@ impl Agent {
         self
     }
 
-    /// Updates what scripts see of an object.
+    /// Updates the state of an object that scripts see.
     pub(super) fn show(&self, uid: &str) {
         if let Some((received, gone)) = self.objects.get(uid) {
             self.view.record_received(uid, received, gone);
         }
     }
 
-    /// Updates what scripts see of the agent's activity.
+    /// Updates the agent's activity that scripts see.
     pub(super) fn show_activity(&self) {
         let idle = self.queue.is_idle() && self.workers.is_empty();
         self.view.set_activity(Activity { cleaned_up: self.clean_up.is_done(), idle });
@@ -49,8 +49,8 @@ impl Agent {
         }
     }
 
-    /// Returns the work on an object. It detaches instead of unmounting if a script requested that for the object's
-    /// next pass, and the pass begins in time.
+    /// Returns the work on an object. The work detaches mounts instead of unmounting them if a script requested that
+    /// for the object's next pass, and the pass begins in time.
     pub(super) fn with_detach(&mut self, uid: &str, work: Work, now: Instant) -> Work {
         if self.detaching.remove(uid).is_none_or(|until| now > until) {
             return work;
@@ -72,8 +72,8 @@ pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Requ
     }
 }
 
-/// Returns the units with `umount --lazy` instead of the site's lines. Nothing else changes: an object counts as
-/// unmounted only when its devices are free.
+/// Returns the units of work with `umount --lazy` in place of the profile's own unmount commands. Nothing else changes:
+/// an object counts as unmounted only when its devices are free.
 fn with_lazy_umount(units: &MountUnits) -> MountUnits {
     let mut units = units.clone();
     if units.goal != Goal::Unmounted {

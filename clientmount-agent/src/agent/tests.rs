@@ -1,4 +1,5 @@
-//! The whole agent but for the kernel: a node in memory, and a coordinator that speaks gRPC over a unix socket.
+//! Tests the whole agent without the kernel: with a node in memory, and a coordinator that speaks gRPC over a unix
+//! socket.
 
 use std::{path::PathBuf, pin::Pin};
 
@@ -38,7 +39,7 @@ use agent::{
     testing::{Chassis, point, profile, site},
 };
 
-/// Deadline of every wait: longer than any of them takes, so that a failing test ends.
+/// Deadline of every wait: a wait takes this long only in a failing test.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn wait_for<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -76,7 +77,7 @@ struct Session {
     to_node: mpsc::Sender<Result<ToNode, Status>>,
     from_node: Streaming<FromNode>,
     health: Option<Health>,
-    /// Reports that came before the one that the test waited for: the agent works on objects side by side.
+    /// Reports that came before the one that the test waited for: the agent works on several objects at the same time.
     other_reports: Vec<(MountReport, ClientMountStatus)>,
 }
 

@@ -62,14 +62,14 @@ fn command_line_is_consistent() {
 }
 
 #[test]
-fn defaults_are_good() {
+fn the_defaults_are_a_valid_configuration() {
     let config = check(&["--node", "compute-01"]).unwrap();
     assert_eq!(config.site.roots.to_string(), "/mnt/nnf");
     assert!(matches!(config.storage.drives, DriveConfig::NvmeNamespaces));
 }
 
 #[test]
-fn several_roots() {
+fn several_mount_roots_are_accepted() {
     let config = check(&["--node", "c", "--mount-root", "/mnt/nnf", "--mount-root", "/l"]).unwrap();
     assert_eq!(config.site.roots.to_string(), "/mnt/nnf or /l");
 }

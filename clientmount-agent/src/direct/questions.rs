@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use agent::{outbox::Outbox, questions::QuestionMessage};
 use controller::has_finalizer;
 
-/// The namespace of Workflows, as workload managers make them.
+/// The namespace in which workload managers create Workflows.
 const WORKFLOWS: &str = "default";
 
 /// The open questions, and the watches that answer them.
@@ -41,7 +41,7 @@ impl Questions {
             (true, true) => self.start_watches(),
             (false, false) => {
                 self.watches = JoinSet::new();
-                // Without a watch what is known would grow old.
+                // Without watches the known jobs would become outdated.
                 self.jobs = Arc::default();
                 self.open.set_jobs(Arc::clone(&self.jobs));
             }
@@ -77,7 +77,8 @@ impl Questions {
         }
     }
 
-    /// The API does not answer: once it does, every answer is passed on again.
+    /// Forgets the answers that were passed on, because the API does not answer now: when it does, every answer is
+    /// passed on again.
     pub(super) fn forget_answers(&mut self) {
         self.open.forget_answers();
     }

@@ -1,4 +1,5 @@
-//! This node's ClientMounts: what the agent received of each, what it reported, and what to write to the API. Pure.
+//! This node's ClientMounts. For each: the version that the agent received, the agent's report, and the pending writes
+//! to the API. Pure.
 //!
 //! The agent receives an object once the object carries the finalizer and its profile was read. It receives the object
 //! again when the object or its profile changed, or when another client
@@ -42,7 +43,7 @@ pub(super) struct ApiRequests {
 pub(super) struct State {
     node: NodeName,
     store: Store<ClientMount>,
-    /// By name of each object: what was sent to the agent, what it reported, and what is to be written.
+    /// By object name: the version that was sent to the agent, the agent's report, and the pending write.
     entries: BTreeMap<String, Entry>,
     /// Uids of the objects that could never be read, by name: their mounts are not known.
     unreadable: BTreeMap<String, String>,
@@ -139,7 +140,7 @@ impl State {
         Some(name)
     }
 
-    /// Sends the object to the agent again when its status is not what the agent reported.
+    /// Sends the object to the agent again if its status differs from the agent's report.
     fn check_status(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
@@ -154,7 +155,7 @@ impl State {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Hold::new(&object) {
-            // The status says that everything is unmounted: the agent takes that back before it mounts anything.
+            // The status says that everything is unmounted: the agent retracts that before it mounts anything.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.pending_status = Some(retract_status(&object));
                 return;
@@ -193,7 +194,7 @@ impl State {
         self.stop_waiting_for(name);
     }
 
-    /// Stops waiting for this object with `Synced`.
+    /// Removes this object from those that `Synced` waits for.
     fn stop_waiting_for(&mut self, name: &str) {
         if let Some(unsent) = &mut self.unsent {
             unsent.remove(name);
@@ -204,8 +205,8 @@ impl State {
         self.store.iter()
     }
 
-    /// Takes a report of the agent; returns whether there is anything to write. A report on an earlier version of the object
-    /// is dropped: a newer one follows.
+    /// Takes a report of the agent; returns whether there is anything to write. A report on an earlier version of the
+    /// object is dropped: a newer report follows.
     pub(super) fn report(&mut self, report: Report) -> bool {
         let Some(object) = self.store.get(self.node.as_str(), &report.name) else { return false };
         let fingerprint = fingerprint_of(object);

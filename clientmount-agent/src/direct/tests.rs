@@ -1,4 +1,4 @@
-//! The state by itself: what the agent receives and what is written, event by event.
+//! Tests the state alone: the agent's events and the writes to the API, event by event.
 
 use std::convert::Infallible;
 
@@ -90,7 +90,7 @@ impl Fixture {
         assert!(state.report(5, status(true), false));
         let written = with_status(object(6), &status(true));
         state.write(&Write::Status(status(true)), written);
-        assert!(state.take_sent().is_empty(), "own writes wake nobody");
+        assert!(state.take_sent().is_empty(), "own writes send the agent nothing");
         state
     }
 
@@ -124,7 +124,7 @@ impl Fixture {
         self.0.set_profile(&requests, profile);
     }
 
-    /// Checks what is to be written, and has the API answer with this object.
+    /// Checks the next write, and lets the API answer with this object.
     fn write(&mut self, write: &Write, answer: ClientMount) {
         let requests = self.requests().unwrap();
         assert_eq!(requests.write.as_ref(), Some(write));
@@ -179,7 +179,7 @@ fn a_profile_is_read_while_the_finalizer_is_added() {
     let requests = state.requests().unwrap();
     assert!(requests.write == Some(Write::AddFinalizer) && requests.read.is_some());
     state.0.set_profile(&requests, Ok(pinned()));
-    assert!(state.take_sent().is_empty(), "it may be deleted before it has the finalizer");
+    assert!(state.take_sent().is_empty(), "the object may be deleted before it has the finalizer");
     state.0.record_write(&requests, Some(object(6)));
     assert_eq!(state.take_sent(), ["desired a@6", "synced"]);
     assert_eq!(state.requests(), None);
@@ -207,7 +207,7 @@ async fn both_requests_of_a_pass_are_sent_at_once() {
 }
 
 #[test]
-fn an_object_whose_finalizer_is_refused_is_not_sent_and_not_waited_for() {
+fn an_object_whose_finalizer_is_refused_is_not_sent_and_does_not_delay_synced() {
     let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);
     let requests = state.requests().unwrap();
     state.0.write_refused(&requests);
@@ -307,7 +307,7 @@ fn a_report_counts_for_the_version_that_the_agent_received() {
 
 /// A report on the former version says nothing about the new one.
 #[test]
-fn nothing_is_written_of_an_earlier_version_while_the_profile_is_read() {
+fn no_status_of_an_earlier_version_is_written_while_the_profile_is_read() {
     let mut changed = with_status(object(7), &status(false));
     changed.metadata.generation = Some(2);
     let mut state = Fixture::with_report();
@@ -323,7 +323,7 @@ fn nothing_is_written_of_an_earlier_version_while_the_profile_is_read() {
 }
 
 #[test]
-fn the_last_finalizer_is_removed_without_a_status_that_no_client_could_read() {
+fn the_last_finalizer_is_removed_without_writing_a_status() {
     for (other, writes) in [(None, 1), (Some("example.org/another"), 2)] {
         let mut state = Fixture::with_report();
         let mut going = deleted(with_status(object(7), &status(true)));
@@ -365,7 +365,7 @@ fn an_object_of_the_same_name_with_another_uid_is_another_object() {
     assert_eq!(state.take(listed(Vec::new())), ["gone"]);
 }
 
-/// Its mounts are not known: until they are, no mount counts as unwanted.
+/// The object's mounts are not known: until they are, no mount counts as unwanted.
 #[test]
 fn an_object_that_was_never_readable_is_sent_without_its_content() {
     let mut state = State::new("compute-1".parse().unwrap());
@@ -376,7 +376,10 @@ fn an_object_that_was_never_readable_is_sent_without_its_content() {
     state.take(applied(object(6)));
     state.read(Ok(pinned()));
     assert_eq!(state.take_sent(), ["desired a@6"]);
-    assert!(state.take(Event::Applied(unreadable(object(7)))).is_empty(), "it stays as it was");
+    assert!(
+        state.take(Event::Applied(unreadable(object(7)))).is_empty(),
+        "the agent keeps the version that it has"
+    );
     let mut other = Fixture::with_objects(Vec::new());
     assert_eq!(other.take_sent(), ["synced"]);
     assert_eq!(other.take(Event::Applied(unreadable(object(5)))), ["desired a@5"]);
@@ -384,7 +387,7 @@ fn an_object_that_was_never_readable_is_sent_without_its_content() {
 }
 
 #[test]
-fn a_watch_that_the_kernel_guards_stays_open_for_about_an_hour() {
+fn a_watch_with_tcp_keepalive_stays_open_for_about_an_hour() {
     for address in ["unix:///run/a.sock", "https://api:6443", "in-cluster"] {
         let config = watch_config(&address.parse().unwrap());
         assert!((3000..=4200).contains(&config.timeout.unwrap()), "{address}");

@@ -1,4 +1,4 @@
-//! Judges whether a job's mounts are as a script wants them. Pure.
+//! Judges whether a job's mounts have reached the state that a script waits for. Pure.
 //!
 //! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says what the
 //! agent did. While one of them is missing, nothing counts as done.
@@ -23,7 +23,7 @@ pub enum Goal {
         /// Set if the script waits for the job's other nodes too.
         all_nodes: bool,
     },
-    /// All are unmounted, and their devices are free.
+    /// All mounts of the job are unmounted, and their devices are free.
     Unmounted,
 }
 
@@ -47,8 +47,8 @@ pub enum Judgement {
     Done(String),
     /// The goal is not reached yet: the verdict if that lasts until the deadline, and the reason.
     Waiting(Verdict, String),
-    /// The goal will not be reached before an administrator or a controller changes something. Reported once it has
-    /// lasted for a moment.
+    /// The goal will not be reached before an administrator or a controller changes something. The verb reports it once
+    /// it has lasted for some seconds.
     Failing(Verdict, String),
     /// The goal will never be reached: verdict, reason and remedy.
     Impossible(Verdict, String, &'static str),
@@ -222,7 +222,7 @@ fn judge_unmount(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
             None => return not_yet(format!("{name}: in progress")),
         }
         if !seen.gone {
-            return not_yet(format!("{name}: the agent has not received that yet"));
+            return not_yet(format!("{name}: the agent has not received the deletion yet"));
         }
     }
     let is_certain = !state.mounts.is_empty() || evidence.activity.cleaned_up;

@@ -81,7 +81,7 @@ fn state(viewed: &Viewed, index: usize, goal: Goal) -> &'static str {
     }
 }
 
-/// Returns the processes among these that have not ended, with what the kernel says of them.
+/// Returns those of the processes that have not ended, with the kernel's information about them.
 fn holders(processes: impl IntoIterator<Item = i32>) -> Vec<Holder> {
     let own = namespace("self");
     let all: BTreeSet<i32> = processes.into_iter().collect();
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_holder_has_its_user_and_its_mount_namespace() {
         let own = i32::try_from(std::process::id()).unwrap();
-        // The kernel's largest process id (PID_MAX_LIMIT) is 2^22: no process has the second.
+        // The kernel's largest process id (PID_MAX_LIMIT) is 2^22: no process has the id 2^23.
         let found = holders([own, 1 << 23, own]);
         let [found] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!((found.pid, found.user_id), (own, nix::unistd::getuid().as_raw()));

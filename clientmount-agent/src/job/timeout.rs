@@ -18,7 +18,8 @@ const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the agent waits after SIGTERM before it sends SIGKILL, and after SIGKILL for the end of the processes.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Does what is configured, and returns the judgement afterwards; `None` if nothing was done.
+/// Carries out the action that is configured for mounts in use at the deadline, and returns the judgement after it;
+/// `None` if nothing was done.
 pub(super) async fn apply_on_timeout(waiter: &mut Waiter<'_>) -> Option<Judgement> {
     debug_assert_eq!(waiter.call.goal, Goal::Unmounted);
     let on_timeout = match waiter.call.on_timeout {
@@ -99,8 +100,8 @@ fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
 async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let user = waiter.state().filter(|state| state.user_id != 0)?.user_id;
     let uids = objects_to_unmount(waiter);
-    // The agent opens descriptors first and then observes the holders again: a process id that is a holder both times is of the
-    // process that was opened, and not of a later one with the same id.
+    // The agent opens descriptors first and then observes the holders again: if a process id is a holder both times,
+    // the opened descriptor is of that holder, and not of a later process with the same id.
     let opened: Vec<_> =
         holders(waiter, &uids).into_iter().filter_map(|pid| open_process(pid, user)).collect();
     let (request, end) = (Request::StartPass(uids.clone()), Instant::now() + PASS_TIMEOUT);
@@ -121,7 +122,7 @@ async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     Some(())
 }
 
-/// Opens a process of this user; the descriptor stays that process's, while its id may pass to another.
+/// Opens a process of this user. The descriptor keeps referring to this process, even if another process gets its id.
 fn open_process(pid: i32, user: u32) -> Option<(i32, OwnedFd)> {
     let descriptor = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
     // Read after the process was opened: the status is that of this

@@ -1,4 +1,5 @@
-//! Waits until a job's mounts are as a script wants them, and reports to the script what it waits for.
+//! Waits until a job's mounts have reached the state that a script waits for, and reports the reason for the wait to
+//! the script.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +41,7 @@ pub struct Call {
     pub on_timeout: OnTimeout,
 }
 
-/// Waits, and sends the outcome last; ends without one when the script has ended the call.
+/// Waits, and sends the outcome last. If the script has ended the call, ends without an outcome.
 pub async fn wait(call: Call, shared: Shared, stream: mpsc::Sender<Result<JobNews, Status>>) {
     tokio::select! {
         outcome = outcome(&call, &shared, &stream) => send(&stream, News::Outcome(outcome)).await,
@@ -91,7 +92,7 @@ pub(super) struct Waiter<'a> {
     question: Question,
     view: tokio::sync::watch::Receiver<()>,
     deadline: Instant,
-    /// When a failure began that only a change resolves; `None` while there is none.
+    /// Time since which there has been a failure that only a change resolves; `None` while there is none.
     failing: Option<Instant>,
 }
 

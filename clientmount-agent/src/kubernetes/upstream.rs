@@ -24,7 +24,7 @@ pub struct Given {
     coordinator: Source,
     /// Where `--api` was given.
     api: Source,
-    /// Where the API's host, port, token or certificate was given, by the one of the highest priority.
+    /// Where the API's host, port, token or certificate was given: of several places, the one of the highest priority.
     service: Source,
     /// Flag of the value in `service`.
     service_flag: &'static str,
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn missing_and_wrong_flags_are_named() {
         let error_of = |flags: KubernetesArgs| api_upstream(&flags).unwrap_err().to_string();
         let missing = |change: fn(&mut KubernetesArgs)| {
             let mut flags = flags("h", "1");

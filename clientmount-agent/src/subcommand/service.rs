@@ -62,7 +62,7 @@ impl Service {
         let path = self.path();
         self.has_our_unit()?;
         let failed = |source| ServiceError::File { operation: "write", path: path.clone(), source };
-        // systemd may read the file at any time, so it appears whole.
+        // systemd may read the file at any time: a rename puts the complete file in place.
         let draft = self.directory.join(format!(".{NAME}.new"));
         fs::write(&draft, unit).map_err(failed)?;
         fs::rename(&draft, &path).map_err(failed)?;
@@ -122,8 +122,8 @@ fn run<E: Error + 'static>(
     }
 }
 
-/// Returns the program's absolute path under the name it was started by:
-/// started as clientmountd it watches the API directly.
+/// Returns the program's absolute path under the name it was started by: a program that is started as clientmountd
+/// watches the API directly.
 pub(crate) fn absolute_path(program: &OsString) -> Result<PathBuf, ServiceError> {
     let given = Path::new(program);
     let missing = || ServiceError::NoProgram(given.to_owned());

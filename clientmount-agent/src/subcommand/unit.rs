@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// The Go daemon's unit name: sites have drop-ins and tools for it.
 pub(crate) const NAME: &str = "clientmountd.service";
-/// The first line of every unit file that `install` wrote; no other is replaced or removed.
+/// The first line of every unit file that `install` wrote; other unit files are neither replaced nor removed.
 const MARK: &str =
     "# Written by `clientmount-agent install`, and taken away by `clientmount-agent remove`.";
 /// The packaged unit, which `install` writes with another command line.
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_packaged_unit_with_another_command_line() {
+    fn the_installed_unit_is_the_packaged_unit_with_another_command_line() {
         let unit = text(Path::new("/usr/bin/clientmountd"), &[]).unwrap();
         assert!(is_ours(&unit) && !is_ours(PACKAGED));
         for line in PACKAGED.lines().filter(|line| *line != EXEC_START) {

@@ -190,8 +190,9 @@ pub(super) struct NodeArgs {
     pub(super) webhook_listen: Option<SocketAddr>,
 }
 
-/// Parses `[MANAGER=]USER` into a uid and the workload manager whose jobs that user owns. A manager's name has no dash: so no two
-/// pairs of manager and job give the same Workflow name, and none collides with `user-UID`, under which users' own jobs are.
+/// Parses `[MANAGER=]USER` into a uid and the workload manager whose jobs that user owns. A manager's name has no dash:
+/// so no two pairs of manager and job give the same Workflow name, and no manager has a name like `user-UID`, the
+/// manager of a user's own jobs.
 fn parse_manager(text: &str) -> Result<(u32, String), String> {
     let (name, user) = match text.split_once('=') {
         Some((name, text)) => (name.to_owned(), parse_user(text)?),

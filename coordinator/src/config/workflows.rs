@@ -81,7 +81,8 @@ fn parse_image(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Makes the holder of claims: this process of the pod. The nonce makes each start of the coordinator another holder.
+/// Builds the holder of claims: this process of the pod. The nonce makes each start of the coordinator a different
+/// holder.
 fn parse_holder(pod: &str) -> Result<Holder, String> {
     if !containers::names::is_label(pod) {
         return Err("not a pod's uid: write metadata.uid of the coordinator's pod".to_owned());

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expired_certificate_is_warned_of_whether_or_not_its_node_is_connected() {
+    fn an_expired_certificate_is_reported_whether_or_not_its_node_is_connected() {
         let now = 1_800_000_000;
         let warning =
             |connected, left| expiry_warning(connected, now + left, now).unwrap_or_default();

@@ -42,7 +42,7 @@ pub(crate) fn invalid_name(configuration: &SystemConfiguration) -> Option<String
     ))
 }
 
-/// Returns all names of nodes with their fields and locations. Of a name that occurs twice, the later location counts.
+/// Returns all names of nodes with their fields and locations. If a name occurs twice, its later location counts.
 pub(super) fn named_fields(
     configuration: &SystemConfiguration,
 ) -> impl Iterator<Item = (String, &str, Location)> {

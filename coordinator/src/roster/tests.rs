@@ -163,7 +163,7 @@ fn an_invalid_name_in_the_configuration_is_a_gap() {
 }
 
 #[test]
-fn a_node_is_a_compute_by_the_layout_alone_and_a_rabbit_by_its_hello_too() {
+fn only_the_layout_makes_a_node_a_compute_but_a_hello_can_make_it_a_rabbit() {
     let mut roster = Roster::default();
     assert_eq!(roster.nodes(), None);
     roster.configure(&configuration());

@@ -17,7 +17,7 @@ use super::*;
 use crate::health;
 use crate::hub::Hub;
 
-/// Longer than any step of these tests takes.
+/// Deadline of waits, longer than any step of these tests.
 const LONG: Duration = Duration::from_secs(60);
 /// Deadline of the first request in tests that close no connection for its age.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -117,7 +117,7 @@ async fn a_connection_without_a_request_is_closed_and_one_with_a_request_stays()
     let first_request = Duration::from_millis(300);
     let served = Served::start(3, 3, first_request).await;
     let mut answers = served.request_until_accepted().await;
-    // Connections without a request have the other slots: one before TLS, one after TLS and HTTP/2.
+    // Connections without a request occupy the other slots: one before TLS, one after TLS and HTTP/2.
     let silent = served.connect().await;
     let _idle = served.channel().await;
     let _asked = served.request_until_accepted().await;

@@ -57,7 +57,8 @@ impl Caller {
         Ok(if names.is_empty() { Self::User { user, group } } else { manager(Some(names)) })
     }
 
-    /// Checks that the caller may use this workload manager's jobs: a manager its own only, a user their own jobs of every manager.
+    /// Checks that the caller may use this workload manager's jobs: a manager may use only its own jobs, and a user may
+    /// use their own jobs of every manager.
     ///
     /// # Errors
     /// `PermissionDenied` with the names that the caller may use.
@@ -75,7 +76,8 @@ impl Caller {
         }
     }
 
-    /// Checks that the caller may create a job of this manager: only the manager may use its ids, and a user those of `user-UID`.
+    /// Checks that the caller may create a job of this manager: only the manager may use its ids, and a user may use
+    /// the ids of `user-UID`.
     ///
     /// # Errors
     /// `PermissionDenied` with the name that the caller may use.

@@ -20,7 +20,7 @@ use workload::Objects;
 
 use super::tolerance;
 
-/// Facts from beyond the job's own objects.
+/// Facts that the job's own objects do not show.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// The rabbit of each compute, the state of the rabbits' links, and the workload manager's SystemStatus.

@@ -57,7 +57,7 @@ impl Deadlines {
         self.0.get(state.as_str())
     }
 
-    /// Sets the deadline of a state, unless it has one already; with `renew`, replaces that.
+    /// Sets the deadline of a state. Keeps an existing deadline, unless `renew` is set.
     pub(super) fn set(
         &mut self,
         state: &WorkflowState,

@@ -124,8 +124,9 @@ pub(super) fn command(line: &str) -> Option<Command> {
     Command::try_from(&line.parse::<Directive>().ok()?).ok()
 }
 
-/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's. Fails with the name of a
-/// node that is not ready without such evidence. `lost_before` has the rabbits whose computes were lost before.
+/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's. If a node is
+/// not ready and has no such evidence, fails with its name. `lost_before` has the rabbits whose computes were lost
+/// before.
 fn newly_lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],
@@ -144,7 +145,7 @@ fn newly_lost(
     for compute in &computes {
         let rabbit = rabbit_of.get(&compute.node);
         let rabbit = rabbit.and_then(|rabbit| rabbits.get(rabbit.as_str()).copied());
-        // In Setup no compute has a mount yet: a compute is lost with its rabbit.
+        // In Setup no compute has a mount yet: a compute is lost if its rabbit is.
         let lacks_storage = *state == WorkflowState::Setup && rabbit.is_some();
         if compute.condition() == Condition::Ready && !lacks_storage {
             continue;
@@ -163,7 +164,7 @@ fn newly_lost(
     if let Some(rabbit) = rabbits.values().find(|rabbit| !explained.contains(rabbit.node.as_str()))
     {
         return Err(format!(
-            "rabbit {} is not ready, and none of the lost computes is its: {}",
+            "rabbit {} is not ready, and none of the lost computes belongs to it: {}",
             rabbit.node, rabbit.evidence
         ));
     }

@@ -78,7 +78,7 @@ impl BoxOfOne {
         this
     }
 
-    /// Starts a second coordinator, which works on the API of the first as on a cluster; returns its socket.
+    /// Starts a second coordinator, which uses the API of the first as if it were a cluster's; returns its socket.
     pub(crate) async fn start_replica(&self, directory: &TempDir) -> PathBuf {
         let socket = directory.path().join("replica.sock");
         let kubeconfig = Address::Kubeconfig(Some(directory.path().join("kubeconfig")));
@@ -214,5 +214,5 @@ where
     K: Clone + std::fmt::Debug + Send + serde::de::DeserializeOwned + Resource + 'static,
 {
     let met = tokio::time::timeout(DEADLINE, await_condition(api, name, condition)).await;
-    met.unwrap_or_else(|_| panic!("{name} did not get there")).unwrap();
+    met.unwrap_or_else(|_| panic!("{name} does not meet the condition in time")).unwrap();
 }

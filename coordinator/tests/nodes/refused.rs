@@ -69,7 +69,7 @@ async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
         coordinator.overwrite_status(namespace, "stray", &status("mounted")).await;
         coordinator.await_status(namespace, "stray", stray.data["status"].clone()).await;
     }
-    // The node received neither: its own object comes first.
+    // The node received neither stray object: its first message is about its own object.
     coordinator.create_mount("compute-1", "job", "compute-1").await;
     assert_eq!(agent.desired().await.name, "job");
     coordinator.stop().await;

@@ -1,5 +1,5 @@
-//! Decides when an agent removes mounts that no object asks for: once after the first complete list, when an object is
-//! deleted that did not name all its mounts, and again while that fails. Pure.
+//! Decides when an agent removes mounts that no object asks for: once after the first complete list of objects, again
+//! when a deleted object may have had mounts that it did not name, and again after each clean-up that failed. Pure.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ enum State {
     Done,
 }
 
-/// The next clean-up, and why the last one failed.
+/// The next clean-up, and the reason why the last one failed.
 #[derive(Debug, Default)]
 pub struct CleanUp {
     state: State,
@@ -95,7 +95,7 @@ impl CleanUp {
         *self = Self { state, ..Self::default() };
     }
 
-    /// Records a failure, and when to retry. Returns whether the reason is new.
+    /// Records a failure and the time of the retry. Returns whether the reason is new.
     pub fn record_failure(&mut self, why: &str, now: Instant) -> bool {
         let delays = self
             .delays
@@ -105,7 +105,7 @@ impl CleanUp {
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// Returns when a clean-up is due if nothing changes before; `None` at rest.
+    /// Returns the time of the next clean-up if nothing changes before; `None` if no clean-up is due.
     pub fn next_due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(until) => Some(until),
@@ -113,7 +113,7 @@ impl CleanUp {
         }
     }
 
-    /// Returns why unwanted mounts may remain.
+    /// Returns the reason why unwanted mounts may remain.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_runs_once_after_the_first_list_when_it_succeeds() {
+    fn a_clean_up_that_succeeds_runs_once_after_the_first_list() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
         assert!(!clean_up.due(now) && !clean_up.has_list());
         clean_up.make_due();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_while_it_runs_makes_it_due_again() {
+    fn a_request_during_a_clean_up_makes_another_one_due() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
         clean_up.make_due();
         clean_up.begin();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_postponed_until_an_object_changes() {
+    fn a_postponed_clean_up_is_due_when_an_object_changes() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
         clean_up.make_due();
         assert!(clean_up.postpone("torn"));

@@ -54,7 +54,7 @@ struct Files {
 }
 
 impl CertificateArgs {
-    /// The coordinator at `url`, with the certificate files that a TCP address needs.
+    /// Returns the coordinator at `url`, with the certificate files that a TCP address needs.
     pub fn coordinator(&self, url: &str) -> Result<CoordinatorAddress, AddressError> {
         let wrong = |problem| AddressError { value: url.to_owned(), problem };
         if let Some(path) = url.strip_prefix("unix://") {
@@ -84,7 +84,8 @@ impl CertificateArgs {
 }
 
 impl CoordinatorAddress {
-    /// The endpoint to connect to, with certificates as the files are now: they may be replaced while an agent runs.
+    /// Returns the endpoint to connect to. Reads the certificate files anew, because they may be replaced while an
+    /// agent runs.
     ///
     /// # Errors
     /// When a file cannot be read or used.
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_socket_needs_no_certificates() {
+    fn an_address_needs_certificates_unless_it_is_a_socket() {
         let none = CertificateArgs::default();
         none.coordinator("unix:///run/warren/coordinator.sock").unwrap().endpoint().unwrap();
         for (url, message) in [

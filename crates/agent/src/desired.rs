@@ -1,9 +1,10 @@
 //! Turns a ClientMount into units of work, and finds everything that is wrong with it before anything is changed.
 //!
-//! If one mount of an object is invalid, the agent makes none of its mounts: a job that sees half of its storage is worse off
-//! than one that sees none. Nor does it mount anything for which the profile has no readable lines to unmount it again. It
-//! unmounts every mount that it understands, also when the profile is gone or has lines that cannot be read: unmounting must
-//! never wait for a profile that was deleted first. It does wait for a profile that exists and that it may not read.
+//! If one mount of an object is invalid, the agent makes none of the object's mounts: a job that sees half of its
+//! storage is worse off than one that sees none. The agent also refuses to mount if the profile has no readable lines
+//! for the later unmount. It unmounts every mount of an object that it can understand, also when the profile is gone or
+//! has unreadable lines: an unmount must never wait for a profile that was deleted first. An unmount does wait while
+//! the API does not let the agent read an existing profile, which may have hooks for unmounting.
 
 mod commands;
 mod device;
@@ -27,7 +28,7 @@ use mount::Context;
 pub use units::{Goal, MountUnits};
 pub use unknown_path::UnknownPath;
 
-/// Why the namespaces behind a `device.type: reference` cannot be named.
+/// The reason why the agent cannot name the namespaces behind a `device.type: reference`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     #[error(
@@ -42,7 +43,7 @@ pub enum ReferenceError {
 pub type References<'a> =
     &'a dyn Fn(&ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError>;
 
-/// The [`References`] of a compute, which has none.
+/// Refuses every reference: the [`References`] of a compute, which cannot follow any.
 pub fn no_references(_: &ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError> {
     Err(ReferenceError::NotARabbit)
 }
@@ -130,7 +131,7 @@ fn usable_profile<'a>(
     }
 }
 
-/// Refuses the later of two mounts of one object at one path, or one within the other.
+/// Refuses the later of two mounts of one object if their paths are equal, or if one path lies within the other.
 fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     let mut taken: Vec<(usize, MountPoint)> = Vec::new();
     for (index, entry) in mounts.iter_mut().enumerate() {
@@ -150,7 +151,7 @@ fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     }
 }
 
-/// Returns whether one of two mount points is, or lies within, the other.
+/// Returns whether two mount points are equal, or one lies within the other.
 pub(crate) fn overlap(first: &MountPoint, second: &MountPoint) -> bool {
     let (first, second) = (first.path(), second.path());
     first.starts_with(&second) || second.starts_with(&first)

@@ -1,8 +1,9 @@
 //! Dropped mounts: mounts that an object asked for earlier and no longer asks for, because its `spec.mounts` was
 //! changed in place. Pure.
 //!
-//! They belong to the object until they are unmounted; until then it is neither ready nor released. An agent that starts reads
-//! them from the object's record ([`MountRecords`](crate::records::MountRecords)).
+//! A dropped mount belongs to its object until it is unmounted; until then the object is neither ready nor released. An
+//! agent that starts reads the dropped mounts from the object's record
+//! ([`MountRecords`](crate::records::MountRecords)).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -15,7 +16,7 @@ pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 
 impl DroppedMounts {
     /// Records a change of an object; `after` is `None` if the new version cannot be read. `was_own(i)` tells whether
-    /// mount `i` of `before` was this object's, and no other's.
+    /// mount `i` of `before` belonged to this object and not to another.
     pub fn record_change(
         &mut self,
         before: &ClientMount,
@@ -79,7 +80,7 @@ impl DroppedMounts {
     }
 }
 
-/// Returns whether an object asks for a mount of an earlier version of it.
+/// Returns whether the object, as it is `after` its change, asks for a mount of its earlier version `before`.
 fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) -> bool {
     let owner = |object: &ClientMount| object.label(label::TARGET_OWNER_UID).map(str::to_owned);
     let allocation = |mount: &ClientMountInfo| {
@@ -87,7 +88,7 @@ fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) 
         let referenced = &reference.object_reference;
         Some((referenced.namespace.clone(), referenced.name.clone(), reference.allocation_index()))
     };
-    // Labels, user and group are variables of a path.
+    // The path may contain labels, user and group as variables.
     let has_variables = mount.mount_path.contains('$');
     let same = |other: &ClientMountInfo| {
         Path::new(&other.mount_path) == Path::new(&mount.mount_path)

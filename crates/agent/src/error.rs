@@ -63,7 +63,7 @@ impl Failure {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
                 failure.for_operators()
             }
-            // The device appears once access is granted, or an administrator has to look at the PCIe link.
+            // The device appears once access is granted; otherwise an administrator has to look at the PCIe link.
             ConvergeError::Rejected(rejection @ Rejection::NoDevice { .. }) => Self {
                 user: format!("{}: wait for access, or {ASK_ADMINISTRATORS}", rejection.problem()),
                 ..failure
@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// Creates the failure of a panic, which is a defect of the agent.
+    /// Creates the failure of a panic: a defect of the agent.
     pub fn of_panic(panicked: &Panicked) -> Self {
         Self::new(internal(), panicked.to_string())
     }
@@ -138,7 +138,7 @@ impl From<&MountError> for Failure {
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(transient(), error.to_string())
             }
-            // The agent retries later: an administrator or the clean-up may have unmounted it meanwhile.
+            // The agent retries later: an administrator or the clean-up may have unmounted the mount meanwhile.
             MountProblem::UnknownPath(_) => {
                 Self::new(internal(), error.to_string()).for_operators()
             }
@@ -153,7 +153,7 @@ impl From<&MountError> for Failure {
     }
 }
 
-/// Ranks severities, the worst highest. An unknown severity counts as Major: it is no reason to give up.
+/// Ranks severities, the worst highest. An unknown severity counts as Major, so that the agent does not give up.
 pub fn rank(severity: &Severity) -> u8 {
     match severity {
         Severity::Minor => 0,
@@ -188,12 +188,12 @@ fn classify(error: &ConvergeError) -> Class {
     }
 }
 
-/// The class of failures that last until an administrator does something on the node.
+/// Returns the class of failures that last until an administrator does something on the node.
 fn internal() -> Class {
     (ErrorType::Internal, Severity::Major, Retry::Later)
 }
 
-/// The class of failures that end by themselves.
+/// Returns the class of failures that end by themselves.
 fn transient() -> Class {
     (ErrorType::Internal, Severity::Minor, Retry::Soon)
 }

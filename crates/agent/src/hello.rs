@@ -1,4 +1,4 @@
-//! The agent's hello: which of two agents of one node is the newer one.
+//! The agent's hello, from which the coordinator sees which of two agents of one node is the newer one.
 
 use std::{fs, io};
 
@@ -7,7 +7,7 @@ use proto::v1::{Hello, Role};
 use storage::desired::NodeName;
 use thiserror::Error;
 
-/// The kernel does not say when it booted.
+/// The reason why the agent cannot find out when the kernel booted.
 #[derive(Debug, Error)]
 pub enum HelloError {
     #[error("read {path}")]
@@ -39,7 +39,7 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     })
 }
 
-/// Returns the hello with the boot time by today's clock, which may have been set since.
+/// Returns the hello with its boot time computed anew from the clock, which may have been set since.
 pub(crate) fn refresh(hello: &Hello) -> Hello {
     let now = read("/proc/stat").ok().and_then(|stat| boot_time(&stat));
     Hello { booted_at: now.unwrap_or(hello.booted_at), ..hello.clone() }
@@ -68,7 +68,8 @@ mod tests {
         assert_eq!(boot_time("cpu  1 2 3\n"), None);
     }
 
-    /// If the start changed with each connection, two agents of one boot would replace each other for ever.
+    /// If the agent's start time changed with each connection, two agents of one boot would replace each other for
+    /// ever.
     #[test]
     fn a_refreshed_hello_has_the_clocks_boot_time_and_keeps_its_start() {
         let original = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();

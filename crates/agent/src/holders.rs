@@ -22,7 +22,7 @@ impl<K> Default for HolderWatch<K> {
 }
 
 impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
-    /// Waits for these processes from now on, and no longer for those that were set before for this key.
+    /// Waits for the end of these processes, instead of those that were set for this key before.
     pub fn set(&mut self, key: &K, processes: Vec<i32>) {
         if let Some(before) = self.by_key.remove(key) {
             before.abort();
@@ -48,7 +48,7 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
                     self.by_key.remove(&key);
                     return key;
                 }
-                // [`Self::set`] replaced this wait.
+                // A later call of [`Self::set`] replaced this wait.
                 Some(Err(_)) => {}
                 None => std::future::pending().await,
             }

@@ -52,11 +52,11 @@ pub enum LinkEvent {
 pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// How long connecting and the coordinator's welcome may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection that is lost sooner counts as a failed attempt: otherwise all nodes would connect five times a second to a
-/// coordinator that welcomes and drops them.
+/// Shortest duration of a connection that counts as a success. If shorter connections counted, all nodes would connect
+/// five times a second to a coordinator that welcomes and then drops them.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 enum End {
     /// A newer agent of this node is connected; the text says which.
     Refused(String),
@@ -90,8 +90,9 @@ pub async fn run(
                 if connected_for.is_some_and(|connected_for| connected_for >= STABLE_AFTER) {
                     (pace, logged) = initial();
                 }
-                // The log names each reason once: a coordinator that is away for a night must not fill every node's journal. A
-                // refused certificate causes several errors, whichever the transport meets first.
+                // Each reason is logged once: a coordinator that is away for a night must not fill every node's
+                // journal. A refused certificate causes several different errors, depending on where the transport
+                // notices it first.
                 if !logged.contains(&why) {
                     log::warn!(
                         "no connection to the coordinator, everything stays as it is: {why}"
@@ -132,7 +133,7 @@ async fn serve_connection(
     };
     outbox.welcome();
     let since = Instant::now();
-    // After a lost connection the journal should say that it is back.
+    // The journal shows when a lost connection works again.
     log::info!("connected to the coordinator");
     if events.send(LinkEvent::Up).await.is_err() {
         return End::Closed;

@@ -57,10 +57,10 @@ pub struct DeadlineArgs {
     /// Seconds after which a mount or umount that hangs in the kernel is reported and left alone
     #[arg(long, env = "WARREN_MOUNT_DEADLINE", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     mount_deadline: u64,
-    /// Seconds after which the umount of a Lustre that hangs is reported and left alone
+    /// Seconds after which a umount of a Lustre that hangs in the kernel is reported and left alone
     #[arg(long, env = "WARREN_LUSTRE_UNMOUNT_DEADLINE", value_name = "SECONDS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lustre_unmount_deadline: u64,
-    /// Unmount a Lustre by force (umount -f) after its deadline: what its servers have not got is lost
+    /// Unmount a Lustre by force (umount -f) after its deadline: data that its servers have not received is lost
     #[arg(long, env = "WARREN_LUSTRE_UNMOUNT_FORCE")]
     lustre_unmount_force: bool,
 }

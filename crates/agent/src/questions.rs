@@ -1,7 +1,7 @@
 //! Questions of this node to its coordinator about jobs. Each is open as long as a script waits for its answer.
 //!
-//! A question is sent again on every new connection. Without one there is no answer: an answer from before the loss
-//! of a connection may be out of date.
+//! The agent sends a question again on every new connection. While there is no connection, no question has an answer:
+//! an answer from before the loss of the connection may be out of date.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,7 +40,7 @@ struct Open {
 /// A message to the coordinator about a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuestionMessage {
-    /// Opens a question about this job, or about all ClientMounts of the node when there is none.
+    /// Opens a question about this job; without a job, about all ClientMounts of the node.
     Begin(u64, Option<JobName>),
     /// Withdraws the question with this id.
     End(u64),

@@ -22,7 +22,7 @@ pub struct ReceivedMount {
     pub uid: String,
     /// `metadata.resourceVersion` of the object.
     resource_version: String,
-    /// The object, or why it cannot be read.
+    /// The object, or the reason why it cannot be read.
     client_mount: Result<ClientMount, String>,
     profile: Result<NnfStorageProfile, NoProfile>,
     /// Length of `spec.mounts`, also when the rest cannot be read.
@@ -165,7 +165,7 @@ impl ReceivedMount {
         let mut paths: Vec<_> =
             units.into_iter().flat_map(MountUnits::mount_points).cloned().collect();
         for (index, info) in object.spec.mounts.iter().enumerate() {
-            // A mount at an unknown path is unmounted by the clean-up.
+            // The clean-up unmounts a mount whose path is unknown.
             let is_settled = |units: &MountUnits| {
                 units.mounts.get(index).is_some_and(Result::is_ok) || units.has_unknown_path(index)
             };

@@ -24,8 +24,8 @@ pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
     converge_except(converger, units, &[])
 }
 
-/// Converges the units, without the mounts that wait for one of these
-/// dropped mounts, whose failures are reported already.
+/// Converges the units, except the mounts that a dropped mount in `remaining` blocks: the failure of that dropped mount
+/// is reported already.
 fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount]) -> Outcome {
     let mut pass = Pass { remaining, ..Pass::new(converger, units) };
     if units.are_refused() {
@@ -50,7 +50,7 @@ fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount
     pass.outcome
 }
 
-/// Returns the steps that converging would begin with, as text. Changes nothing.
+/// Returns, as text, the steps with which a convergence would begin. Changes nothing.
 pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
     let refused = Pass::new(converger, units).outcome;
     if !refused.failures.is_empty() {
@@ -60,7 +60,7 @@ pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Ve
     for (path, unit) in in_order(units) {
         match converger.plan(&unit) {
             Ok(planned) => steps.extend(planned.iter().map(ToString::to_string)),
-            // The source of a bind mount is not mounted yet: steps before this one mount it.
+            // The source of the bind mount is not mounted yet: earlier steps of this plan mount it.
             Err(ConvergeError::Rejected(storage::Rejection::SourceNotMounted { .. })) => {
                 steps.push(format!("bind mount at {path}"));
             }
@@ -153,8 +153,8 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Unmounts nothing, because the hooks for unmounting are not known. A
-    /// mount that is not mounted needs none, and is done.
+    /// Unmounts nothing, because the hooks for unmounting are not known. A mount that is already unmounted needs no
+    /// hooks and counts as done.
     fn keep_mounted(&mut self, converger: &Converger, why: &ObjectError) {
         let nothing_to_do = |unit: &Desired| {
             let steps = converger.plan(unit);

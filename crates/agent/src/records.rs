@@ -1,11 +1,12 @@
-//! Records on disk of what each ClientMount may have mounted: an agent that starts knows what the agent before it knew.
+//! Records on disk of what each ClientMount may have mounted: from them an agent that starts knows what the agent
+//! before it knew.
 //!
 //! ```text
-//! <state>/mounts/<uid>.json     metadata and spec of each version of the object of which something may be mounted
+//! <state>/mounts/<uid>.json     metadata and spec of each version of the object that may have something mounted
 //! ```
 //!
-//! The agent writes a record before it mounts anything, and removes it when nothing of the object is left. Mounts end with the
-//! kernel, so the agent syncs no record to disk: after a loss of power a record may be empty.
+//! The agent writes a record before it mounts anything, and removes the record when no mount of the object is left.
+//! Mounts end with the kernel, so the agent syncs no record to disk: after a loss of power a record may be empty.
 
 use std::{
     fs, io,
@@ -35,11 +36,12 @@ pub struct MountRecords {
 }
 
 impl MountRecords {
-    /// Reads all records in the agent's state directory `state`. Logs a damaged record, renames it and leaves it out;
-    /// the agent still unmounts those of its mounts that are provably Warren's.
+    /// Reads all records in the agent's state directory `state`. Logs and renames a damaged record, and continues
+    /// without it: the agent still unmounts those of the record's mounts that are provably Warren's.
     ///
     /// # Errors
-    /// When the directory cannot be created, or it or a record cannot be read: then it is not known what is mounted.
+    /// When the directory cannot be created or read, or a record cannot be read: then the agent does not know what is
+    /// mounted.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
         let failed = |source| RecordError::Read { path: directory.clone(), source };
@@ -80,7 +82,7 @@ impl MountRecords {
     /// Records that all mounts of these versions of an object may be mounted, and no others.
     ///
     /// # Errors
-    /// When the record cannot be written; then it is as it was before.
+    /// When the record cannot be written; then the record is unchanged.
     pub fn keep(&self, uid: &str, versions: &[&ClientMount]) -> Result<(), RecordError> {
         let path = self.path(uid)?;
         if versions.is_empty() {
@@ -128,10 +130,10 @@ fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     };
     match serde_json::from_slice(&text) {
         Ok(versions) => return Ok(Some(versions)),
-        // The node lost power before the record was on disk, and its mounts ended with that.
+        // The node lost power before the record was on disk; the loss of power also ended the mounts.
         Err(_) if text.is_empty() => {}
         Err(error) => log::warn!(
-            "{} is damaged and renamed to *.damaged: {error}: see with findmnt that nothing of a job that is over is mounted",
+            "{} is damaged and renamed to *.damaged: {error}: check with findmnt that no mount of a finished job is left",
             path.display()
         ),
     }
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_record_of_an_object_is_read_and_none_of_one_that_is_gone() {
+    fn the_last_record_of_an_object_is_read_unless_it_was_removed() {
         let (directory, records) = records();
         let chassis = Chassis::new(2);
         let [first, second] = [0, 1].map(|index| chassis.object(index));

@@ -17,8 +17,8 @@ use crate::{
 pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     let state = outcome.goal.state();
     let is_ready = |mount: &MountOutcome| *mount == MountOutcome::Ready;
-    // Flux and the Go controllers read the entries alone, and take access away once all are unmounted: none is while a mount that
-    // an earlier version of the object asked for is left, which has no entry.
+    // Flux and the Go controllers read only these entries, and take access away once all entries are unmounted. A mount
+    // of an earlier version of the object has no entry: while one is left, no entry is reported as unmounted.
     let has_old_mount = outcome.goal == Goal::Unmounted
         && !outcome.failures.is_empty()
         && outcome.mounts.iter().all(is_ready);
@@ -51,8 +51,8 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     })
 }
 
-/// Returns a text for the log about an object that was unmounted without its profile, or without lines of it. It is no
-/// error of the status, which would stop the workflow because of a hook that will never run.
+/// Returns a text for the log about an object that was unmounted without its profile, or without some of its lines. The
+/// text does not go into the status: an error there would stop the workflow because of a hook that can never run.
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
     let lines = || group_by_text(&outcome.unreadable, |failed| failed.failure.debug.clone());
     (outcome.is_done() && !outcome.unreadable.is_empty())
@@ -125,7 +125,8 @@ mod tests {
         assert_eq!(json, serde_json::json!({ "mounts": [entry, entry], "allReady": true }));
     }
 
-    /// The coordinator refuses a status that is larger than one of an object with as many mounts as it may have.
+    /// The coordinator refuses a status that is larger than that of an object with as many mounts as an object may
+    /// have.
     #[test]
     fn texts_of_thousands_of_failures_do_not_make_a_status_too_large() {
         let failures = 20_000;
@@ -152,7 +153,10 @@ mod tests {
             unreadable: Vec::new(),
         };
         assert!(!status(&node(), &outcome(Goal::Unmounted)).mounts[0].ready);
-        assert!(status(&node(), &outcome(Goal::Mounted)).mounts[0].ready, "the new one is there");
+        assert!(
+            status(&node(), &outcome(Goal::Mounted)).mounts[0].ready,
+            "the mount of the new version is ready"
+        );
     }
 
     #[test]

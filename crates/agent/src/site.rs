@@ -45,7 +45,7 @@ pub struct Site {
     pub side: Side,
     /// Directories beneath which objects may mount.
     pub roots: AllowedRoots,
-    /// Where the node shows its index trees a second time, if it does.
+    /// Directory beneath which the node shows its index trees a second time; `None` if it does not.
     pub index_root: Option<IndexRoot>,
     pub volumes: Volumes,
 }

@@ -1,8 +1,8 @@
 //! Decides which object a mount target belongs to when two ask for it. Pure.
 //!
-//! The object that is mounted there keeps the path until it is unmounted. Otherwise the object that was created first gets it,
-//! and the lower uid among objects of one second. An object whose path belongs to another has nothing there to unmount: the
-//! agent would unmount the other's mount.
+//! The object that is mounted at a path keeps the path until it is unmounted. Otherwise the object that was created
+//! first gets the path, and among objects of one second the one with the lower uid. An object whose path belongs to
+//! another has nothing there to unmount: the agent would unmount the other's mount.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -17,7 +17,7 @@ use crate::{
 /// An object that asks for mount targets. Sorts by priority: the first keeps a target that two ask for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requester {
-    /// False once the object was mounted: then it sorts before all that never were.
+    /// False once the object was mounted. Such an object sorts before all objects that were never mounted.
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
@@ -124,7 +124,8 @@ impl TargetsInUse {
         })
     }
 
-    /// Returns whether a path that this object asked for belongs to another: then the mount there is not this object's.
+    /// Returns whether a path that this object asked for belongs to another object: then the mount at the path is not
+    /// this object's.
     pub fn belongs_to_other(&self, uid: &str, path: &MountPoint) -> bool {
         let own = self.by_uid.get(uid);
         self.by_uid
@@ -134,8 +135,9 @@ impl TargetsInUse {
             .any(|other| other.paths.iter().any(|taken| overlap(path, taken)))
     }
 
-    /// Records that an object is mounted: it keeps its paths until it is released. An object that lost them to another
-    /// while the agent mounted it does not get them back: no event would wake the other.
+    /// Records that an object is mounted: the object keeps its paths until it is released. If another object took over
+    /// these paths while the agent mounted, the mounted object does not get them back: no event would tell the other
+    /// object.
     pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;
@@ -199,8 +201,8 @@ fn has_priority(other: &Request, own: &Request) -> bool {
     other.requester < own.requester
 }
 
-/// Returns a path of `own` that belongs to the other, the other's path, and whether the other is being unmounted from
-/// it. The other keeps the paths of its dropped mounts until they are unmounted, even if it has lower priority.
+/// Returns a path of `own` that belongs to `other`, the path of `other`, and whether `other` is being unmounted from
+/// its path. `other` keeps the paths of its dropped mounts until they are unmounted, even if it has lower priority.
 fn first_conflict<'a>(
     own: &'a Request,
     other: &'a Request,
@@ -212,7 +214,7 @@ fn first_conflict<'a>(
     })
 }
 
-/// Returns the first two paths of which one is, or lies within, the other.
+/// Returns the first pair of paths that are equal, or of which one lies within the other.
 fn first_overlap<'a>(
     own: impl IntoIterator<Item = &'a MountPoint>,
     other: impl IntoIterator<Item = &'a MountPoint>,

@@ -11,15 +11,15 @@ use storage::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Volumes {
-    /// Logical volumes, by the lines of the profile; nothing where it has none
+    /// Logical volumes, made by the lines of the profile; a profile without such lines gets none
     Lvm,
     /// Nothing: a volume is the one namespace of its allocation
     Plain,
 }
 
 impl Volumes {
-    /// Returns the layer that the flag names, else the drives' default: a
-    /// box with file drives may have no device-mapper.
+    /// Returns the layer that the flag names, or else the drives' default: a host with file drives may have no
+    /// device-mapper.
     #[must_use]
     pub fn or_by_drives(flag: Option<Self>, on_files: bool) -> Self {
         flag.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })

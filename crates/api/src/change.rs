@@ -4,11 +4,11 @@
 //! them. Agents clone the object that they read, change the clone and send only the difference; they send nothing if
 //! there is none.
 //!
-//! Object members are written by `add`, which also replaces: the server may hold a member although decoding saw only
-//! its default. Elements of an array that keeps its length are matched by position, as `status` lists are parallel to
-//! `spec` lists. When the length changes, the equal elements at its beginning and end are matched, so that removing an
-//! element does not shift the unknown members of the others. Change an element and remove another in two writes: a
-//! single write cannot show which element is which.
+//! The patch writes a member of an object with `add`, which also replaces: the server may hold a member although
+//! decoding saw only its default. Elements of an array that keeps its length are matched by position, as `status` lists
+//! are parallel to `spec` lists. When the length changes, the equal elements at the beginning and at the end of the
+//! array are matched, so that removing an element does not shift the unknown members of the others. To change one
+//! element and remove another, make two writes: a single write cannot show which element is which.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};

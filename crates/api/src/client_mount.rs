@@ -1,4 +1,4 @@
-//! `ClientMount`: the mounts that one node, compute or rabbit, shall have for one job.
+//! `ClientMount`: the mounts that one node, a compute or a rabbit, shall have for one job.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
@@ -166,10 +166,10 @@ pub struct ClientMountDeviceLvm {
     /// NVMe namespaces, one for each drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nvme_info: Vec<ClientMountNvmeInfo>,
-    /// Name of the volume group; left empty, as agents derive it from labels.
+    /// Name of the volume group. Controllers leave it empty, because agents derive the name from labels.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub volume_group: String,
-    /// Name of the logical volume; left empty, as agents derive it from labels.
+    /// Name of the logical volume. Controllers leave it empty, because agents derive the name from labels.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub logical_volume: String,
 }
@@ -183,7 +183,7 @@ pub struct ClientMountNvmeInfo {
     /// NVMe namespace id, as decimal text.
     #[serde(rename = "namespaceID")]
     pub namespace_id: String,
-    /// NVMe namespace GUID; left empty.
+    /// NVMe namespace GUID. Controllers leave it empty.
     #[serde(rename = "namespaceGUID")]
     pub namespace_guid: String,
 }
@@ -209,8 +209,8 @@ impl ClientMountDeviceReference {
     }
 }
 
-/// State of the mounts as the node's agent reports it; `mounts` is as long as `spec.mounts` once
-/// the agent has reported.
+/// State of the mounts as the node's agent reports it. Once the agent has reported, `mounts` is as long as
+/// `spec.mounts`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountStatus {

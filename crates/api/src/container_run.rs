@@ -1,5 +1,5 @@
-//! `ContainerRun`: the containers of one directive on all of its rabbits, and the coordinator that works on them. A
-//! kind of Warren's own.
+//! `ContainerRun`: the containers of one directive on all of its rabbits, and the coordinator that works on them. Only
+//! Warren has this kind.
 //!
 //! Several coordinators may work on runs; one coordinator at a time holds the claim on a run. The status carries the
 //! claim and the stamp of its last writer. The API server enforces the rules below: it refuses the write of a
@@ -33,11 +33,11 @@ string_enum! {
     pub enum ContainerRunPhase {
         /// No coordinator works on the run.
         Queued = "Queued",
-        /// A coordinator has the run's rabbits prepared.
+        /// A coordinator has claimed the run, and the run's rabbits are being prepared.
         Claimed = "Claimed",
         /// The containers are created, and not all of them are ready.
         Starting = "Starting",
-        /// All containers were ready.
+        /// All containers are ready, or were ready before some of them ended.
         Running = "Running",
         /// The containers are being stopped.
         Stopping = "Stopping",
@@ -84,13 +84,13 @@ pub struct ContainerRunSpec {
     /// Names of the run's rabbits, in the run's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rabbits: Vec<String>,
-    /// 1 by default; 0 cancels the run.
+    /// Priority of the run: 1 by default; 0 cancels the run.
     #[serde(default = "default_priority")]
     pub priority: i64,
     /// True to stop the containers and to keep the run waiting.
     #[serde(default)]
     pub suspend: bool,
-    /// Number of claims without containers being created, after which the run fails.
+    /// Number of claims after which the run fails if no containers were created.
     #[serde(default = "default_max_claim_attempts")]
     #[schemars(range(min = 1))]
     pub max_claim_attempts: i32,
@@ -130,8 +130,8 @@ pub struct ContainerRunStatus {
     /// Progress of the run.
     #[schemars(extend("maxLength" = 16))]
     pub phase: ContainerRunPhase,
-    /// Number of claims of the run while none of its containers ran. Containers are labelled with it, which tells those
-    /// of this attempt from those of an earlier one.
+    /// Number of times that the run was claimed while it was queued or suspended. The containers have this number as a
+    /// label, which distinguishes them from containers of earlier attempts.
     #[schemars(range(min = 0))]
     pub attempt: i32,
     /// Reason of the failure, or the object that the run waits for.

@@ -3,8 +3,8 @@
 //! The schema generator writes JSON Schema; a Kubernetes API server wants a structural schema: each node has a type,
 //! and an optional field is a field that is not required, not a field that may be null.
 //!
-//! Our CRDs are stricter than upstream's in one point: they refuse an object without `spec`, since a typed watch could
-//! not decode it.
+//! Our CRDs are stricter than upstream's in one point: they refuse an object without `spec`, because a typed watch
+//! could not decode it.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -121,7 +121,8 @@ fn without_rules(value: &mut Value) {
     }
 }
 
-/// Turns a bound into an integer: the CRD types hold bounds as floating-point numbers, and all of ours are integers.
+/// Turns a bound into an integer: the CRD types hold bounds as floating-point numbers, but all of our bounds are
+/// integers.
 fn whole(bound: &mut Value) {
     if let Some(number) =
         bound.as_f64().and_then(|number| format!("{number:.0}").parse::<i64>().ok())

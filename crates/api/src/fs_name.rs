@@ -29,7 +29,7 @@ impl fmt::Display for FsName {
 }
 
 impl FsName {
-    /// Returns the name number `place`, modulo 26⁸.
+    /// Returns the name with the number `place`, modulo 26⁸.
     #[must_use]
     pub fn at(place: u64) -> Self {
         let mut digits = [b'a'; LENGTH];
@@ -54,8 +54,8 @@ impl FsName {
         self
     }
 
-    /// Returns the first name, from this one on, that is not in `taken`. There are 26⁸ names, more than
-    /// any object can list.
+    /// Returns the first name, beginning with this one, that is not in `taken`. There are 26⁸ names, more than any
+    /// object can list.
     #[must_use]
     pub fn first_free(mut self, taken: &BTreeSet<String>) -> Self {
         while taken.contains(&self.to_string()) {
@@ -65,8 +65,8 @@ impl FsName {
     }
 }
 
-/// Returns whether the text can stand after the erase command: Lustre takes it for a file system name (lustre(7): at
-/// most 8 characters), and a shell for a single word.
+/// Returns whether the text may follow the erase command: it must be a file system name for Lustre (lustre(7): at most
+/// 8 characters), and a single word for a shell.
 #[must_use]
 pub fn can_be_erased(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_plain_word_is_put_after_the_erase_command() {
+    fn only_a_single_plain_word_may_follow_the_erase_command() {
         assert!(can_be_erased("Scratch1") && can_be_erased("fs_1.a"));
         for text in ["", "-x", "a b", "a;b", "$(a)", "ninechars", "a\nb"] {
             assert!(!can_be_erased(text), "{text:?}");

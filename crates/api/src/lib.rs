@@ -4,10 +4,12 @@
 //! made by [`change()`]. The same types generate the CRDs ([`crds`]).
 //!
 //! Guarantees:
-//! * JSON names, enumerations, defaults and required fields are upstream's, DWS v1alpha7, NNF v1alpha11 and, for
-//!   `LustreFileSystem`, lustre-fs-operator's v1beta1; `ContainerRun` and `NodeContainers` are Warren's own.
-//! * What these types do not model survives a read-modify-write through [`change()`].
-//! * A value an enumeration does not know is kept (`Other`), so one newer object does not make a list unreadable.
+//! * JSON names, enumerations, defaults and required fields are upstream's: those of DWS v1alpha7, of NNF v1alpha11
+//!   and, for `LustreFileSystem`, of lustre-fs-operator's v1beta1. `ContainerRun` and `NodeContainers` are Warren's
+//!   own.
+//! * Fields that these types do not model survive a read-modify-write through [`change()`].
+//! * An enumeration keeps a value that it does not know (`Other`), so that one newer object does not make a list
+//!   unreadable.
 //! * Empty optional fields are left out, as the Go controllers leave them out.
 //!
 //! Assumption: objects have passed the server's schema. Nothing else about them is checked here.

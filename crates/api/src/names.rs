@@ -35,8 +35,8 @@ pub mod finalizer {
 
 /// Keys of annotations that Warren sets.
 pub mod annotation {
-    /// On a `NodeContainers`: time of the last request for the logs of its containers, running
-    /// ones included (RFC 3339).
+    /// On a `NodeContainers`: time of the last request for the logs of its containers, also of those that still run
+    /// (RFC 3339).
     pub const LOGS_ASKED: &str = "warren.nnf.cray.hpe.com/logs-asked";
 }
 

@@ -17,27 +17,27 @@ string_enum! {
 }
 
 string_enum! {
-    /// State of a rabbit, a server or a drive.
+    /// State of a resource: a rabbit, a server or a drive.
     pub enum NnfResourceStatus {
-        /// An administrator has put it into use.
+        /// An administrator has put the resource into use.
         Enabled = "Enabled",
-        /// An administrator has taken it out of use.
+        /// An administrator has taken the resource out of use.
         Disabled = "Disabled",
         /// The slot or port is empty.
         NotPresent = "NotPresent",
-        /// It does not answer.
+        /// The resource does not answer.
         Offline = "Offline",
-        /// It is being started.
+        /// The resource is being started.
         Starting = "Starting",
-        /// It is being deleted.
+        /// The resource is being deleted.
         Deleting = "Deleting",
-        /// It has been deleted.
+        /// The resource has been deleted.
         Deleted = "Deleted",
-        /// It is usable.
+        /// The resource is usable.
         Ready = "Ready",
-        /// It is broken.
+        /// The resource is broken.
         Failed = "Failed",
-        /// The request for it could not be carried out.
+        /// The request for the resource could not be carried out.
         Invalid = "Invalid",
         /// The cluster's fencing has cut the rabbit off from the storage.
         Fenced = "Fenced",

@@ -1,7 +1,7 @@
 //! `NnfStorageProfile`: the site's command lines and hooks. Its body is under `data`; it has no status.
 //!
-//! Agents read only the copy that is pinned to a workflow. The step of an empty command line is skipped. Nested objects
-//! read as empty when they are absent.
+//! Agents read only the copy that is pinned to a workflow. An empty command line skips its step. Nested objects read as
+//! empty when they are absent.
 
 mod lustre;
 

@@ -1,6 +1,6 @@
-//! `NodeContainers`: the containers of one directive on one rabbit whose agent runs them without Kubernetes; or job
-//! packages alone, which the agent fetches for containers that Kubernetes or the site runs on that rabbit. A kind of
-//! Warren's own; the object is in the rabbit's namespace.
+//! `NodeContainers`: the containers of one directive on one rabbit, which the rabbit's agent runs without Kubernetes.
+//! An object without containers has only job packages, which the agent fetches for containers that Kubernetes or the
+//! site runs on that rabbit. Only Warren has this kind; the object is in the rabbit's namespace.
 //!
 //! The workflow engine writes the spec, the rabbit's agent writes the status. Files and keys are in separate objects,
 //! because all rabbits of a run have the same ones.
@@ -119,8 +119,8 @@ pub struct NodeContainersSpec {
     /// Private network of the run, in which the containers on all of its rabbits reach each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NodeContainersNetwork>,
-    /// Secret whose keys the containers find beneath `/nnf/keys`; they then find `podhelper`, which uses
-    /// the keys, beneath `/nnf/bin`.
+    /// Secret whose keys the containers find beneath `/nnf/keys`. If it is named, the containers also find `podhelper`,
+    /// which uses the keys, beneath `/nnf/bin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<NodeContainersSource>,
     /// True to stop the containers. Their logs stay.
@@ -238,11 +238,11 @@ pub struct NodeContainersStatus {
     #[serde(default)]
     #[schemars(!default)]
     pub attempt: i64,
-    /// Time at which the agent began with the containers, by the agent's clock; deadlines count from here.
+    /// Time at which the agent began to work on the containers, by the agent's clock; deadlines count from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::date_time")]
     pub start_time: Option<Time>,
-    /// Time at which the agent saw that the containers had ended for good, by the agent's clock.
+    /// Time at which the agent saw that the last attempt of the containers had ended, by the agent's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::date_time")]
     pub end_time: Option<Time>,

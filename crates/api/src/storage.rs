@@ -50,27 +50,27 @@ string_enum! {
 }
 
 string_enum! {
-    /// State of a rabbit, a node or a drive.
+    /// State of a resource: a rabbit, a node or a drive.
     pub enum ResourceStatus {
-        /// It is being started.
+        /// The resource is being started.
         Starting = "Starting",
-        /// It is usable.
+        /// The resource is usable.
         Ready = "Ready",
-        /// An administrator has taken it out of use.
+        /// An administrator has taken the resource out of use.
         Disabled = "Disabled",
         /// The slot or port is empty.
         NotPresent = "NotPresent",
-        /// It does not answer.
+        /// The resource does not answer.
         Offline = "Offline",
-        /// It is broken.
+        /// The resource is broken.
         Failed = "Failed",
-        /// It is usable in spite of a fault.
+        /// The resource is usable in spite of a fault.
         Degraded = "Degraded",
-        /// An administrator has drained it.
+        /// An administrator has drained the resource.
         Drained = "Drained",
         /// The cluster's fencing has cut the rabbit off from the storage.
         Fenced = "Fenced",
-        /// No component has reported its state.
+        /// No component has reported the state of the resource.
         Unknown = "Unknown",
     }
 }

@@ -1,4 +1,5 @@
-//! Enumerations that are strings in JSON and stay open: the schema lists the known values, decoding keeps any other.
+//! Enumerations that are strings in JSON and stay open: the schema lists the known values, and decoding keeps all
+//! others.
 //!
 //! A typed watch decodes whole lists, so one object written by a newer controller must not make the rest unreadable.
 

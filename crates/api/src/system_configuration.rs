@@ -89,7 +89,8 @@ pub struct StorageNode {
 pub struct ComputeAccess {
     /// Host name of the compute.
     pub name: String,
-    /// Port of the PCIe switch, 0 to 15: `Compute <index>` there, endpoint `index + 1`. Gaps are normal.
+    /// Port of the PCIe switch, 0 to 15; the port is called `Compute <index>`, and its endpoint id is `index + 1`. Gaps
+    /// between the indices are normal.
     #[schemars(schema_with = "schema::int")]
     pub index: i64,
 }

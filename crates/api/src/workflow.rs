@@ -176,11 +176,12 @@ pub struct WorkflowSpec {
     #[serde(rename = "groupID")]
     #[schemars(schema_with = "schema::int32")]
     pub group_id: i64,
-    /// Set together with desiredState Teardown: the job's data need not be saved. No step depends on it at present.
+    /// True, together with desiredState Teardown, if the job's data need not be saved. No step reads this field at
+    /// present.
     #[serde(default)]
     pub hurry: bool,
-    /// Declares the current state reached although steps of it failed or are missing. The engine resets it to false
-    /// at the next state.
+    /// True to declare the current state reached although some of its steps have failed or have not run. The engine
+    /// resets it to false at the next state.
     #[serde(default)]
     pub force_ready: bool,
     /// The job's `#DW` lines, in the order of the job script.

@@ -140,7 +140,7 @@ fn every_status_but_the_workflows_is_a_subresource() {
 }
 
 #[test]
-fn names_and_versions_are_upstreams_but_for_our_own() {
+fn names_and_versions_are_upstreams_except_those_of_warrens_kinds() {
     let names: Vec<_> = api::crd::crds()
         .into_iter()
         .map(|crd| {
@@ -190,9 +190,9 @@ fn only_the_crds_of_clusters_have_rules() {
     assert!(has_rules(api::crd_values()).is_empty());
 }
 
-/// Rules, bounds and enumerations are those that the vectors in `containers` were written for.
+/// The rules, bounds and enumerations are those for which the vectors in `containers` were written.
 #[test]
-fn the_status_of_a_run_is_the_golden_one() {
+fn the_schema_of_a_runs_status_is_the_golden_one() {
     fn without_descriptions(value: &mut Value) {
         if let Some(members) = value.as_object_mut() {
             members.remove("description");

@@ -112,9 +112,8 @@ fn fixtures_round_trip() {
     assert_eq!(check(&fixtures), our_kinds());
 }
 
-/// The captured objects were written by a site's central controllers and Go daemons (DWS v1alpha7, NNF
-/// v1alpha11); names of nodes and mount roots were rewritten. Profiles, directive rules and the usability of
-/// nodes were not captured.
+/// A site's central controllers and Go daemons wrote the captured objects (DWS v1alpha7, NNF v1alpha11); names of nodes
+/// and mount roots were rewritten. Profiles, directive rules and the usability of nodes were not captured.
 #[test]
 fn objects_captured_at_a_site_round_trip() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
@@ -236,7 +235,7 @@ fn fixtures_use_every_field() {
         for (_, object) in fixtures.iter().filter(|(_, object)| object["kind"] == *kind) {
             cross_out(schema, object, "", &mut missing);
         }
-        // All kinds have the type of this field; a fixture of any kind that uses the field is enough.
+        // All kinds have the same type for this field, so one fixture of any kind is enough.
         missing.retain(|path| !path.ends_with(".error.userMessage"));
         assert!(missing.is_empty(), "no fixture of {kind} uses {missing:#?}");
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::DefaultBackoff;
 
-/// Delays that double up to 15 s, lengthened at random to at most twice as much. They restart from the shortest
-/// only when the watch has not failed for two minutes. kube's own backoff restarts whenever a watch yields an
-/// event, which it does before and after each list: where the API refuses lists, or grants them and refuses
-/// watches, kube would try every second.
+/// Delays that double up to 15 s; jitter lengthens each to at most twice as much. They restart from the shortest only
+/// when the watch has not failed for two minutes. kube's own backoff restarts whenever a watch yields an event, and a
+/// watch yields one before and after each list: with kube's backoff, a client whose lists or watches the API refuses
+/// would try every second.
 #[derive(Default)]
 pub struct WatchBackoff(DefaultBackoff);
 

@@ -20,11 +20,11 @@ pub enum ConnectError {
     /// The named kubeconfig is missing or cannot be used.
     #[error("read kubeconfig {}", path.display())]
     ReadKubeconfig { path: PathBuf, source: KubeconfigError },
-    /// No kubeconfig was named, and none that can be used was found.
+    /// No kubeconfig was named, and no usable one was found.
     #[error("find a kubeconfig by $KUBECONFIG or in ~/.kube")]
     FindKubeconfig(#[source] KubeconfigError),
     /// The process does not run in a pod with a service account.
-    #[error("find the cluster of this pod: it works only in a pod with a service account")]
+    #[error("find the cluster of this pod: in-cluster works only in a pod with a service account")]
     InCluster(#[source] InClusterError),
     /// The address `https://HOST:PORT` was given without a token file and a CA file.
     #[error("https://{0} needs a token file and a CA file; name both")]

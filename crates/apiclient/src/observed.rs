@@ -15,7 +15,7 @@ pub struct Answer {
     pub status: u16,
 }
 
-/// Returns the client with `observe` added, which is called when an answer begins.
+/// Returns the client with `observe` added: the client calls `observe` when an answer begins.
 pub fn observed(
     client: Client,
     observe: impl Fn(Answer) + Clone + Send + Sync + 'static,

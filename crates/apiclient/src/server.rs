@@ -90,7 +90,8 @@ pub(crate) fn client(
 
 type Http = HttpClient<HttpsConnector<HttpConnector>, Body>;
 
-/// Connections to a server whose certificate is signed by an authority in the CA file, as the file was when last read.
+/// Connections to one server. A connection is made only if an authority in the CA file has signed the server's
+/// certificate; the file's contents are those of the last read.
 #[derive(Debug)]
 struct Connections {
     pem: Vec<u8>,
@@ -169,9 +170,9 @@ impl Requests {
     }
 }
 
-/// A request without an answer yet. When it is cancelled, by its time limit or by its caller, later requests do not
-/// share its connection: behind a load balancer a connection may stay open for long without bringing answers. A watch
-/// on that connection stays there.
+/// A request without an answer yet. When the time limit or the caller cancels this request, later requests do not share
+/// its connection: behind a load balancer a connection may stay open for long without bringing answers. A watch on that
+/// connection stays there.
 struct Waiting<'a> {
     requests: &'a Requests,
     is_over: bool,

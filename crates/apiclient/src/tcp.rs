@@ -5,13 +5,14 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time after which the kernel probes an idle connection, every [`PROBE`], until it gives up after [`PROBES`] probes.
-/// So the kernel notices within two minutes that a peer lost its power; by default it would take more than two hours.
+/// Idle time after which the kernel begins to probe a connection. It probes every [`PROBE`], and gives up after
+/// [`PROBES`] probes without an answer: so it notices within two minutes that a peer lost its power. By default it
+/// would take more than two hours.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;
-/// Time after which the kernel gives up a connection with unacknowledged data. The kernel does not probe meanwhile, and
-/// by default it would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+/// Time after which the kernel gives up a connection with unacknowledged data. The kernel sends no probes while data is
+/// unacknowledged, and by default it retransmits for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// Returns a connector whose connections notice a peer without power.

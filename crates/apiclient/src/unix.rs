@@ -22,7 +22,7 @@ pub(crate) fn client(path: &Path) -> Client {
     Client::new(http.map_request(with_authority), "default")
 }
 
-/// Adds the authority that HTTP requires; the request goes to the socket, whatever the host is.
+/// Adds the authority that HTTP requires. The request goes to the socket, whatever host the authority names.
 fn with_authority(mut request: Request<Body>) -> Request<Body> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     if let Ok(uri) = format!("http://localhost{path}").parse() {

@@ -1,6 +1,6 @@
 //! The number of connections that a client opens to a server with TLS and HTTP/2, such as kube-apiserver.
 
-#![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
+#![expect(clippy::unwrap_used, reason = "a test fails if its set-up fails")]
 
 use std::{
     convert::Infallible,
@@ -89,7 +89,7 @@ async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     match request.uri().path() {
         "/never" => pending().await,
-        // Answered once two such requests have arrived.
+        // The server answers `/pair` once two such requests have arrived.
         "/pair" => {
             pair.wait().await;
         }

@@ -44,7 +44,8 @@ const MISSING: &str = " … (";
 /// The end of a shortened text.
 const IN_ALL: &str = " bytes in all)";
 
-/// Shortens a text to at most `limit` bytes, and appends its original length, also if it was shortened before.
+/// Shortens a text to at most `limit` bytes, and appends its original length. If the text was shortened before, the
+/// original length is that of the text before its first shortening.
 #[must_use]
 pub fn shortened(mut text: String, limit: usize) -> String {
     if text.len() <= limit {

@@ -122,7 +122,7 @@ fn negative_numbers(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
     negative.map(|(field, value)| ProfileFault::Negative { field, value }).collect()
 }
 
-/// Adds to a pod's faults the field of the profile with the pod.
+/// Turns the faults of a pod into faults of the profile, which also name the profile's field with the pod.
 fn with_field(at: &'static str, faults: Vec<PodFault>) -> impl Iterator<Item = ProfileFault> {
     faults.into_iter().map(move |fault| ProfileFault::Pod { at, fault })
 }

@@ -45,8 +45,8 @@ pub(crate) fn container_variables(
     variables.chain([node_name()]).chain(container.env.iter().cloned()).collect()
 }
 
-/// Returns the variable with the container's number among all containers of the run. Init containers have none; nor
-/// have MPI's, whose ranks MPI numbers itself.
+/// Returns the variable with the container's number among all containers of the run. Init containers have none, and
+/// neither have MPI's containers: MPI numbers its ranks itself.
 fn worker_number(
     run: &Run<'_>,
     index: usize,
@@ -82,8 +82,8 @@ pub(crate) fn container_ports<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
     run.ports.get(place * each..(place + 1) * each).unwrap_or_default()
 }
 
-/// Returns the variables by which the containers of a run find each other. The RFC separates rabbits by spaces; the
-/// sites' controllers separate hosts by commas.
+/// Returns the variables by which the containers of a run find each other. The NNF RFC on containers separates rabbits
+/// by spaces; the sites' controllers separate hosts by commas.
 fn network_variables(run: &Run<'_>) -> [(String, String); 4] {
     let rabbits: Vec<&str> = run.rabbits().collect();
     [
@@ -105,7 +105,7 @@ fn host_names(run: &Run<'_>) -> Vec<String> {
     std::iter::once(names::launcher(run.workflow)).chain(workers).collect()
 }
 
-/// Returns the variable with the launcher's rabbit, on which the run's ports are the launcher's.
+/// Returns the variable with the launcher's rabbit. Of the pods on it, only the launcher has the run's ports.
 fn launcher_variable(run: &Run<'_>) -> Option<(String, String)> {
     run.profile.mpi_spec.as_ref()?;
     Some(("NNF_CONTAINER_LAUNCHER".to_owned(), run.rabbits().next()?.to_owned()))

@@ -3,16 +3,13 @@
 //!
 //! ```text
 //! NnfContainerProfile ─ check ─► faults, which Proposal reports
-//! profile, placement, storages, ports ─ objects ─► Service, ConfigMap, one
-//! Job for each rabbit, and one for MPI's launcher
-//!                                       ├ volumes ─► a PersistentVolume and a
-//! PersistentVolumeClaim for each device of raw storage
-//!                                       └ on_rabbit ─► one NodeContainers for each rabbit, on sites without Kubernetes
-//! there
+//! profile, placement, storages, ports ┬ objects ─► Service, ConfigMap, a Job for each rabbit, a Job for MPI's launcher
+//!                                     ├ volumes ─► PersistentVolume and PersistentVolumeClaim of each raw device
+//!                                     └ on_rabbit ─► NodeContainers for each rabbit, where the agents run containers
 //! Jobs, Pods ─ outcome ─► starting, ready, ended, or failed with a reason
 //! ```
-//! Kubernetes keeps what it does already: a Job restarts a failed container, enforces its deadline and counts its pods.
-//! Each rabbit has its own Job: a Job has one template, and cannot bind each of its pods to another rabbit.
+//! Kubernetes does its usual part: a Job restarts a failed container, enforces its deadline and counts its pods. Each
+//! rabbit has its own Job: a Job has one template, and cannot bind each of its pods to another rabbit.
 //!
 //! # Guarantees
 //! * The objects of a run depend on their inputs alone. Their names are made of the workflow's and the rabbits' names.

@@ -47,9 +47,9 @@ pub fn job(workflow: &str, rabbit: &str) -> String {
     format!("{workflow}-{rabbit}")
 }
 
-/// Returns the name of a device's PersistentVolume, which is also that of its PersistentVolumeClaim: the directive of
-/// the storage, and the device's place among the rabbit's. PersistentVolumes are in no namespace, so the name begins
-/// with the workflow's uid.
+/// Returns the name of a device's PersistentVolume and of its PersistentVolumeClaim. It consists of the workflow's uid
+/// (PersistentVolumes are in no namespace), the directive of the storage, the rabbit, and the index of the device on
+/// the rabbit.
 #[must_use]
 pub fn volume(workflow_uid: &str, directive: usize, rabbit: &str, place: usize) -> String {
     format!("{workflow_uid}-{directive}-{rabbit}-{place}")

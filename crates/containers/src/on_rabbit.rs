@@ -27,9 +27,9 @@ use crate::{
     run::{Run, StorageSource},
 };
 
-/// Limit on processors: the unit of an agent is a thousandth of one.
+/// Name of the limit on processors, and the number of an agent's units in one processor.
 pub(crate) const CPU: (&str, i128) = ("cpu", 1000);
-/// Limit on memory: the unit of an agent is a byte.
+/// Name of the limit on memory, and the number of an agent's units in one byte.
 pub(crate) const MEMORY: (&str, i128) = ("memory", 1);
 
 pub use self::mpi::{launcher, name_of_host, worker};
@@ -51,8 +51,8 @@ pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     Some(made)
 }
 
-/// Returns the name of the object with a run's job packages on each rabbit.
-/// No other object of Warren's ends in `-packages`.
+/// Returns the name of the object with a run's job packages on each rabbit. The names of Warren's other objects do not
+/// end in `-packages`.
 #[must_use]
 pub fn packages_name(run: &Run<'_>) -> String {
     format!("{}-packages", name(run))
@@ -182,7 +182,7 @@ fn hosts(run: &Run<'_>) -> NodeContainersHosts {
     }
 }
 
-/// Refers to a ConfigMap or Secret of the run.
+/// Returns a reference to a ConfigMap or Secret of the run.
 fn source(run: &Run<'_>, name: &str) -> NodeContainersSource {
     NodeContainersSource { namespace: run.namespace().to_owned(), name: name.to_owned() }
 }
@@ -238,8 +238,8 @@ fn expand_values(variables: Vec<EnvVar>, rabbit: &str) -> Vec<NodeContainerVaria
     expanded
 }
 
-/// Returns when to pull an image, by Kubernetes' rule if the profile does not say:
-/// an image that is not pinned may be another one tomorrow.
+/// Returns when to pull an image. If the profile does not say, Kubernetes' rule applies: an image without a fixed
+/// version is always pulled, because the registry may have another image under its name later.
 fn pull_policy(container: &NnfContainer) -> ImagePullPolicy {
     if let Some(policy) = &container.image_pull_policy {
         return ImagePullPolicy::from(policy.as_str());

@@ -220,18 +220,14 @@ mod tests {
         };
         let mut status = condition("Suspended", "JobSuspended");
         assert_eq!(stopped(status.clone()), State::Suspended);
-        assert_eq!(
-            state_of(status.clone()),
-            State::Starting,
-            "the Job is not to be suspended any more"
-        );
+        assert_eq!(state_of(status.clone()), State::Starting, "spec.suspend is false again");
         status["terminating"] = json!(1);
-        assert_eq!(stopped(status), State::Starting, "a pod still ends");
+        assert_eq!(stopped(status), State::Starting, "a pod is still terminating");
         assert_eq!(stopped(json!({"active": 1, "ready": 1})), State::Ready);
         assert_eq!(state_of(condition("Complete", "CompletionsReached")), State::Succeeded);
         assert_eq!(state_of(condition("Failed", "BackoffLimitExceeded")), State::Failed);
         assert_eq!(state_of(condition("Failed", "DeadlineExceeded")), State::TooLate);
-        // Its pods are still being ended.
+        // The Job's controller still ends the Job's pods.
         assert_eq!(state_of(condition("FailureTarget", "DeadlineExceeded")), State::Starting);
     }
 

@@ -165,9 +165,9 @@ fn device_volumes(run: &Run<'_>, rabbit: &Rabbit) -> impl Iterator<Item = Volume
     devices.map(|(place, device)| claim_volume(format!("{DEVICE}{place}"), device.name.clone()))
 }
 
-/// Lets a container open the devices of raw storage: the kubelet enters them in its control group. The container opens them beneath
-/// the path of their storage, where the rabbit's agent gave them to the job's user. The owner of the nodes that the runtime makes
-/// depends on its configuration.
+/// Lets a container open the devices of raw storage: the kubelet enters them in the container's control group. The
+/// container opens them beneath the path of their storage, where the rabbit's agent gave them to the job's user. The
+/// owner of the nodes that the runtime makes depends on its configuration.
 fn devices(run: &Run<'_>, rabbit: &Rabbit) -> Vec<VolumeDevice> {
     let devices = 0..run.devices_on(&rabbit.name).len();
     let device = |place| VolumeDevice {

@@ -142,13 +142,14 @@ pub fn release(
     record.iter().filter_map(release).collect()
 }
 
-/// Returns the port numbers of an entry, without integers that are no port: those take no port away.
+/// Returns the port numbers of an entry. Leaves out integers that are no port, which reserve nothing.
 #[must_use]
 pub fn numbers(entry: &NnfPortManagerAllocation) -> Vec<u16> {
     entry.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()
 }
 
-/// Returns whether an entry belongs to a requester, by uid: another workflow may have the same name later.
+/// Returns whether a requester uses the ports of an entry. Compares uids: another workflow may have the same name
+/// later.
 #[must_use]
 pub fn is_of(entry: &NnfPortManagerAllocation, requester: &ObjectReference) -> bool {
     entry.status == NnfPortManagerAllocationStatus::InUse && entry.requester.uid == requester.uid

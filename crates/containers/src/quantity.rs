@@ -22,7 +22,8 @@ const SUFFIXES: [(&str, i128, i128); 16] = [
     ("Ei", 1 << 60, 1),
 ];
 
-/// Converts a quantity to parts, of which a unit has `per_unit`, rounded up. `None` if it is no positive quantity.
+/// Converts a quantity to parts, rounded up; `per_unit` is the number of parts in a unit. `None` if the quantity is not
+/// positive.
 #[must_use]
 pub(crate) fn parts(quantity: &Quantity, per_unit: i128) -> Option<i64> {
     let text = quantity.0.as_str();

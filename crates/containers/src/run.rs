@@ -12,7 +12,7 @@ use crate::mpi::Attempt;
 pub struct Run<'a> {
     /// Name of the workflow, and of the run's Service.
     pub workflow: &'a str,
-    /// Name of the ConfigMap, as of all that belongs to the directive.
+    /// Name of the ConfigMap and of all other objects of the directive.
     pub name: &'a str,
     /// Namespace, labels and owner of all objects.
     pub metadata: ObjectMeta,
@@ -67,7 +67,7 @@ pub struct Device {
     pub name: String,
     /// Path of the device on the rabbit, beneath the path of its storage.
     pub path: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub capacity: i64,
 }
 

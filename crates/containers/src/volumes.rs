@@ -1,8 +1,8 @@
 //! The devices of raw storage where Kubernetes runs the containers: a PersistentVolume for each, and the
 //! PersistentVolumeClaim of the pods.
 //!
-//! The control group of a container without privileges lets it open the block devices that its kubelet gives it, and no others.
-//! Both objects name each other, so that no provisioner and no other claim takes part.
+//! The control group of a container without privileges lets it open the block devices that its kubelet gives it, and no
+//! others. Both objects name each other, so that no provisioner and no other claim takes part.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! Kubernetes Events, which `kubectl describe` shows beside an object's status. No step waits for an Event or fails
-//! because of one: the status has everything that a program needs to know.
+//! because of one: the status contains everything that a program needs to know.
 //!
 //! A controller publishes the same note about the same part of an object once in [`QUIET`], and all of its notes at the
 //! rate that [`Limiter`] allows. Each note is in the log as well: successes are logged here, with the uid by which
@@ -24,8 +24,8 @@ use self::limit::Limiter;
 pub use self::note::Note;
 use crate::object::{Object, describe};
 
-/// Time in which the same note is not published again. Longer than [`Recorder`] remembers its Events, so that it never
-/// has to patch one.
+/// Time in which the same note is not published again. It is longer than the time for which [`Recorder`] remembers its
+/// Events, so that [`Recorder`] never patches an Event.
 const QUIET: Duration = Duration::from_secs(600);
 /// Time in which no note is published after a refusal: an administrator may grant the missing right later.
 const REFUSED: Duration = Duration::from_secs(3600);
@@ -47,7 +47,7 @@ impl Events {
         let (queue, notes) = mpsc::channel(WAITING);
         let reporter = Reporter { controller: program.to_owned(), instance: Some(node.to_owned()) };
         let published = publish(Recorder::new(client, reporter), notes);
-        tokio::spawn(vital("who publishes Events", published));
+        tokio::spawn(vital("the task that publishes Events", published));
         Self { queue: Some(queue) }
     }
 

@@ -4,12 +4,12 @@
 //! watch ─► Store ─► Change ─► Queue ─► reconcile (the controller's own) ─► patch, Events
 //! ```
 //! Watching, Events and delays come from kube-runtime. Three parts are our own, each because of a gap in kube-runtime:
-//! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure, and so misses
-//!   what an API restored from a backup has lost; ours lists again.
-//! * [`Store`]: kube-runtime's `reflector::Store` has no place for an object that cannot be decoded, and reports of an
-//!   event only the new object, not the one that it replaced. A mount of an object that cannot be decoded must stay.
-//! * [`Queue`]: kube-runtime's `Controller` starts each reconcile by itself; ours asks whether the reconcile may begin
-//!   (clean-ups, the erasing of drives and paths in use delay some), and has no timer while idle.
+//! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure. When the API
+//!   was restored from a backup, that watcher does not learn which objects are gone; ours lists again.
+//! * [`Store`]: kube-runtime's `reflector::Store` cannot hold an object that cannot be decoded, and an event passes on
+//!   only the new object, not the one that it replaced. A mount of an object that cannot be decoded must stay.
+//! * [`Queue`]: kube-runtime's `Controller` starts each reconcile by itself. Ours asks before each reconcile whether it
+//!   may begin (clean-ups, the erasing of drives and paths in use delay some), and has no timer while idle.
 //!
 //! # Guarantees
 //! * A list that broke off removes no object from a store.

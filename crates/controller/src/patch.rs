@@ -15,8 +15,8 @@ pub enum WriteError {
     /// Another client has changed the object since it was read; the watch delivers the new version.
     #[error("{object} has changed since it was read")]
     Conflict { object: String, source: Box<kube::Error> },
-    /// The API does not know the object. Only the object's watch says that it was deleted: while the CRD is registered
-    /// anew, the API knows no objects of that kind.
+    /// The API does not know the object. This does not prove that the object was deleted: while its CRD is registered
+    /// anew, the API knows no objects of that kind. Only the object's watch reports a deletion.
     #[error("{object} is not known to the API")]
     Unknown { object: String },
     /// The API refused or could not be reached.

@@ -2,7 +2,7 @@
 //! after failures.
 //!
 //! Pure: the clock is an argument. A wake that arrives during work is never lost: the queue hands the key out once
-//! more. There is a timer only while work fails, or while a reconcile is due at a certain time.
+//! more. The queue needs a timer only while a key waits for its retry, or for the time at which its reconcile is due.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,8 +54,8 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         Self { limit, waiting: BTreeSet::new(), running: BTreeSet::new(), failing: BTreeMap::new() }
     }
 
-    /// Wakes a key because its object has changed: the queue hands it out as soon as there is room,
-    /// whatever its delay is.
+    /// Wakes a key because its object has changed: the queue hands the key out as soon as there is room, also while the
+    /// key waits for a retry.
     pub fn wake(&mut self, key: K) {
         self.waiting.insert(key);
     }

@@ -81,11 +81,11 @@ fn read<K: Object>(item: Item<DynamicObject>) -> Item<K> {
     object.try_parse().map_err(|error| Unreadable { metadata, why: error.to_string() })
 }
 
-/// Watches until the stream is dropped. A list is delivered completely or not at all.
+/// Watches until the stream is dropped. The stream delivers a list completely or not at all.
 ///
 /// After a failure the watch begins with a list: an API that was restored from a backup is older than before, and a
-/// resumed watch would miss what the API has lost. A list that succeeds does not show that the watch works; the watch
-/// works once the API has accepted it.
+/// resumed watch would not report the objects that the API has lost. A list that succeeds does not show that the watch
+/// works; the watch works once the API has accepted it.
 pub fn watch(client: Client, watched: Watched) -> impl Stream<Item = Event> + Send + 'static {
     stream::unfold(Watch::new(client, watched), async |mut watch| {
         let event = watch.next().await;

@@ -25,8 +25,9 @@ impl GoFlag {
     }
 }
 
-/// Translates a command line, which begins with the program's name: every flag in `known` becomes `--flag=value`, once, at its last
-/// place. Keeps all other arguments and those behind `--`, so that clap reports mistakes in them.
+/// Translates a command line, which begins with the program's name. Every flag in `known` becomes one `--flag=value` in
+/// the place of its last occurrence. All other arguments stay, and so do those behind `--`, so that clap reports
+/// mistakes in them.
 #[must_use]
 pub fn translate(args: impl IntoIterator<Item = OsString>, known: &[GoFlag]) -> Vec<OsString> {
     let mut arguments: Vec<Argument> = Vec::new();

@@ -22,7 +22,7 @@ pub enum ListenError {
     #[error("listen on {}: another process serves it; stop that one, or choose another path", .0.display())]
     InUse(PathBuf),
     /// A file or directory is at the path; it must not be replaced.
-    #[error("listen on {}: a file or directory is there, which is not a socket; move it away, or choose another path", .0.display())]
+    #[error("listen on {}: the path is a file or directory and not a socket; move it away, or choose another path", .0.display())]
     NotASocket(PathBuf),
     /// systemd passed a descriptor that is not a unix socket.
     #[error("take the socket from systemd: set ListenStream= of the socket unit to a path")]
@@ -40,7 +40,8 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listening {
     pub listener: UnixListener,
-    /// Whether the socket is systemd's, which keeps listening when this process ends: the daemon must not remove the path then.
+    /// Whether the socket belongs to systemd, which keeps listening when this process ends: then the daemon must not
+    /// remove the path.
     pub is_inherited: bool,
 }
 
@@ -58,7 +59,7 @@ pub fn inherit_or_listen(path: &Path) -> Result<Listening, ListenError> {
 /// Listens on `path` with mode 0600. Replaces the socket of a process that has died.
 ///
 /// # Errors
-/// If a running process listens there, `path` is not a socket, or the system refuses. Nothing is replaced then.
+/// If a running process listens there, if `path` is not a socket, or if the system refuses. Then nothing is replaced.
 pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
     listen_with(path, 0o600)
 }

@@ -39,7 +39,7 @@ impl Line {
     fn render(record: &Record<'_>) -> String {
         let text = record.args().to_string();
         let mut line = Self { own: text.len(), text };
-        // Only the visitor could fail, and this one does not.
+        // `visit` fails only if the visitor fails, and this visitor never does.
         drop(record.key_values().visit(&mut line));
         // Users may write control characters into objects. Newlines and tabs are kept: a command's output has many lines.
         causes::escaped(&line.text, "\n\t")

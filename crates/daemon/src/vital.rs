@@ -1,7 +1,8 @@
 //! Tasks and threads whose panic ends the daemon.
 //!
-//! A panic of a task or thread whose result is not awaited goes unnoticed, and the daemon would seem to work without the task. So
-//! such a panic aborts the process. systemd starts it again; mounts stay meanwhile.
+//! Without this module a panic in a task or thread whose result is not awaited would go unnoticed, and the daemon would
+//! seem to work without that task. So such a panic aborts the process. systemd starts the process again; mounts stay
+//! meanwhile.
 
 use std::{
     future::poll_fn,

@@ -48,7 +48,7 @@ impl Server {
     async fn connect(&mut self) -> (DuplexStream, Option<Connection<DuplexStream>>) {
         let (client, server) = duplex(PIPE);
         self.pipes.send(Ok(server)).unwrap();
-        // No other connection follows: the paused clock advances if this one is refused.
+        // No other connection follows: if the server refuses this one, the paused clock advances to the time-out.
         (client, timeout(LONG / 1000, self.incoming.next()).await.ok())
     }
 
@@ -106,7 +106,7 @@ async fn the_oldest_pending_connections_are_closed_and_those_with_a_request_stay
     }
     for gone in &mut pending[..3] {
         assert_eq!(read(gone).await, io::ErrorKind::TimedOut);
-        assert_eq!(read(gone).await, io::ErrorKind::TimedOut, "for good");
+        assert_eq!(read(gone).await, io::ErrorKind::TimedOut, "closed for good");
     }
     for stays in pending[3..].iter_mut().chain([&mut active]) {
         assert!(timeout(LONG / 2, stays.flush()).await.unwrap().is_ok());

@@ -77,7 +77,7 @@ pub enum Way {
     Network,
 }
 
-/// Error: the profile and the directive exclude each other, or one of them is invalid.
+/// Error: the profile and the directive contradict each other, or one of them is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BreakdownFault {
     #[error(
@@ -110,7 +110,7 @@ pub enum BreakdownFault {
     StandaloneForJob,
 }
 
-/// Returns the paths by which computes reach the allocations of a set. `colocate_computes` concerns Lustre only.
+/// Returns the paths by which computes reach the allocations of a set. Only Lustre sets depend on `colocate_computes`.
 #[must_use]
 pub fn access(label: Label, colocate_computes: bool) -> Vec<Access> {
     let mandatory = |way| Access { way, is_mandatory: true };

@@ -115,7 +115,7 @@ impl Decimal {
 pub struct Factor(Decimal);
 
 impl Factor {
-    /// Returns the product, without its fraction of a byte.
+    /// Returns the product, rounded down to whole bytes.
     ///
     /// # Errors
     /// When it exceeds [`GREATEST`].
@@ -140,7 +140,7 @@ impl FromStr for Factor {
     }
 }
 
-/// Size that a profile adds to a capacity, so that users get what they asked for beside the metadata.
+/// Size that a profile adds to a capacity for metadata, so that users can fill the capacity that they asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Padding(Kind);
 
@@ -170,8 +170,8 @@ impl Padding {
         )
     }
 
-    /// Returns the capacity that users see of a padded one: the greatest that [`Self::added_to`] pads to no more than
-    /// `padded`; 0 when the padding alone is larger.
+    /// Returns the capacity that a padded size leaves for users: the largest capacity that [`Self::added_to`] pads to
+    /// at most `padded`; 0 when the padding alone is larger.
     #[must_use]
     pub fn removed_from(self, padded: u64) -> u64 {
         match self.0 {

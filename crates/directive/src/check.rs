@@ -54,7 +54,7 @@ pub struct Persistent {
     pub is_public: bool,
 }
 
-/// Checks the directives of a workflow, which must obey the rules, and returns them as commands.
+/// Checks the directives of a workflow, which have passed the site's rules, and returns them as commands.
 ///
 /// # Errors
 /// All problems of all directives.
@@ -99,7 +99,7 @@ fn read_commands(
     commands
 }
 
-/// Reports a create or destroy that is not the only directive, and a second `container`.
+/// Reports a `create_persistent` or `destroy_persistent` that is not the only directive, and a second `container`.
 fn check_company(commands: &[(usize, Command)], problems: &mut ProblemList<'_>) {
     for (index, command) in commands {
         let is_lonely =
@@ -120,7 +120,8 @@ fn check_company(commands: &[(usize, Command)], problems: &mut ProblemList<'_>) 
     }
 }
 
-/// Reports two storages of a workflow with the same variable; its name has `_` where theirs have `-`.
+/// Reports two storages of a workflow whose paths would be in the same variable. The variable's name is the storage's
+/// name with `_` for each `-`.
 fn check_variables(commands: &[(usize, Command)], problems: &mut ProblemList<'_>) {
     let mut taken: BTreeMap<String, usize> = BTreeMap::new();
     for (index, command) in commands {
@@ -166,8 +167,8 @@ fn faults(command: &Command, commands: &[(usize, Command)], known: &Known) -> Ve
     faults
 }
 
-/// Longest name of persistent storage, in characters: labels of 63 characters hold the name of its Servers, which may
-/// be the storage's name and a suffix of 11.
+/// Longest name of persistent storage, in characters. The storage's Servers has this name, or this name and a suffix of
+/// 11 characters, and labels of at most 63 characters hold the name of the Servers.
 const LONGEST_NAME: usize = 52;
 
 /// Returns a fault if Kubernetes does not accept the name of persistent storage as an object's name.
@@ -181,7 +182,7 @@ fn object_name_fault(name: &str) -> Option<MeaningFault> {
     (!fits).then(|| MeaningFault::ObjectName { name: name.to_owned(), length, most: LONGEST_NAME })
 }
 
-/// Returns a fault unless the profile of a directive exists and gives it storage.
+/// Returns a fault unless the directive's profile exists and can make the storage that the directive asks for.
 fn storage(
     name: Option<&str>,
     known: &Known,
@@ -255,7 +256,8 @@ fn file_system_of(
 ) -> Option<FileSystem> {
     let named = |(_, command): &(usize, Command)| match command {
         Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some(jobdw.file_system),
-        // Storage that does not exist is reported where it is named; it has no file system that could be wrong.
+        // Only the check of the `persistentdw` reports storage that does not exist: here the storage counts as Lustre,
+        // which causes no second fault.
         Command::Persistentdw(used) if !is_job && used.name == name => {
             Some(known.persistent.get(name).map_or(FileSystem::Lustre, |found| found.file_system))
         }

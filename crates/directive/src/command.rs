@@ -44,7 +44,7 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jobdw {
     pub file_system: FileSystem,
-    /// Capacity in bytes: of a Lustre file system in all, else for each compute.
+    /// Capacity in bytes: of the whole file system with Lustre, else for each compute.
     pub capacity: u64,
     pub name: String,
     /// Name of the storage profile; `None` for the site's default.
@@ -64,13 +64,13 @@ pub struct CreatePersistent {
     pub profile: Option<String>,
 }
 
-/// Arguments of `destroy_persistent`, which destroys such storage.
+/// Arguments of `destroy_persistent`, which destroys persistent storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DestroyPersistent {
     pub name: String,
 }
 
-/// Arguments of `persistentdw`, which mounts such storage for a job.
+/// Arguments of `persistentdw`, which mounts persistent storage for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Persistentdw {
     pub name: String,
@@ -106,7 +106,7 @@ pub struct StorageArgument {
     pub value: String,
 }
 
-/// Source of a container's storage, by the prefix of its variable.
+/// Kind of a container's storage, by the prefix of its variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variable {
     /// `DW_JOB_…`: storage of this job.

@@ -173,9 +173,8 @@ fn column(line: &str, offset: usize) -> usize {
     line.get(..offset).unwrap_or(line).chars().count() + 1
 }
 
-/// Splits a text with several directives, such as Flux's attribute `dw` of a job, at each `#DW` that white
-/// space or the end follows. A text without `#DW` becomes a single directive, to which `#DW` is added. An empty
-/// text has no directives.
+/// Splits a text with several directives, such as the attribute `dw` of a Flux job, at each word `#DW`. A text before
+/// the first `#DW` becomes a directive of its own, to which `#DW` is added. An empty text has no directives.
 #[must_use]
 pub fn split(text: &str) -> Vec<String> {
     let begins = |(at, _): &(usize, &str)| {

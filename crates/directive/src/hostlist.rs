@@ -1,8 +1,8 @@
 //! Host lists as Flux and Slurm write them (RFC 29): `compute-[1-3,08-10],login`.
 //!
-//! Order and repetitions are kept. The leading zeros of a range come from its first number. Unlike Flux's library this
-//! parser refuses `a[1-]`, a second pair of brackets and numbers of more than 64 bits, which Flux's library reads as
-//! other hosts than the author meant.
+//! Order and repetitions are kept. The numbers of a range are filled with zeros to the length of its first number.
+//! Unlike Flux's library, this parser refuses `a[1-]`, a second pair of brackets, and numbers of more than 64 bits:
+//! Flux's library reads them as other hosts than the author meant.
 
 use thiserror::Error;
 use winnow::ascii::digit1;
@@ -62,7 +62,7 @@ struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// Returns both numbers of a range, and their smallest number of digits.
+    /// Returns the first and last number of a range, and the number of digits to which numbers are filled with zeros.
     fn bounds(&self, text: &str) -> Result<(u64, u64, usize), HostlistError> {
         let number = |digits: &str| {
             digits.parse::<u64>().map_err(|_| HostlistError::Malformed(text.to_owned()))

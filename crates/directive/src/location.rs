@@ -21,7 +21,8 @@ pub enum Location {
 pub struct Inside {
     /// Name of the storage, with `-` where the variable has `_`.
     pub name: String,
-    /// Path after the variable, with its `/`; empty for the storage itself. A trailing `/` has a meaning.
+    /// Path after the variable, with its leading `/`; empty for the storage itself. A trailing `/` is kept: copies
+    /// depend on it.
     pub path: String,
 }
 
@@ -78,7 +79,7 @@ fn inside(rest: &str, variable: &'static str) -> Result<Inside, LocationError> {
     Ok(Inside { name, path: plain(path)?.to_owned() })
 }
 
-/// Returns the path, if a shell, a program and a person read it alike.
+/// Returns the path, unless a shell would change it or `..` could lead out of the storage.
 fn plain(path: &str) -> Result<&str, LocationError> {
     let special = |character: &char| {
         SHELL.contains(*character) || character.is_control() || character.is_whitespace()

@@ -33,7 +33,7 @@ pub struct PlacedSet {
     pub storage: Vec<Placed>,
 }
 
-/// Allocations on one rabbit, by number.
+/// Number of allocations on one rabbit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub rabbit: String,

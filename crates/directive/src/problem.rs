@@ -38,7 +38,7 @@ pub enum Fault {
     /// The directive does not fit the other directives, or the site lacks what it names.
     #[error(transparent)]
     Meaning(#[from] MeaningFault),
-    /// The directive and its profile exclude each other.
+    /// The directive and its profile contradict each other.
     #[error(transparent)]
     Breakdown(#[from] BreakdownFault),
 }

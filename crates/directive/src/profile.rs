@@ -1,5 +1,5 @@
-//! The settings of the site's profiles that decide on capacity and shape of storage. Texts are unchanged from the
-//! profile; an error about a text names its field.
+//! The settings of the site's profiles that decide on the capacity and layout of storage. Texts are the profile's own,
+//! not parsed yet; an error about a text names its field.
 
 /// Settings of an NnfStorageProfile that decide on breakdowns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

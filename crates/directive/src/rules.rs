@@ -120,7 +120,7 @@ pub struct Ruleset {
 }
 
 impl Ruleset {
-    /// Compiles the rules. A malformed rule refuses the directives of its command, and no others.
+    /// Compiles the rules. A command with a malformed rule is refused; directives with other commands are not affected.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         let rules = rules.into_iter().map(|rule| {
@@ -156,7 +156,8 @@ impl Ruleset {
         problems.into_result(directives)
     }
 
-    /// Returns the drivers that have work, with the states, by directive.
+    /// Returns the entries for `status.drivers`: directive by directive, each driver and state in which the driver
+    /// works.
     #[must_use]
     pub fn drivers(&self, directives: &[Directive]) -> Vec<Driver> {
         let entry = |directive: usize, rule: &Rule, state: &str| {
@@ -215,7 +216,7 @@ impl Ruleset {
     }
 }
 
-/// Arguments with a mark: by mark and value, the index of the directive and the key of the argument.
+/// Values seen so far of arguments with `unique_within`: by mark and value, the index of the directive and the key.
 type Unique = HashMap<(String, String), (usize, String)>;
 
 #[cfg(test)]

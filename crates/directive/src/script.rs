@@ -36,8 +36,8 @@ const FORM: &str = "a directive begins with #DW at the beginning of its line";
 /// Reads the `#DW` lines among the comments at the beginning of a script, as Slurm's burst buffers do: a line that ends
 /// with `\` continues in the next one, and the first line that is no comment ends the directives.
 ///
-/// Drops the arguments that are for Slurm only: `pool`, and a whole line of `pool=` and `capacity=` only, which reserves
-/// capacity of a Slurm pool.
+/// Drops what is for Slurm only: the argument `pool` in any line, and lines that have only `pool=` and `capacity=`,
+/// which reserve capacity of a Slurm pool.
 #[must_use]
 pub fn read_script(script: &str) -> Script {
     let mut lines: Vec<String> = Vec::new();
@@ -71,8 +71,8 @@ fn words(line: &str) -> Option<&str> {
     line.strip_prefix(PREFIX).filter(|rest| rest.chars().next().is_none_or(char::is_whitespace))
 }
 
-/// Returns whether the author of a line may have meant a directive: the line begins with `#DW`, or after blanks with
-/// `#DW`, `# DW`, `##DW` or `#dw` and a command.
+/// Returns whether the author of a line may have meant a directive: the line begins with `#DW`; or it begins, after
+/// blanks or not, with `#DW`, `# DW`, `##DW` or `#dw`, and a command follows.
 fn looks_like_directive(line: &str) -> bool {
     let line = line.trim();
     let after = line.trim_start_matches('#').trim_start();

@@ -3,7 +3,7 @@
 use directive::{Command, Ruleset, shipped};
 
 #[test]
-fn documented_directives_are_right() {
+fn documented_directives_obey_the_shipped_rules() {
     let page = include_str!("../../../docs/use/directives.md");
     let lines = page
         .lines()

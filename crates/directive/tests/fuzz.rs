@@ -2,7 +2,7 @@
 
 use directive::{Command, Directive, Ruleset, check, hostlist, job_id, shipped};
 
-/// Pieces of directives: most random lines of them are nearly valid.
+/// Pieces of directives: most random lines made of these pieces are nearly valid.
 const PIECES: &[&str] = &[
     "#DW",
     "#DW ",
@@ -86,7 +86,7 @@ fn a_million_inputs_cause_no_panic() {
     let mut random = fastrand::Rng::with_seed(seed);
     let ruleset = Ruleset::new(shipped());
     let (mut parsed, mut understood, mut refused) = (0_u32, 0_u32, 0_u32);
-    // Each round parses two lines separately and together, and a text with the seven parsers of scalars.
+    // Each round parses two lines, one by one and together, and one text with seven parsers of single values.
     for _ in 0..100_000 {
         let lines = [line(&mut random), line(&mut random)];
         for line in &lines {
@@ -120,7 +120,7 @@ fn a_million_inputs_cause_no_panic() {
     );
 }
 
-/// Parses a text with each parser of single texts.
+/// Parses a text with each parser of a single value.
 fn scalars(text: &str, seed: u64) {
     let _ = directive::capacity::bytes(text);
     let _ = text.parse::<directive::capacity::Factor>();

@@ -117,7 +117,8 @@ impl Exchange {
         self.lock().fanout.serves(node, epoch)
     }
 
-    /// Returns the next message to the node; `None` until the session is notified.
+    /// Returns the next message to the node. `None` if there is no message now: the session then waits for its
+    /// `Notify`.
     pub fn next(
         &self,
         node: &str,
@@ -208,7 +209,8 @@ impl Exchange {
             return false;
         };
         if object.older_than(&known) {
-            // The watch delivered a newer version while the write was running, and that version was taken for the write itself.
+            // The watch delivered a newer version while the write was running. The exchange did not compare the status
+            // of that version, because it could have come from the running write.
             self.review(&mut self.lock(), &key);
         } else {
             self.apply_mount(object);

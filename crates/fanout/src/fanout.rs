@@ -227,7 +227,7 @@ impl Fanout {
         }
     }
 
-    /// Returns what was last sent about an object.
+    /// Returns the last message that was sent about an object.
     fn last_sent(&mut self, key: &Key) -> Option<&mut Sent> {
         self.queues.get_mut(&key.namespace)?.sent.get_mut(&key.name)
     }

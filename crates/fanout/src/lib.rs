@@ -4,11 +4,13 @@
 //! API ─ watch ─► exchange ─ next ───► node
 //! API ◄─ write_back ◄─ report ◄────── node
 //! ```
-//! Profiles are watched too. A profile that the watch does not know is read from the API before a node is told that it is missing.
+//! Profiles are watched too. If the watch does not know a profile, the fanout reads the profile from the API before it tells a
+//! node that the profile is missing.
 //!
 //! Guarantees:
 //! * A node receives a ClientMount only once the object carries the finalizer, also if the object is invalid.
-//! * A node receives `Synced` only after every object that existed, and only once all pages of the lists were read.
+//! * A node receives `Synced` only after every object that existed when its session started, and only once all pages
+//!   of the lists were read.
 //! * A node that connects receives nothing until the API has listed its objects after the connect, and the watch has delivered them
 //!   all: so a coordinator whose watch is behind does not revoke messages of another coordinator.
 //! * A write patches only fields that Warren owns, and only if their values change. Such a write wakes no node.

@@ -109,7 +109,8 @@ impl PendingWrites {
         self.waiting.pop_front()
     }
 
-    /// Returns the next write of a taken object; `None` ends the writer's work: all writes are done.
+    /// Returns the next write of an object that a writer has taken from the queue; `None` ends the writer's work: all
+    /// writes are done.
     pub(crate) fn next(&mut self, key: &Key, object: Option<&MountObject>) -> Option<Write> {
         let pending = self.pending.get(key)?;
         let object = object.filter(|object| object.version.uid == pending.uid);

@@ -69,7 +69,7 @@ async fn read(client: &Client, profile: &Key) -> kube::Result<ProfileRead> {
     match with_timeout(api.list(&only)).await.map(|mut list| list.items.pop()) {
         Ok(Some(object)) => Ok(ProfileObject::read(object).map_err(NoProfile::Missing)),
         Ok(None) => Ok(Err(NoProfile::not_found(&profile.namespace, &profile.name))),
-        // The object's status tells the user: only an administrator can grant the right.
+        // The refusal goes into the object's status, where the user sees it: only an administrator can grant the right.
         Err(kube::Error::Api(status)) if status.code == 403 => {
             let (namespace, name) = (&profile.namespace, &profile.name);
             Ok(Err(NoProfile::forbidden(namespace, name, "list", &status.message)))

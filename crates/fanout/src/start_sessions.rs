@@ -1,8 +1,9 @@
 //! Starts sessions: lists a node's ClientMounts from the API before the node receives any message.
 //!
-//! The node may have been connected to another coordinator, whose watch was further ahead. From an older set of objects the node
-//! would unmount newer mounts, and mount again what was unmounted since. So the coordinator lists the node's namespace after the
-//! node connected, and sends nothing to the node until the watch knows all objects of that list.
+//! The node may have been connected to another coordinator, whose watch was further ahead. If the node now received an
+//! older set of objects, it would unmount newer mounts, and would mount again what it has unmounted since. So the
+//! coordinator lists the node's namespace after the node connected, and sends nothing to the node until the watch knows
+//! all objects of that list.
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ async fn list(client: &Client, node: &str) -> kube::Result<Listing> {
         Api::namespaced_with(client.clone(), node, &resource::<ClientMount>());
     // Without a resourceVersion the API answers with its newest state.
     let list = with_timeout(api.list(&ListParams::default())).await?;
-    // Skips unreadable objects, as the watch does, which logs them.
+    // Skips unreadable objects: the watch skips them too, and logs them.
     let objects =
         list.items.into_iter().filter_map(|object| MountObject::read(object).ok()).collect();
     Ok(Listing { version: list.metadata.resource_version.unwrap_or_default(), objects })

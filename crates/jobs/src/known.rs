@@ -16,7 +16,8 @@ use crate::workflow::{Computes, Workflow, WorkflowKey, has_reached};
 /// The state in which a Workflow's mounts are made; before it the Computes may still be missing.
 const PRE_RUN: &str = "PreRun";
 
-/// Number of a question, in the order of opening. A list that was requested after the question is a certain answer to it.
+/// Number of a question; later questions have higher numbers. A list that was requested after the question was opened
+/// answers the question for certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
@@ -36,9 +37,9 @@ struct State {
     computes: BTreeMap<WorkflowKey, Computes>,
     /// Number of questions so far.
     questions: u64,
-    /// Number of the last question after which all Workflows were listed.
+    /// Number of the newest question that was opened before the last list of all Workflows was requested.
     listed: u64,
-    /// Number of the last question after which the Computes of a Workflow were read.
+    /// By Workflow: number of the newest question that was opened before the Workflow's Computes were last read.
     looked: BTreeMap<WorkflowKey, u64>,
     /// Whether a question waits for a list of all Workflows.
     wants_list: bool,
@@ -48,10 +49,10 @@ struct State {
     failing: Option<String>,
 }
 
-/// A request to the API: all Workflows, and the Computes of some.
+/// A request to the API for all Workflows, and for the Computes of some Workflows.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Number of the last question before the request.
+    /// Number of the newest question at the time of the request.
     upto: u64,
     pub(crate) computes: BTreeSet<WorkflowKey>,
 }
@@ -135,7 +136,7 @@ impl Jobs {
         }
     }
 
-    /// Stores the API's answer to a request: all Workflows, and the Computes of some.
+    /// Stores the API's answer to a request: all Workflows, and the Computes of some Workflows.
     pub(crate) fn look_answered(
         &self,
         look: &Look,
@@ -186,7 +187,8 @@ impl Jobs {
 }
 
 impl State {
-    /// Makes open questions request again: a list of the watch may be older than earlier answers.
+    /// Forgets which questions were answered for certain, so that open questions request lists again: a list that the
+    /// watch delivers may be older than earlier answers.
     fn ask_again(&mut self) {
         self.listed = 0;
         self.looked.clear();
@@ -225,7 +227,7 @@ impl State {
     fn answer(&mut self, job: &JobName, node: &str, ticket: Ticket) -> (JobState, bool) {
         let matching = self.workflows.values().filter(|known| known.identity().matches(job));
         let matching: Vec<_> = matching.cloned().collect();
-        // A requeued job may have a Workflow that is being deleted: the question is about the other one.
+        // A requeued job may have an old Workflow that is being deleted: the question is about the new one.
         let living: Vec<_> =
             matching.iter().filter(|known| !known.state.deleting).cloned().collect();
         match if living.is_empty() { matching } else { living }.as_slice() {
@@ -268,7 +270,7 @@ impl State {
     }
 }
 
-/// The prolog for Flux recognises this text.
+/// Returns the answer that no Workflow belongs to the job. The prolog for Flux recognises the text.
 fn unknown(job: &JobName) -> JobState {
     let why = format!("no Workflow is that of {}", describe(job));
     JobState { knowledge: Knowledge::Unknown.into(), why, ..JobState::default() }

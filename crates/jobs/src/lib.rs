@@ -4,7 +4,7 @@
 //! API ─ watch ─► Jobs ─ state ─► node that waits for a job
 //! API ─ look ──►   (before an answer that a job does not exist, or has no mounts on this node)
 //! ```
-//! It makes no difference whether the sites' controllers or Warren's engine write these objects.
+//! The Workflows and Computes may be written by the sites' controllers or by Warren's engine: the answers are the same.
 //!
 //! # Guarantees
 //! * An answer that a job does not exist, or that a node is not one of its computes, is given only after a list that was requested

@@ -46,8 +46,8 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// Returns whether this is the job's Workflow: the one that `state` names, or while that is unknown, one that has the job's
-    /// name.
+    /// Returns whether this is the job's Workflow. If `state` is known, this is the Workflow that `state` names;
+    /// otherwise any Workflow that has the job's name.
     #[must_use]
     pub fn is_of(&self, job: &JobName, state: Option<&JobState>) -> bool {
         match state.filter(|state| state.knowledge() == Knowledge::Known) {

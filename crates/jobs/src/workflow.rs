@@ -18,7 +18,7 @@ pub(crate) type WorkflowKey = (String, String);
 /// Commands of directives that give every compute a mount.
 const STORAGE: [&str; 2] = ["jobdw", "persistentdw"];
 
-/// Returns whether `state` is `than` or follows it. An unknown state follows none.
+/// Returns whether `state` is `than` or a later state. False if either state is unknown.
 #[must_use]
 pub fn has_reached(state: &str, than: &str) -> bool {
     let position = |state: &str| {
@@ -32,7 +32,7 @@ pub fn has_reached(state: &str, than: &str) -> bool {
 pub struct Workflow {
     pub(crate) resource_version: String,
     pub(crate) job_id: String,
-    /// The answer about the job, without assignment and mounts, which depend on the node.
+    /// The answer about the job, without the node's part: its assignment to the job, and its mounts.
     pub(crate) state: JobState,
 }
 
@@ -114,7 +114,7 @@ fn storage_directives(directives: Option<&Value>) -> Vec<Directive> {
     storage.collect()
 }
 
-/// Returns the directives that have no mount. `mounts` has the directive's index of each mount.
+/// Returns the directives that have no mount. `mounts` holds the directive's index of each mount.
 #[must_use]
 pub fn directives_without_mount(
     directives: &[Directive],
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_state_follows_none() {
+    fn has_reached_is_false_for_an_unknown_state() {
         assert!(has_reached("PreRun", "PreRun") && has_reached("Teardown", "PostRun"));
         assert!(!has_reached("DataIn", "PreRun") && !has_reached("", "Proposal"));
         assert!(!has_reached("Later", "Proposal"));

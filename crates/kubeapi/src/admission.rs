@@ -45,14 +45,14 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Calls `admit` for every change. Its refusal is the answer to the client; a webhook's would
-    /// be `Status::new(403, "Forbidden", …)`.
+    /// Calls `admit` for every change. A refusal of `admit` is the answer to the client; to answer as kube-apiserver
+    /// does when a webhook refuses, `admit` returns `Status::new(403, "Forbidden", …)`.
     pub fn new(admit: impl Fn(Change<'_>) -> Result<(), Status> + Send + Sync + 'static) -> Self {
         Self { complete: None, admit: Some(Arc::new(admit)) }
     }
 
-    /// Calls `complete` for each new object, to get the object that is stored instead; `None` leaves the object as it
-    /// is. The call precedes validation, as that of mutating webhooks does.
+    /// Calls `complete` for each new object. The API stores the returned object instead; on `None` it stores the object
+    /// unchanged. The call comes before validation, as that of a mutating webhook does.
     #[must_use]
     pub fn completing(
         self,
@@ -61,12 +61,12 @@ impl Admission {
         Self { complete: Some(Arc::new(complete)), ..self }
     }
 
-    /// Returns whether there is a function that admits.
+    /// Returns whether there is a function that admits or refuses changes.
     pub(crate) fn asks(&self) -> bool {
         self.admit.is_some()
     }
 
-    /// Returns whether there is a function that completes.
+    /// Returns whether there is a function that completes new objects.
     pub(crate) fn completes(&self) -> bool {
         self.complete.is_some()
     }

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
-/// A body ends when its reader takes no piece for this long while one is ready.
+/// Time for which a reader may leave a ready piece of the body unread; then the body ends.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
 /// Size of a piece, in bytes. The transport buffers one piece for each stream of a connection that the
@@ -52,9 +52,9 @@ impl Body {
         Self(Kind::Pieces(spawn_feed(pieces(bytes)), length))
     }
 
-    /// Makes a body of a watch's events. One piece is encoded ahead of the client's reading. The body ends
-    /// early when the client stops reading this stream and keeps its connection: such a client must not keep
-    /// objects in memory for ever.
+    /// Makes a body of a watch's events. One piece is encoded before the client asks for it. The body ends early when
+    /// the client stops reading this stream and keeps its connection: such a client must not keep objects in memory for
+    /// ever.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Kind::Events(spawn_feed(events)))
     }

@@ -24,8 +24,8 @@ const YEARS: i16 = 10;
 /// Remaining validity, in seconds, below which a certificate is replaced at start: two years, so that no run of the
 /// server outlives its certificate.
 const RENEW: i64 = 2 * 365 * 24 * 3600;
-/// First year of every certificate's validity, long ago: the clock may be ahead when the certificate is created,
-/// and be corrected later.
+/// First year of every certificate's validity. It is long ago, because the clock may be ahead when the certificate is
+/// created, and be corrected later.
 const FIRST_YEAR: i32 = 2020;
 /// First second of 2026 in unix time: a clock that is behind it is wrong.
 const THIS_PROGRAM: i64 = 1_767_225_600;
@@ -51,15 +51,15 @@ pub struct Credentials {
     ca_key: String,
     certificate: String,
     key: String,
-    /// Unix time at which the CA expires; `expires` is that of the certificate.
+    /// Unix time at which the CA expires; `expires` is the time at which the certificate expires.
     ca_expires: i64,
     expires: i64,
 }
 
 impl Credentials {
-    /// Reads the credentials in `directory`, or creates them. They stay the same across restarts. A certificate for
-    /// another address, or one that expires within two years, is replaced under the same CA, so that kubeconfig files
-    /// stay valid, unless the CA itself expires.
+    /// Reads the credentials in `directory`, or creates them. They stay the same across restarts, with one exception: a
+    /// certificate for another address, or one that expires within two years, is replaced. The new certificate is
+    /// signed by the same CA, so that kubeconfig files stay valid, unless the CA itself expires soon.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);
         let credentials = match fs::read(&path) {
@@ -198,7 +198,7 @@ fn set_validity(params: &mut CertificateParams) -> i64 {
     let now = Timestamp::now().max(Timestamp::constant(THIS_PROGRAM, 0)).to_zoned(TimeZone::UTC);
     let month = u8::try_from(now.month()).unwrap_or(1);
     params.not_before = rcgen::date_time_ymd(FIRST_YEAR, 1, 1);
-    // Every month has a day 28, in every year.
+    // Every month of every year has a day 28.
     params.not_after = rcgen::date_time_ymd(i32::from(now.year() + YEARS), month, 28);
     params.not_after.unix_timestamp()
 }

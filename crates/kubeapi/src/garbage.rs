@@ -1,7 +1,7 @@
 //! Garbage collection: deletes the dependents of deleted owners, the content of a deleted namespace and the objects of a
 //! deleted CRD.
 //!
-//! It runs inside the write that causes it: a crash cannot leave half of it done, and no thread polls.
+//! Garbage collection runs inside the write that causes it: a crash cannot leave half of it done, and no thread polls.
 
 use crate::object::{FOREGROUND, Key, ORPHAN, Object, Owner, Stored};
 use crate::registry::{Definition, builtin, crd};
@@ -67,7 +67,7 @@ fn after_write(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Result
 /// State of the owner that an owner reference names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnerState {
-    /// The owner exists, cannot be read, or is of a kind that is not served here and may well exist elsewhere.
+    /// The owner exists, or cannot be read, or this server does not serve its kind, so that it may exist elsewhere.
     Present,
     /// The owner is being deleted in the foreground and waits for its dependents.
     Deleting,
@@ -113,8 +113,8 @@ fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     drop_owners(batch, key, |uid| gone.iter().any(|owner| owner == uid))
 }
 
-/// Returns whether an object that its owner waits for should wait for its own dependents; false where the two
-/// wait for each other.
+/// Returns whether an object whose owner waits for it should in turn wait for its own dependents. Returns false if a
+/// dependent is itself an owner that waits: the two could wait for each other.
 fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
     let dependents = batch.dependents(&stored.uid);
     for dependent in dependents.iter().filter_map(|key| batch.get(key)) {
@@ -127,7 +127,7 @@ fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
 
 fn owner_key(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Key> {
     let definition = batch.registry().by_kind(&owner.group, &owner.kind)?;
-    // A namespaced owner of a cluster-scoped object cannot be looked up, as in Kubernetes.
+    // As in Kubernetes, the owner of a cluster-scoped object cannot be found if it is namespaced.
     let namespace = match (definition.namespaced, dependent.namespace.as_str()) {
         (true, "") => return None,
         (true, namespace) => namespace.to_owned(),
@@ -142,7 +142,7 @@ fn present_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Ke
     (found.uid == owner.uid).then_some(key)
 }
 
-/// Ends the foreground deletion of owners that this object was the last to block.
+/// Ends the foreground deletion of each owner whose last blocking dependent was this object.
 fn release_owners(batch: &mut Batch<'_>, key: &Key, owners: &[Owner]) -> Result<(), Status> {
     for owner in owners {
         if let Some(owner) = present_owner(batch, key, owner) {

@@ -10,24 +10,24 @@
 //! * A write that was answered is on stable storage; a write that failed changed nothing that a client can see.
 //! * Every change has its own resourceVersion. A watch that resumes from it sees each later change once, across restarts
 //!   too; when the log no longer reaches back that far, the watch gets a 410.
-//! * A deleted owner, namespace or CRD takes its dependents along in the same commit.
-//! * A store file that differs from what was written, or that has lost an answered write, is refused by name. An object
-//!   that cannot be read in an intact file costs only that object, which the log names.
+//! * The commit that deletes an owner, namespace or CRD also deletes its dependents.
+//! * The server refuses a store file that differs from what was written, or that has lost an answered write; the error
+//!   names the file. If an object cannot be read in an intact file, only that object is missing, and the log names it.
 //! * Nothing polls: without requests and changes no thread wakes.
 //! * A bug that panics the writer ends the process, whatever the build profile: after a restart the server has every
 //!   acknowledged write.
 //!
 //! Admission
 //! * An [`Admission`] completes new objects, and admits or refuses changes, where kube-apiserver calls webhooks.
-//! * `kubeapi` evaluates no CEL: the CRDs from `api::crd_values` have no rules, and the admission functions hold them in
-//!   Rust. Clusters get the CRDs with rules (`api::ruled_crd_values`). One set of vectors tests both.
+//! * `kubeapi` evaluates no CEL: the CRDs from `api::crd_values` have no rules, and the admission functions enforce the
+//!   rules in Rust. Clusters get the CRDs with rules (`api::ruled_crd_values`). One set of test vectors tests both.
 //! * `/backup`, which kube-apiserver does not have, returns all objects of one moment as they are stored.
 //!
 //! Assumptions
 //! * One process owns the directory; every client that reaches the service may do everything.
 //! * All objects fit into memory, a few times over.
 //!
-//! Requests for what is not implemented are answered by a `Status` that names the gap: server-side apply, the scale
+//! Where a request needs a feature that is not implemented, a `Status` names that feature: server-side apply, the scale
 //! subresource, webhooks, conversion between versions other than by name, and in CRDs every keyword of a schema that
 //! Warren's own CRDs do not use, CEL rules among them.
 
@@ -76,8 +76,8 @@ pub struct Config {
     pub directory: PathBuf,
     /// CustomResourceDefinitions that are installed or updated when the API opens.
     pub crds: Vec<Value>,
-    /// Number of changes that a watch may be behind and still resume; fewer when their objects are
-    /// large (64 MiB together).
+    /// Number of changes that a watch may be behind and still resume. The log keeps fewer changes when their objects
+    /// are large (64 MiB together).
     pub history: usize,
     /// Functions that complete new objects and admit or refuse changes, see [`Admission`].
     pub admission: Admission,
@@ -95,7 +95,7 @@ impl Config {
     }
 }
 
-/// User that the log and admission functions see. All identities have all rights.
+/// User that the log and the admission functions see. Every identity has all rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub user: String,
@@ -107,7 +107,7 @@ pub enum OpenError {
     MakeDirectory { directory: PathBuf, source: std::io::Error },
     #[error("the store in {} cannot be opened", directory.display())]
     OpenStore { directory: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
-    /// The file was damaged: the API serves nothing from it, and a backup has to replace it.
+    /// The file was damaged: the API serves no object of the file. Restore a backup.
     #[error("the store file {} cannot be relied on", file.display())]
     Damaged { file: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{what} cannot be installed")]
@@ -172,8 +172,8 @@ impl Api {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
         let what = format!("{} {}", text("/kind"), text("/metadata/name"));
         let failed = |source: Status| OpenError::Install { what: what.clone(), source };
-        // A channel of the standard library: `open` may be called in a task of an async runtime, whose own channels
-        // stop answering a task that has done much without yielding.
+        // A channel of the standard library: the caller of `open` may be a task of an async runtime, and the runtime's
+        // own channels stop answering a task that has done much without yielding.
         let (reply, answer) = mpsc::sync_channel(1);
         let apply =
             Box::new(move |batch: &mut store::Batch<'_>| verbs::install::install(batch, object));

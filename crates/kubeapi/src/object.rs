@@ -1,4 +1,4 @@
-//! One API object: metadata that the server understands, and a body that only its schema does.
+//! One API object: metadata, which the server interprets, and a body, which only the schema of its kind describes.
 
 use crate::status::Status;
 use crate::value::{self, type_name};

@@ -46,7 +46,7 @@ impl Query {
         self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// Parses a flag as Go does: every text but two means true.
+    /// Parses a flag as Go does: every text except `0` and `false` means true.
     fn flag(&self, name: &str) -> Option<bool> {
         let value = self.0.get(name)?;
         Some(value != "0" && !value.eq_ignore_ascii_case("false"))
@@ -135,8 +135,8 @@ impl Query {
         })
     }
 
-    /// Returns the options of a delete: from the body alone if there is one, as kube-apiserver reads them,
-    /// else from the query.
+    /// Returns the options of a delete: only from the body if there is one, as in kube-apiserver; otherwise from the
+    /// query.
     pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
         if !body.is_null() {
             return DeleteOptions::read(body);
@@ -216,7 +216,7 @@ pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
             serde_json::from_slice(bytes).map_err(|error| malformed("JSON", &error))
         }
         "application/yaml" | "application/x-yaml" | "text/yaml" => {
-            // As in YAML 1.2, `on` and `n` are words, not booleans.
+            // As in YAML 1.2, `on` and `n` are strings and not booleans.
             let options = serde_saphyr::options! { strict_booleans: true };
             let text = std::str::from_utf8(bytes).map_err(|error| malformed("UTF-8", &error))?;
             serde_saphyr::from_str_with_options(text, options)

@@ -60,7 +60,7 @@ impl Type {
     }
 }
 
-/// Part of an object that a write can have changed.
+/// The part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
 /// Limits of each listener. On TCP only a request with the token counts as a connection's first request: otherwise any
-/// host that can connect could fill all places with idle connections.
+/// host that can connect could occupy all slots with idle connections.
 const LIMITS: Limits = Limits {
     connections: 1024,
     pending: 256,

@@ -24,7 +24,7 @@ pub(crate) struct Target {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) plural: String,
-    /// None for cluster-scoped kinds, and for all namespaces together.
+    /// `None` for cluster-scoped kinds, and for requests over all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<Subresource>,

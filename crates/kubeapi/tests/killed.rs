@@ -1,7 +1,8 @@
 //! `kill -9` under write load, again and again: no acknowledged write is lost, and a watch that resumes by resourceVersion
 //! sees every change once.
 //!
-//! The server runs in a child, which is this test binary running one ignored test. `KUBEAPI_CRASH_ROUNDS` sets the rounds.
+//! The server runs in a child process: this test binary, which runs one ignored test. `KUBEAPI_CRASH_ROUNDS` sets the
+//! number of rounds.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -37,7 +38,7 @@ async fn server() {
     let config = Config { history: 200, ..Config::new(directory.join("store")) };
     let api = Api::open(config).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
-    #[expect(clippy::print_stdout, reason = "tells the parent that the socket is there")]
+    #[expect(clippy::print_stdout, reason = "tells the parent that the socket exists")]
     {
         println!("\nready");
     }
@@ -108,7 +109,7 @@ impl Writer {
             return;
         };
         let stored = if code == 404 { 0 } else { count(&found) };
-        // The crash may have swallowed the answer to one stored write.
+        // The answer to one stored write may have been lost in the crash.
         let range = self.acknowledged..=self.acknowledged + 1;
         assert!(
             range.contains(&stored),
@@ -200,7 +201,7 @@ async fn no_acknowledged_write_is_lost_and_no_event_is_skipped() {
     for round in 0..rounds {
         let child = RefCell::new(start(directory).await);
         let left = Cell::new(1 + round * 7 % 40);
-        // The kill comes in the middle of the other clients' requests.
+        // The kill arrives in the middle of the other clients' requests.
         let acknowledge = || {
             left.set(left.get().saturating_sub(1));
             if left.get() == 0 {

@@ -1,4 +1,5 @@
-//! Tests of the unix socket: which clients get in, how it closes, and that it stays idle.
+//! Tests of the unix socket: which clients may connect, what happens to watches when it closes, and that the idle
+//! server does not wake.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -73,7 +74,7 @@ fn foreign_client() {
     drop(stream.read_to_end(&mut answer));
     let answered = answer.starts_with(b"HTTP/1.1 200");
     assert!(answered || answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
-    #[expect(clippy::print_stdout, reason = "tells the parent how it went")]
+    #[expect(clippy::print_stdout, reason = "tells the parent whether the server answered")]
     {
         println!("\n{}", if answered { "answered" } else { "refused" });
     }
@@ -116,7 +117,7 @@ async fn resting_server() {
     let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) else { return };
     let api = Api::open(Config::new(socket.with_extension("store"))).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
-    #[expect(clippy::print_stdout, reason = "tells the parent that the socket is there")]
+    #[expect(clippy::print_stdout, reason = "tells the parent that the socket exists")]
     {
         println!("\nready");
     }

@@ -17,7 +17,7 @@ pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Fai
     let stream = connect(path, remedy).await?;
     // Hands out the connection that was made above; a lost connection is not replaced.
     let mut stream = Some(TokioIo::new(stream));
-    // The connector ignores this address: it has its socket.
+    // The connector ignores this address: its socket is connected already.
     let endpoint = Endpoint::from_static("http://warren");
     let connector = service_fn(move |_: Uri| {
         let stream = stream.take();

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a shell reads what is written for shells")]
+    #[expect(clippy::disallowed_methods, reason = "the test lets a shell read the file")]
     fn a_shell_that_sources_the_file_runs_nothing_and_gets_every_value() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("env");
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(
             read,
             &values[..5],
-            "the last is empty; {}",
+            "the last value is empty; {}",
             String::from_utf8_lossy(&shell.stderr)
         );
         assert!(!trap.exists(), "a command of a value was run");

@@ -15,11 +15,11 @@ pub enum Exit {
     Usage = 2,
     /// Not done yet, or not possible now: trying again may help.
     Retryable = 3,
-    /// A node failed and waits for a change.
+    /// A node failed, and stays failed until something is changed.
     NodeFault = 4,
-    /// Storage failed, or an agent refuses the request, until a change.
+    /// Storage failed, or an agent refuses the request, until something is changed.
     StorageFault = 5,
-    /// Ended by SIGINT or SIGTERM; or the job that was waited for is over.
+    /// Ended by SIGINT or SIGTERM, or the job that the verb waited for is over.
     Cancelled = 6,
     /// Coordinator or API cannot be reached.
     Unreachable = 7,

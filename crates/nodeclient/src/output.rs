@@ -94,7 +94,8 @@ impl Output {
         self.say("note", line);
     }
 
-    /// Prints a text of many lines, or an object as JSON, to standard error: standard output belongs to the command that ran.
+    /// Prints a text of many lines, or an object as JSON, to standard error: standard output belongs to the command
+    /// that `warren run` runs.
     pub fn text_beside(self, text: &str) {
         self.write(&escaped(text, "\n"));
     }

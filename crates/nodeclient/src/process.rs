@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Time for an interrupted verb to clean up, such as an incomplete file.
+/// Time for an interrupted verb to clean up, for example to remove an incomplete file.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// Runs work until it ends or a signal interrupts it, and prints a failure.

@@ -104,7 +104,7 @@ pub(crate) fn mounts_json(mounts: &[MountLine]) -> Vec<Value> {
     mounts.iter().map(mount).collect()
 }
 
-/// Returns the job as JSON, without its environment: only the job gets that.
+/// Returns the job as JSON, without its environment, which only the job gets.
 pub(crate) fn job_json(state: &JobState) -> Value {
     let knowledge = match state.knowledge() {
         Knowledge::Known => "known",

@@ -18,7 +18,7 @@ pub enum FetchError {
     )]
     TooLong { has: u64, size: u64 },
     #[error(
-        "more than the {size} bytes came that size says: the administrator corrects size or the file"
+        "the source sent more than the {size} bytes that size says: the administrator corrects size or the file"
     )]
     Endless { size: u64 },
     #[error("it ended after {has} bytes, and size says {size}")]

@@ -21,8 +21,8 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// Longest delay; jitter adds up to 100 %, because a thousand rabbits may ask one server.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// Fetches a job package until it is in place or an attempt fails for good. Calls
-/// `report` after each failure that another attempt follows.
+/// Repeats attempts to fetch a job package until it is in place or an error is final. Calls `report` after each failed
+/// attempt that is followed by another one.
 pub(crate) async fn fetch(
     store: &Store,
     package: &JobPackage,
@@ -66,7 +66,7 @@ async fn attempt(
             unpack(&archive, &content, limit, stop.clone())?;
             fs::remove_file(&archive).map_err(write_error(&archive))?;
         }
-        // The file may be a program.
+        // Containers may execute the file.
         None => {
             let everybody = fs::Permissions::from_mode(0o555);
             fs::set_permissions(&archive, everybody).map_err(write_error(&archive))?;

@@ -57,7 +57,7 @@ pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(),
             return Ok(());
         }
         download.take(&piece[..read])?;
-        // A fetch that is stopped ends here.
+        // Lets a fetch that was stopped end here.
         tokio::task::yield_now().await;
     }
 }

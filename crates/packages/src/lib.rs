@@ -12,8 +12,8 @@
 //! ```
 //!
 //! # Guarantees
-//! * A name in `ready` belongs to a complete, checked job package that is on disk: one rename gives it the name, after
-//!   all else.
+//! * A name in `ready` belongs to a complete, checked job package that is on disk: the rename to this name is the last
+//!   step of a fetch.
 //! * A job package is fetched once, however many objects use it. It stays while an object uses it, and is removed with
 //!   the last.
 //! * Nothing is unpacked before the whole archive was checked. An archive makes files, directories and links beneath
@@ -23,7 +23,7 @@
 //!
 //! # Order
 //! * The mark of use is on disk before a fetch begins, and is removed after the package. No container starts before all
-//!   of its packages have their names in `ready`.
+//!   of its packages are in `ready`.
 //!
 //! # Assumptions
 //! One process of a node uses the directory, which belongs to root.

@@ -63,8 +63,8 @@ impl JobPackages {
         Self(Arc::new(Owner(Arc::new(Shared { store, fetches, changed }))))
     }
 
-    /// Starts what an object still needs of these job packages, and returns
-    /// their progress. Does not wait for any fetch.
+    /// Starts the fetches that an object still needs for these job packages, and returns the progress of all of them.
+    /// Does not wait for any fetch.
     ///
     /// # Errors
     /// When the directory cannot be used.
@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// Waits for a job package, and starts its fetch unless it is running.
+    /// Adds an object to those that wait for a job package, and starts the fetch unless it is running.
     fn join(self: &Arc<Self>, uid: Uuid, package: &JobPackage) {
         let mut fetches = self.fetches.lock();
         let key = Key::new(package);
@@ -163,7 +163,7 @@ impl Shared {
         drop(fetches);
         let own = Arc::clone(self);
         let handle = Handle::current();
-        // A thread that may block: a file system may hang, and unpacking takes a while.
+        // Runs on a thread that may block: a file system may hang, and unpacking takes a while.
         handle.clone().spawn_blocking(move || own.run(&handle, &package, &stopped));
     }
 
@@ -174,12 +174,13 @@ impl Shared {
         let mut wanted = stop.clone();
         let work = async {
             tokio::select! {
-                // Also returns when the sender is gone, so that nothing could stop the fetch.
+                // Also ends the fetch once the sender is gone: nothing could stop the fetch any more.
                 _ = wanted.wait_for(|stop| *stop) => None,
                 done = fetch(&self.store, package, stop, report) => Some(done),
             }
         };
-        // A panic costs this job package only. The shared state is behind locks that are held for one change each.
+        // A panic fails only this job package: each lock on the shared state is held for a single change, so that no
+        // change is left half done.
         let done = catch_unwind(AssertUnwindSafe(|| handle.block_on(work)));
         let done = done.unwrap_or_else(|_| {
             let defect = "a defect of this agent (report it with the log): it panicked".to_owned();

@@ -7,11 +7,11 @@ use containers::JobPackage;
 /// The state of a job package on this node, for one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Presence {
-    /// It is not there, and is not being fetched.
+    /// The job package is neither on the node nor being fetched.
     Absent,
-    /// It is being fetched; `trouble` is why the last attempt failed.
+    /// The job package is being fetched; `trouble` is why the last attempt failed.
     Fetched { trouble: Option<String> },
-    /// No object waits for it any more, and its fetch has not ended yet.
+    /// No object waits for the job package any more, and its fetch has not ended yet.
     Ending,
     /// The job package is complete.
     InPlace,
@@ -35,7 +35,7 @@ pub enum Step {
     Use(JobPackage),
     /// Starts a fetch of the job package.
     Fetch(JobPackage),
-    /// Adds the object to those that a running fetch is for.
+    /// Adds the object to those that wait for a running fetch.
     Join(JobPackage),
 }
 
@@ -44,13 +44,13 @@ pub enum Step {
 pub enum Progress {
     /// All are in place.
     InPlace,
-    /// At least one is not in place: what is awaited, and why the last attempt failed.
+    /// At least one is not in place. The text says which, and why the last attempt failed.
     Awaited(String),
     /// At least one fetch failed for good, for this reason.
     Impossible(String),
 }
 
-/// Returns the steps; none if all is in place, or only the fetches of others can help.
+/// Returns the steps. There are none if all is in place, or while the object can only wait for running fetches.
 #[must_use]
 pub fn plan(packages: &[JobPackage], observed: &Observed) -> Vec<Step> {
     let steps = |package: &JobPackage| {
@@ -67,7 +67,7 @@ pub fn plan(packages: &[JobPackage], observed: &Observed) -> Vec<Step> {
     packages.iter().flat_map(steps).collect()
 }
 
-/// Returns the progress of the job packages. A failure for good is reported before a fetch that is awaited.
+/// Returns the progress of the job packages. A final failure takes precedence over a fetch that is still running.
 #[must_use]
 pub fn report(packages: &[JobPackage], observed: &Observed) -> Progress {
     let states = || packages.iter().map(|package| (package, observed.presence.get(package)));
@@ -91,7 +91,7 @@ pub fn report(packages: &[JobPackage], observed: &Observed) -> Progress {
         _ => Some((false, format!("the rabbit-agent is fetching {}", describe(package)))),
     };
     let mut waits: Vec<_> = states().filter_map(waits).collect();
-    // A fetch with trouble says more than one without.
+    // A fetch whose last attempt failed comes first: its error tells the user more than a fetch that is running.
     waits.sort_by_key(|(has_trouble, _)| !has_trouble);
     waits.into_iter().next().map_or(Progress::InPlace, |(_, text)| Progress::Awaited(text))
 }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_for_good_are_reported_first_then_trouble() {
+    fn final_failures_are_reported_first_then_failed_attempts() {
         let all = [package("a"), package("b"), package("c")];
         let progress = |states: &[(&str, Presence)]| report(&all, &observed(states));
         let (there, fetched) = (Presence::InPlace, Presence::Fetched { trouble: None });

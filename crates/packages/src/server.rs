@@ -23,7 +23,7 @@ use crate::{download::Download, error::FetchError};
 const AGENT: &str = concat!("warren/", env!("CARGO_PKG_VERSION"));
 /// Longest time without a byte from the server.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
-/// Maximum number of redirects in turn.
+/// Maximum number of redirects in a row.
 const MAX_REDIRECTS: usize = 5;
 
 /// Why a server gave no file.
@@ -101,7 +101,7 @@ fn redirect_target(from: &Uri, to: &str) -> Option<Uri> {
 
 fn client() -> Result<Client<HttpsConnector<HttpConnector>, Empty<Bytes>>, ServerError> {
     let mut roots = RootCertStore::empty();
-    // A certificate that cannot be read costs only the servers that it stands for.
+    // Skips certificates that cannot be parsed: only servers that depend on them become unreachable.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(ServerError::Tls)?;

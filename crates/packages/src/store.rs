@@ -142,7 +142,7 @@ impl Store {
         }
         let ready = self.ensure(READY)?;
         let to = self.place(READY, &key);
-        // A directory there has an invalid marker.
+        // A directory that is already there has an invalid marker, so it is no complete job package.
         remove_tree(&to)?;
         name_path(&to, fs::rename(&from, &to))?;
         sync(&ready)
@@ -153,8 +153,8 @@ impl Store {
         remove_tree(&self.place(FETCHING, key))
     }
 
-    /// Removes an object's marks, and the job packages that only this object used. Leaves those for which `is_fetched`
-    /// is true to their fetch.
+    /// Removes an object's marks, and the job packages that only this object used. Keeps those for which `is_fetched`
+    /// is true: their fetch removes them when it ends.
     pub(crate) fn release(
         &self,
         uid: Uuid,
@@ -166,7 +166,8 @@ impl Store {
             if is_last && !is_fetched(&key) {
                 self.remove(&key)?;
             }
-            // The mark is removed last: an agent that is killed before comes here again.
+            // Removes the mark last: if the agent is killed before that, its successor finds the mark and releases
+            // again.
             let path = self.directory.join(USES).join(mark_name(&key, uid));
             name_path(&path, fs::remove_file(&path))?;
         }
@@ -179,7 +180,8 @@ impl Store {
         if self.users(key)?.is_empty() { self.remove(key) } else { Ok(()) }
     }
 
-    /// Removes a job package. Its name in `ready` goes first: what a crash leaves is not taken for a job package.
+    /// Removes a job package. Takes it out of `ready` first, so that files left by a crash do not count as a job
+    /// package.
     fn remove(&self, key: &Key) -> Result<(), StoreError> {
         let (ready, fetching) = (self.place(READY, key), self.place(FETCHING, key));
         remove_tree(&fetching)?;

@@ -54,7 +54,7 @@ impl Node {
         self.packages.as_ref().unwrap().bring(uid, std::slice::from_ref(package)).unwrap()
     }
 
-    /// Brings the job package until its progress is as wanted.
+    /// Calls `bring` until it returns the wanted progress.
     async fn until(
         &self,
         uid: Uuid,
@@ -95,7 +95,7 @@ impl Node {
         }
     }
 
-    /// Returns the number of entries in a part of the directory.
+    /// Returns the number of entries in a subdirectory of the store.
     fn entries(&self, part: &str) -> usize {
         fs::read_dir(self.directory.path().join(part)).map_or(0, Iterator::count)
     }
@@ -103,7 +103,7 @@ impl Node {
     async fn is_empty(&self) {
         let begin = Instant::now();
         while ["ready", "fetching", "uses"].iter().any(|part| self.entries(part) > 0) {
-            assert!(begin.elapsed() < Duration::from_secs(10), "something is left");
+            assert!(begin.elapsed() < Duration::from_secs(10), "files are left");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -190,7 +190,7 @@ async fn a_server_that_starts_later_is_found() {
 }
 
 #[tokio::test]
-async fn a_wrong_digest_is_reported_with_both_and_not_fetched_again_for_the_same_run() {
+async fn a_wrong_digest_is_reported_with_the_expected_one_and_not_fetched_again_for_the_same_run() {
     let server = FileServer::serving(DATA);
     let node = Node::new();
     let wrong = JobPackage { sha256: "0".repeat(64), ..package(DATA, &server.url()) };
@@ -301,7 +301,7 @@ async fn a_stopped_agent_ends_its_fetches_and_the_next_agent_starts_them_again()
     node.packages = None;
     let begin = Instant::now();
     while node.entries("fetching") > 0 {
-        assert!(begin.elapsed() < Duration::from_secs(10), "the fetch goes on");
+        assert!(begin.elapsed() < Duration::from_secs(10), "the fetch did not stop");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     node.start();

@@ -24,8 +24,8 @@ use crate::{
 /// Rounds before the converger gives up: a rabbit needs three to create, attach and confirm.
 const ROUNDS: usize = 6;
 
-/// Times that another unit may be faster before that counts as a failure: parallel allocations all choose the drive
-/// with the most free bytes, so an allocation may be too late once for each drive.
+/// Maximum number of times that a unit observes again because another unit changed the node first. Parallel allocations
+/// all choose the drive with the most free bytes, so an allocation may be too late once for each drive.
 const MAX_LOST_RACES: usize = 64;
 
 /// Maximum number of groups that work at the same time in one call. Each needs a thread, which may block in the kernel.
@@ -98,12 +98,13 @@ fn is_new(desired: &Desired, observed: &Observed) -> bool {
 }
 
 impl Converger {
-    /// Creates a converger for `host`. Use one per node: two do not serialise against each other.
+    /// Creates a converger for `host`. Use one per node: two convergers do not wait for each other's units.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, groups: Arc::default() }
     }
 
-    /// Returns a converger for the same node, through a host that wraps this one. Units of one group still take turns.
+    /// Returns a converger for the same node. It works through the host that `before` returns for this converger's
+    /// host, and units of one group take turns across both convergers.
     #[must_use]
     pub fn with_host(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
         Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }
@@ -157,7 +158,7 @@ impl Converger {
         Ok(caught(|| plan(desired, &observed))??)
     }
 
-    /// Observes the node as far as `desired` concerns it.
+    /// Observes the part of the node that `desired` concerns.
     pub fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         caught(|| self.host.observe(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
     }
@@ -233,8 +234,8 @@ impl Converger {
     }
 }
 
-/// Turns into a rejection the error of a drive that refuses for want of room, as if the observation had shown no room,
-/// and that of a device that is too small for its file system.
+/// Turns two errors into rejections, as if the observation had shown their cause: a drive refused a namespace for want
+/// of room, or a device is too small for its file system.
 fn classify(error: ExecuteError) -> ConvergeError {
     if let Some(refused) = error.room_refused() {
         return Rejection::DriveRefused(refused.clone()).into();

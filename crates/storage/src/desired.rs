@@ -1,7 +1,7 @@
 //! The desired state of a node: validated values only.
 //!
 //! One [`Desired`] is one unit of work: it converges, fails and is reported separately, and units of different groups
-//! run in parallel. A ClientMount with sixteen mounts is sixteen units and a tree.
+//! run in parallel. A ClientMount with sixteen mounts is sixteen units and one more unit for its index tree.
 
 mod allocation;
 mod file_system;
@@ -35,8 +35,8 @@ use crate::observed::Attached;
 pub enum Desired {
     /// Namespaces of the requested capacity exist and exactly these hosts reach them.
     Allocated(Allocation),
-    /// The namespaces that the object's status reports are recorded as the allocation's again, where records were lost.
-    /// No other step is taken for the allocation.
+    /// Where records were lost, the namespaces that the object's status names are recorded for the allocation again. No
+    /// other step is taken for the allocation.
     Adopted(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),
@@ -65,8 +65,8 @@ pub enum Desired {
     NoIndexTree(IndexTree),
     /// No mounts that are provably Warren's remain beneath the allowed roots, except these.
     OnlyMounts(Vec<MountPoint>),
-    /// No devices and lock spaces remain of volume groups that are provably gone, except groups that are named after
-    /// these owners: the owners' own units handle them. Groups that exist stay, and the observation lists them.
+    /// Volume groups that are provably gone have left no device and no lock space. Groups named after these owners are
+    /// exempt: the owners' own units handle them. Groups that exist stay, and the observation lists them.
     OnlyVolumes(BTreeSet<ObjectUid>),
     /// The node's drives and namespaces are observed; nothing changes.
     Inventory,

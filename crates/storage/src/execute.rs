@@ -75,7 +75,8 @@ fn are_alike(step: &Step, other: &Step) -> bool {
     step.drive().is_some() && other.drive().is_some() && step.kind() == other.kind()
 }
 
-/// Applies alike steps, those of each drive on its own thread, which ends at its first failure.
+/// Applies steps of one kind on several drives. Each drive has a thread, which applies the drive's steps in order and
+/// ends at the first failure.
 fn apply_per_drive(host: &dyn Host, steps: Vec<Step>, done: &mut Vec<Step>) -> Vec<ExecuteError> {
     let mut drives: Vec<(Option<Nqn>, Vec<Step>)> = Vec::new();
     for step in steps {
@@ -139,8 +140,9 @@ pub fn execute_each(
     combine(failures)
 }
 
-/// Combines failures into one: a real error first, then [`StepError::NoRoom`], then [`StepError::Changed`]. `Changed`
-/// alone means that another unit was faster, and the converger observes again.
+/// Combines failures into one error. The first failure in it is a failure of another kind, if any, else
+/// [`StepError::NoRoom`], else [`StepError::Changed`]. `Changed` alone means that another unit changed the node first,
+/// and the converger observes again.
 fn combine(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
     failures.sort_by_key(|failure| match failure.source {
         StepError::Changed(_) => 2,

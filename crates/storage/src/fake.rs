@@ -1,4 +1,5 @@
-//! Simulates a node in memory, with the refusals of a kernel: for the tests of every crate above this one.
+//! Simulates a node in memory, with the refusals of a kernel: for the tests of this crate and of the crates that depend
+//! on it.
 //!
 //! `tests/loop.rs` proves each of its rules on the real kernel. Several nodes may share the drives of one rabbit
 //! ([`FakeHost::peer`]); each node has its own mounts, directories and hook records.

@@ -16,7 +16,7 @@ pub trait Probe: Debug + Send + Sync {
     /// command to a drive.
     fn links(&self) -> BTreeMap<u8, Link>;
 
-    /// Reads all other facts, without a part that does not answer within its deadline.
+    /// Reads all other facts, and leaves out each part that does not answer within its deadline.
     fn facts(&self) -> Facts;
 }
 
@@ -40,7 +40,7 @@ pub struct Facts {
     pub unread: Vec<String>,
 }
 
-/// A PCIe link, as the end away from the processor shows it.
+/// A PCIe link, as the end that is farther from the processor reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
     Up {
@@ -111,7 +111,8 @@ impl fmt::Display for LinkRate {
 pub struct DriveFacts {
     pub link: Option<Link>,
     pub errors: Option<LinkErrors>,
-    /// Temperature of the drive; `None` also while its controller is not live, because the kernel would have to ask it.
+    /// Temperature of the drive; `None` also while its controller is not live, because the kernel reads the temperature
+    /// with a command.
     pub temperature: Option<Temperature>,
     /// The controller's state in the driver's words: `live`, `resetting`, `connecting`, `deleting`, `dead`, …;
     /// empty when not known.
@@ -195,7 +196,7 @@ pub struct GroupFacts {
 impl GroupFacts {
     /// Returns the facts of a group; `None` when Warren did not make it. A namespace that is merely not attached to
     /// this node does not count as missing: it is being attached, or will be. A namespace known to be lost always
-    /// counts, because the one that is not attached may be its replacement.
+    /// counts as missing, because the unattached namespace may be its replacement.
     pub fn from_group(seen: &OwnGroup) -> Option<Self> {
         let group = &seen.group;
         if !group.is_warrens() {
@@ -244,8 +245,8 @@ pub struct Load {
 /// hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// Waiting for memory. The share for disks is no sign of trouble: on a rabbit that copies data all
-    /// tasks wait for them.
+    /// Waiting for memory. The share of waiting for disks is no sign of trouble: on a rabbit that copies data all tasks
+    /// wait for disks.
     pub memory: u64,
 }
 

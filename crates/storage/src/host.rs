@@ -23,7 +23,7 @@ pub trait Host: Debug + Send + Sync {
     /// Observes the part of the node that `desired` concerns.
     ///
     /// # Errors
-    /// When the observation is incomplete: a list with gaps counts as no list.
+    /// When any part of the observation fails: an incomplete list must not be used.
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError>;
 
     /// Takes a step. Taking it again after a crash is safe.
@@ -181,7 +181,7 @@ pub enum CommandError {
     )]
     TooMuch { command: String, most: usize },
     /// The command outlived its deadline; its process group was killed.
-    #[error("{command}: killed after {}{}; then waited: {waits}", seconds(*.deadline), stderr_text(.stderr))]
+    #[error("{command}: killed after {}{}; its processes waited: {waits}", seconds(*.deadline), stderr_text(.stderr))]
     TimedOut {
         command: String,
         deadline: Duration,

@@ -116,7 +116,8 @@ fn file_system(
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })
 }
 
-/// Observes a target. Where ZFS is not installed and the pools on its devices `may_be_missed`, they count as absent.
+/// Observes a target. Where ZFS is not installed, the pools on the target's devices count as absent if `may_be_missed`
+/// says so; otherwise the observation fails.
 fn lustre(
     observer: &impl Observer,
     target: &LustreTarget,

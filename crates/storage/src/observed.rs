@@ -59,18 +59,18 @@ pub struct Observed {
     pub target: Option<TargetState>,
     /// How the device, or a file system without a device, is used after it was unmounted from the mount point.
     pub in_use: Use,
-    /// The file in the root of the mount, which should be [`Mount::file`](crate::desired::Mount).
+    /// The file found in the root of the mount; the desired file is [`Mount::file`](crate::desired::Mount).
     pub file: Option<RootFile>,
     /// The temporary mount point at which hooks see a file system.
     pub temporary: Option<TargetState>,
-    /// The mount that a bind mount repeats.
+    /// State of the mount point whose mount a bind mount shows at another path.
     pub source: Option<TargetState>,
     /// Mounts beneath the allowed roots, in the order in which they were made.
     pub mounts: Vec<(MountPoint, MountedThing)>,
     pub tree: Option<TreeState>,
     /// The desired unit's hooks that ran, by their records.
     pub hooks: BTreeSet<HookId>,
-    /// Whether the hooks' scope is open: work began that tear-down hooks must end.
+    /// Whether the hooks' scope is open: set-up has begun, and not all tear-down hooks have run.
     pub hooks_open: bool,
 }
 
@@ -84,7 +84,7 @@ impl Observed {
         self.namespaces.iter().filter(move |namespace| namespace.owner.allocation() == Some(id))
     }
 
-    /// Returns the maximum number of namespaces of a drive, if it has reached that; else `None`.
+    /// Returns the maximum number of namespaces of a drive whose namespaces are all in use; `None` for any other drive.
     pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
         let count =
             self.namespaces.iter().filter(|namespace| namespace.id.subsystem == drive.nqn).count();

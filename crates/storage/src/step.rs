@@ -156,7 +156,7 @@ pub enum Step {
         root: MountPoint,
         name: String,
     },
-    /// Record that work begins which tear-down hooks must end.
+    /// Record that the work of a scope begins: its tear-down hooks must run later.
     OpenHooks {
         scope: HookScope,
     },

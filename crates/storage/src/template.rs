@@ -68,11 +68,11 @@ impl SiteCommand {
     /// Returns the line with every known variable replaced, longest name first, in one pass; bash
     /// expands the unknown ones.
     ///
-    /// `more` holds the variables from the observation (`$DEVICE`); a variable that the command already has wins
-    /// over it, because a site's `variableOverride` is among those. The line is the site's and trusted. Values are
-    /// not: each stays one word with the same text whatever it contains, except `$DEVICE_LIST`, which is several
-    /// words. Where the line itself substitutes commands, no quoting is certain to be right, so every character that
-    /// is not plain becomes `_`.
+    /// `more` holds the variables from the observation (`$DEVICE`); a variable that the command already has takes
+    /// precedence, because a site's `variableOverride` is among those. The line is the site's and trusted. Values are
+    /// not: each stays one word with the same text whatever it contains, except `$DEVICE_LIST`, which is several words.
+    /// Where the line itself substitutes commands, no quoting is certain to be right, so every character that is not
+    /// plain becomes `_`.
     pub fn expand(&self, more: &BTreeMap<String, String>) -> String {
         let mut table = more.clone();
         table.extend(self.variables.iter().map(|(name, value)| (name.clone(), value.clone())));

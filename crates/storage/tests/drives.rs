@@ -1,4 +1,4 @@
-//! Tests allocations over sixteen drives in memory, of which some refuse commands, are pulled or are replaced.
+//! Tests allocations over sixteen drives in memory, while drives refuse commands, are pulled or are replaced.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
@@ -195,5 +195,5 @@ fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
     converger.converge(&Desired::Released(wanted.id)).unwrap();
     let seen = host.observe(&Desired::Inventory).unwrap();
     assert!(seen.namespaces.is_empty(), "the records are gone: {:?}", seen.namespaces);
-    assert_eq!(seen.drives.len(), 18, "and the drive is not waited for");
+    assert_eq!(seen.drives.len(), 18, "the replaced drive is not awaited");
 }

@@ -101,231 +101,231 @@ impl World for Memory {
 }
 
 #[test]
-fn allocations_life() {
+fn an_allocation_is_created_attached_detached_and_deleted() {
     scenarios::allocations::life(&Memory::new());
 }
 
 #[test]
-fn allocations_moved() {
+fn a_compute_in_another_slot_reaches_only_its_own_namespaces() {
     scenarios::allocations::moved(&Memory::new());
 }
 
 #[test]
-fn allocations_access_is_what_a_node_sees() {
+fn only_a_node_with_access_sees_a_device() {
     scenarios::allocations::access_is_what_a_node_sees(&Memory::new());
 }
 
 #[test]
-fn allocations_reboot() {
+fn access_stays_and_the_device_returns_after_a_reboot() {
     scenarios::allocations::reboot(&Memory::new());
 }
 
 #[test]
-fn allocations_busy() {
+fn a_mounted_namespace_is_neither_detached_nor_deleted() {
     scenarios::allocations::busy(&Memory::new());
 }
 
 #[test]
-fn allocations_capacity() {
+fn allocations_of_no_bytes_or_of_too_many_bytes_are_rejected() {
     scenarios::allocations::capacity(&Memory::new());
 }
 
 #[test]
-fn file_systems_life() {
+fn a_file_system_is_created_once_and_torn_down_once() {
     scenarios::file_systems::life(&Memory::new());
 }
 
 #[test]
-fn file_systems_half_made() {
+fn the_remains_of_a_killed_mkfs_are_wiped_and_mkfs_runs_again() {
     scenarios::file_systems::half_made(&Memory::new());
 }
 
 #[test]
-fn file_systems_leftover_temporary_mount() {
+fn a_leftover_temporary_mount_is_used_and_unmounted() {
     scenarios::file_systems::leftover_temporary_mount(&Memory::new());
 }
 
 #[test]
-fn mounts_xfs() {
+fn an_xfs_is_mounted_with_its_owner_and_unmounted() {
     scenarios::mounts::xfs(&Memory::new());
 }
 
 #[test]
-fn mounts_raw() {
+fn a_raw_volume_is_mounted_as_a_device_bound_on_a_file() {
     scenarios::mounts::raw(&Memory::new());
 }
 
 #[test]
-fn mounts_renamed() {
+fn a_mount_fails_when_the_name_of_its_device_moved_to_another_namespace() {
     scenarios::mounts::renamed(&Memory::new());
 }
 
 #[test]
-fn mounts_bind() {
+fn the_second_mount_of_a_volume_is_unmounted_after_the_first() {
     scenarios::mounts::bind(&Memory::new());
 }
 
 #[test]
-fn mounts_only_mounts() {
+fn only_desired_mounts_and_foreign_mounts_stay() {
     scenarios::mounts::only_mounts(&Memory::new());
 }
 
 #[test]
-fn mounts_wanted_again() {
+fn hooks_run_again_when_a_mount_is_wanted_again() {
     scenarios::mounts::wanted_again(&Memory::new());
 }
 
 #[test]
-fn rejections_occupied() {
+fn a_mount_point_with_a_foreign_mount_is_rejected() {
     scenarios::rejections::occupied(&Memory::new());
 }
 
 #[test]
-fn rejections_occupied_by_another_allocation() {
+fn a_mount_point_with_a_mount_of_another_allocation_is_rejected() {
     scenarios::rejections::occupied_by_another_allocation(&Memory::new());
 }
 
 #[test]
-fn rejections_symlinks() {
+fn a_mount_point_beneath_a_symbolic_link_is_rejected() {
     scenarios::rejections::symlinks(&Memory::new());
 }
 
 #[test]
-fn rejections_wrong_things_in_the_way() {
+fn a_mount_point_of_the_wrong_type_or_with_contents_is_rejected() {
     scenarios::rejections::wrong_things_in_the_way(&Memory::new());
 }
 
 #[test]
-fn rejections_through_a_mount() {
+fn a_mount_point_inside_another_mount_is_rejected() {
     scenarios::rejections::through_a_mount(&Memory::new());
 }
 
 #[test]
-fn rejections_foreign_signature() {
+fn a_device_with_a_foreign_signature_is_rejected() {
     scenarios::rejections::foreign_signature(&Memory::new());
 }
 
 #[test]
-fn rejections_made_for_another() {
+fn a_namespace_with_a_reused_nsid_is_not_taken_for_the_former_namespace() {
     scenarios::rejections::made_for_another(&Memory::new());
 }
 
 #[test]
-fn rejections_not_made_or_anothers() {
+fn a_device_without_a_file_system_or_with_another_one_is_not_mounted() {
     scenarios::rejections::not_made_or_anothers(&Memory::new());
 }
 
 #[test]
-fn rejections_profile_sets_uuid() {
+fn a_mkfs_line_that_sets_the_uuid_is_rejected() {
     scenarios::rejections::profile_sets_uuid(&Memory::new());
 }
 
 #[test]
-fn trees_life() {
+fn a_tree_is_created_changed_and_removed() {
     scenarios::trees::life(&Memory::new());
 }
 
 #[test]
-fn trees_planted() {
+fn a_wrong_link_is_corrected_and_other_files_stay() {
     scenarios::trees::planted(&Memory::new());
 }
 
 #[test]
-fn trees_root_in_the_way() {
+fn a_tree_is_rejected_when_its_root_is_a_link_or_inside_a_mount() {
     scenarios::trees::root_in_the_way(&Memory::new());
 }
 
 #[test]
-fn trees_with_mounts() {
+fn the_root_of_a_tree_stays_while_mounts_are_in_it() {
     scenarios::trees::with_mounts(&Memory::new());
 }
 
 #[test]
-fn mounts_only_mounts_goes_on() {
+fn a_busy_unwanted_mount_does_not_stop_the_other_unmounts() {
     scenarios::mounts::only_mounts_goes_on(&Memory::new());
 }
 
 #[test]
-fn mounts_deep() {
+fn empty_directories_that_were_created_for_a_mount_are_removed_with_it() {
     scenarios::mounts::deep(&Memory::new());
 }
 
 #[test]
-fn mounts_kept_elsewhere() {
+fn a_volume_in_use_in_another_mount_namespace_is_not_released() {
     scenarios::mounts::kept_elsewhere(&Memory::new());
 }
 
 #[test]
-fn mounts_covered() {
+fn a_mount_that_a_foreign_mount_covers_stays() {
     scenarios::mounts::covered(&Memory::new());
 }
 
 #[test]
-fn mounts_swapped() {
+fn a_foreign_mount_that_appears_after_the_observation_is_not_unmounted() {
     scenarios::mounts::swapped(&Memory::new());
 }
 
 #[test]
-fn file_systems_occupied_temporary_place() {
+fn a_foreign_mount_at_the_temporary_mount_point_does_not_stop_a_removal() {
     scenarios::file_systems::occupied_temporary_place(&Memory::new());
 }
 
 #[test]
-fn trees_seventeen_computes() {
+fn each_rabbit_links_only_its_own_computes() {
     scenarios::trees::seventeen_computes(&Memory::new());
 }
 
 #[test]
-fn volumes_life() {
+fn volumes_are_created_mounted_and_removed() {
     scenarios::volumes::life(&Memory::new());
 }
 
 #[test]
-fn volumes_mounted_twice() {
+fn volumes_stay_active_until_their_last_unmount() {
     scenarios::volumes::mounted_twice(&Memory::new());
 }
 
 #[test]
-fn volumes_shared_group() {
+fn volumes_of_one_group_are_removed_one_by_one_and_the_group_last() {
     scenarios::volumes::shared_group(&Memory::new());
 }
 
 #[test]
-fn volumes_raw() {
+fn volumes_without_a_file_system_are_active_only_on_computes() {
     scenarios::volumes::raw(&Memory::new());
 }
 
 #[test]
-fn volumes_refused() {
+fn volumes_over_a_foreign_group_or_not_created_yet_are_rejected() {
     scenarios::volumes::refused(&Memory::new());
 }
 
 #[test]
-fn volumes_goes_on() {
+fn volumes_are_completed_after_a_crash_or_a_restart() {
     scenarios::volumes::goes_on(&Memory::new());
 }
 
 #[test]
-fn allocations_spread() {
+fn an_allocation_over_all_drives_is_created_and_deleted() {
     scenarios::allocations::spread(&Memory::new());
 }
 
 #[test]
-fn allocations_too_few_drives() {
+fn an_allocation_over_more_drives_than_exist_is_rejected() {
     scenarios::allocations::too_few_drives(&Memory::new());
 }
 
 #[test]
-fn allocations_completed() {
+fn an_allocation_is_completed_after_a_crash() {
     scenarios::allocations::completed(&Memory::new());
 }
 
 #[test]
-fn allocations_records_lost() {
+fn an_allocation_without_records_is_adopted_from_the_status_whole_or_not_at_all() {
     scenarios::allocations::records_lost(&Memory::new());
 }
 
-/// On a real node no one erases namespaces of active volumes, except after a crash.
+/// On a real node, namespaces of active volumes are erased only after a crash.
 #[test]
 fn leftovers_of_erased_volumes_are_removed() {
     let memory = Memory::new();

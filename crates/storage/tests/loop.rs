@@ -12,177 +12,177 @@ use by_hand::run;
 use lab::{Lab, with_lab, with_only_lab};
 
 #[test]
-fn allocations_life() {
+fn an_allocation_is_created_attached_detached_and_deleted() {
     with_lab(|lab| scenarios::allocations::life(lab));
 }
 
 #[test]
-fn allocations_moved() {
+fn a_compute_in_another_slot_reaches_only_its_own_namespaces() {
     with_lab(|lab| scenarios::allocations::moved(lab));
 }
 
 #[test]
-fn allocations_access_is_what_a_node_sees() {
+fn only_a_node_with_access_sees_a_device() {
     with_lab(|lab| scenarios::allocations::access_is_what_a_node_sees(lab));
 }
 
 #[test]
-fn allocations_reboot() {
+fn access_stays_and_the_device_returns_after_a_reboot() {
     with_lab(|lab| scenarios::allocations::reboot(lab));
 }
 
 #[test]
-fn allocations_busy() {
+fn a_mounted_namespace_is_neither_detached_nor_deleted() {
     with_lab(|lab| scenarios::allocations::busy(lab));
 }
 
 #[test]
-fn allocations_capacity() {
+fn allocations_of_no_bytes_or_of_too_many_bytes_are_rejected() {
     with_lab(|lab| scenarios::allocations::capacity(lab));
 }
 
 #[test]
-fn file_systems_life() {
+fn a_file_system_is_created_once_and_torn_down_once() {
     with_lab(|lab| scenarios::file_systems::life(lab));
 }
 
 #[test]
-fn file_systems_half_made() {
+fn the_remains_of_a_killed_mkfs_are_wiped_and_mkfs_runs_again() {
     with_lab(|lab| scenarios::file_systems::half_made(lab));
 }
 
 #[test]
-fn file_systems_leftover_temporary_mount() {
+fn a_leftover_temporary_mount_is_used_and_unmounted() {
     with_lab(|lab| scenarios::file_systems::leftover_temporary_mount(lab));
 }
 
 #[test]
-fn mounts_xfs() {
+fn an_xfs_is_mounted_with_its_owner_and_unmounted() {
     with_lab(|lab| scenarios::mounts::xfs(lab));
 }
 
 #[test]
-fn mounts_raw() {
+fn a_raw_volume_is_mounted_as_a_device_bound_on_a_file() {
     with_lab(|lab| scenarios::mounts::raw(lab));
 }
 
 #[test]
-fn mounts_bind() {
+fn the_second_mount_of_a_volume_is_unmounted_after_the_first() {
     with_lab(|lab| scenarios::mounts::bind(lab));
 }
 
 #[test]
-fn mounts_renamed() {
+fn a_mount_fails_when_the_name_of_its_device_moved_to_another_namespace() {
     with_lab(|lab| scenarios::mounts::renamed(lab));
 }
 
 #[test]
-fn mounts_only_mounts() {
+fn only_desired_mounts_and_foreign_mounts_stay() {
     with_lab(|lab| scenarios::mounts::only_mounts(lab));
 }
 
 #[test]
-fn mounts_wanted_again() {
+fn hooks_run_again_when_a_mount_is_wanted_again() {
     with_lab(|lab| scenarios::mounts::wanted_again(lab));
 }
 
 #[test]
-fn mounts_deep() {
+fn empty_directories_that_were_created_for_a_mount_are_removed_with_it() {
     with_lab(|lab| scenarios::mounts::deep(lab));
 }
 
 #[test]
-fn mounts_kept_elsewhere() {
+fn a_volume_in_use_in_another_mount_namespace_is_not_released() {
     with_only_lab(|lab| scenarios::mounts::kept_elsewhere(lab));
 }
 
 #[test]
-fn rejections_occupied() {
+fn a_mount_point_with_a_foreign_mount_is_rejected() {
     with_lab(|lab| scenarios::rejections::occupied(lab));
 }
 
 #[test]
-fn rejections_occupied_by_another_allocation() {
+fn a_mount_point_with_a_mount_of_another_allocation_is_rejected() {
     with_lab(|lab| scenarios::rejections::occupied_by_another_allocation(lab));
 }
 
 #[test]
-fn rejections_symlinks() {
+fn a_mount_point_beneath_a_symbolic_link_is_rejected() {
     with_lab(|lab| scenarios::rejections::symlinks(lab));
 }
 
 #[test]
-fn rejections_wrong_things_in_the_way() {
+fn a_mount_point_of_the_wrong_type_or_with_contents_is_rejected() {
     with_lab(|lab| scenarios::rejections::wrong_things_in_the_way(lab));
 }
 
 #[test]
-fn rejections_through_a_mount() {
+fn a_mount_point_inside_another_mount_is_rejected() {
     with_lab(|lab| scenarios::rejections::through_a_mount(lab));
 }
 
 #[test]
-fn rejections_foreign_signature() {
+fn a_device_with_a_foreign_signature_is_rejected() {
     with_lab(|lab| scenarios::rejections::foreign_signature(lab));
 }
 
 #[test]
-fn rejections_made_for_another() {
+fn a_namespace_with_a_reused_nsid_is_not_taken_for_the_former_namespace() {
     with_lab(|lab| scenarios::rejections::made_for_another(lab));
 }
 
 #[test]
-fn rejections_not_made_or_anothers() {
+fn a_device_without_a_file_system_or_with_another_one_is_not_mounted() {
     with_lab(|lab| scenarios::rejections::not_made_or_anothers(lab));
 }
 
 #[test]
-fn rejections_profile_sets_uuid() {
+fn a_mkfs_line_that_sets_the_uuid_is_rejected() {
     with_lab(|lab| scenarios::rejections::profile_sets_uuid(lab));
 }
 
 #[test]
-fn trees_life() {
+fn a_tree_is_created_changed_and_removed() {
     with_lab(|lab| scenarios::trees::life(lab));
 }
 
 #[test]
-fn trees_planted() {
+fn a_wrong_link_is_corrected_and_other_files_stay() {
     with_lab(|lab| scenarios::trees::planted(lab));
 }
 
 #[test]
-fn trees_root_in_the_way() {
+fn a_tree_is_rejected_when_its_root_is_a_link_or_inside_a_mount() {
     with_lab(|lab| scenarios::trees::root_in_the_way(lab));
 }
 
 #[test]
-fn trees_with_mounts() {
+fn the_root_of_a_tree_stays_while_mounts_are_in_it() {
     with_lab(|lab| scenarios::trees::with_mounts(lab));
 }
 
 #[test]
-fn mounts_only_mounts_goes_on() {
+fn a_busy_unwanted_mount_does_not_stop_the_other_unmounts() {
     with_lab(|lab| scenarios::mounts::only_mounts_goes_on(lab));
 }
 
 #[test]
-fn mounts_covered() {
+fn a_mount_that_a_foreign_mount_covers_stays() {
     with_lab(|lab| scenarios::mounts::covered(lab));
 }
 
 #[test]
-fn mounts_swapped() {
+fn a_foreign_mount_that_appears_after_the_observation_is_not_unmounted() {
     with_lab(|lab| scenarios::mounts::swapped(lab));
 }
 
 #[test]
-fn file_systems_occupied_temporary_place() {
+fn a_foreign_mount_at_the_temporary_mount_point_does_not_stop_a_removal() {
     with_lab(|lab| scenarios::file_systems::occupied_temporary_place(lab));
 }
 
 #[test]
-fn trees_seventeen_computes() {
+fn each_rabbit_links_only_its_own_computes() {
     with_lab(|lab| scenarios::trees::seventeen_computes(lab));
 }
 
@@ -203,51 +203,51 @@ fn missing_requirement() -> Option<&'static str> {
 }
 
 #[test]
-fn volumes_life() {
+fn volumes_are_created_mounted_and_removed() {
     with_lvm(|lab| scenarios::volumes::life(lab));
 }
 
 #[test]
-fn volumes_mounted_twice() {
+fn volumes_stay_active_until_their_last_unmount() {
     with_lvm(|lab| scenarios::volumes::mounted_twice(lab));
 }
 
 #[test]
-fn volumes_shared_group() {
+fn volumes_of_one_group_are_removed_one_by_one_and_the_group_last() {
     with_lvm(|lab| scenarios::volumes::shared_group(lab));
 }
 
 #[test]
-fn volumes_raw() {
+fn volumes_without_a_file_system_are_active_only_on_computes() {
     with_lvm(|lab| scenarios::volumes::raw(lab));
 }
 
 #[test]
-fn volumes_refused() {
+fn volumes_over_a_foreign_group_or_not_created_yet_are_rejected() {
     with_lvm(|lab| scenarios::volumes::refused(lab));
 }
 
 #[test]
-fn volumes_goes_on() {
+fn volumes_are_completed_after_a_crash_or_a_restart() {
     with_lvm(|lab| scenarios::volumes::goes_on(lab));
 }
 
 #[test]
-fn allocations_spread() {
+fn an_allocation_over_all_drives_is_created_and_deleted() {
     with_lab(|lab| scenarios::allocations::spread(lab));
 }
 
 #[test]
-fn allocations_too_few_drives() {
+fn an_allocation_over_more_drives_than_exist_is_rejected() {
     with_lab(|lab| scenarios::allocations::too_few_drives(lab));
 }
 
 #[test]
-fn allocations_completed() {
+fn an_allocation_is_completed_after_a_crash() {
     with_lab(|lab| scenarios::allocations::completed(lab));
 }
 
 #[test]
-fn allocations_records_lost() {
+fn an_allocation_without_records_is_adopted_from_the_status_whole_or_not_at_all() {
     with_lab(|lab| scenarios::allocations::records_lost(lab));
 }

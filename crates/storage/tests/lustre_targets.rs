@@ -100,7 +100,7 @@ fn rabbit(drives: u16) -> (Arc<FakeHost>, Converger) {
     (host, converger)
 }
 
-/// Restarts the node; its block storage returns its devices.
+/// Restarts the node, and restores the devices of the allocation.
 fn restart(host: &FakeHost, converger: &Converger) {
     host.reboot();
     converger.converge(&Desired::Allocated(allocation())).unwrap();
@@ -198,7 +198,7 @@ fn a_target_converges_after_a_failure_at_any_step() {
         assert!(host.is_clean(), "{at} {fault:?} {restarts}: {host:?}");
         assert_eq!(host.foreign(), foreign, "{at} {fault:?} {restarts}");
     }
-    assert_eq!(struck, 22 * 6, "every failure strikes");
+    assert_eq!(struck, 22 * 6, "every injected failure occurs");
 }
 
 /// The target is torn down after every step of its creation, before it is whole.

@@ -167,7 +167,7 @@ mod inside {
 
     #[test]
     #[ignore = "started by mounts_without_root"]
-    fn trees() {
+    fn index_trees_are_made_and_rejected_without_root() {
         scenarios::trees::life(&Cell::new());
         scenarios::trees::planted(&Cell::new());
         scenarios::trees::root_in_the_way(&Cell::new());
@@ -175,7 +175,7 @@ mod inside {
 
     #[test]
     #[ignore = "started by mounts_without_root"]
-    fn bind_mounts() {
+    fn a_bind_mount_is_made_and_removed_without_root() {
         let cell = Cell::new();
         let first = cell.point("first");
         cell.plant_mount(&first);
@@ -240,7 +240,7 @@ mod inside {
 
     #[test]
     #[ignore = "started by mounts_without_root"]
-    fn fifty_mounts_in_parallel() {
+    fn fifty_mounts_run_in_parallel() {
         let cell = Cell::new();
         let first = cell.point("first");
         cell.plant_mount(&first);

@@ -27,7 +27,7 @@ const AT_ONCE: usize = 4096;
 
 /// An entry of the tree that could not be removed.
 #[derive(Debug, Error)]
-#[error("{name:?} in it")]
+#[error("entry {name:?} of the directory")]
 struct Left {
     name: OsString,
     #[source]

@@ -1,8 +1,8 @@
 //! Completes new Workflows with their first status, and admits or refuses changes of Workflows. Pure: used by the
 //! embedded API and by the webhooks of a cluster.
 //!
-//! The rules are those of DWS: a workflow begins in Proposal, goes from state to state, each once the one before is
-//! ready, and from any state to Teardown. The fields that describe its job are immutable.
+//! The rules are those of DWS: a workflow begins in Proposal, and goes on to the next state once the present one is
+//! ready; Teardown may follow any state. The fields that describe the workflow's job are immutable.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -37,9 +37,9 @@ impl Rules {
     }
 }
 
-/// Returns the new Workflow with its first status, which workload managers read in the answer to its creation.
-/// `None` for an object that [`admit`] or its schema refuses. A state or readiness that the client claims stays, so
-/// that [`admit`] refuses it.
+/// Returns the new Workflow with its first status, which workload managers read in the answer to its creation. `None`
+/// for an object that [`admit`] or its schema refuses. A `status.state` or `status.ready` that the client set is kept,
+/// so that [`admit`] refuses the object.
 #[must_use]
 pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<Value> {
     let mut workflow = Workflow::deserialize(new).ok()?;
@@ -56,8 +56,8 @@ pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<
     Some(completed)
 }
 
-/// Admits a change, or returns what is wrong with it and how to mend it. Without rules the directives are not checked
-/// here; the engine checks them in Proposal.
+/// Admits a change, or returns its fault and the remedy. Without rules the directives are not checked here; the engine
+/// checks them in Proposal.
 ///
 /// # Errors
 /// The refusal, for the person who made the change.
@@ -65,7 +65,8 @@ pub fn admit(old: Option<&Value>, new: &Value, rules: Option<&Ruleset>) -> Resul
     match (old.map(Workflow::deserialize), Workflow::deserialize(new)) {
         (None, Ok(new)) => check_created(&new, rules),
         (Some(Ok(old)), Ok(new)) => check_updated(&old, &new),
-        // An old version that cannot be read may be corrected, and its finalizers removed.
+        // A stored Workflow that cannot be read may be changed: its content may be corrected, and its finalizers
+        // removed.
         (Some(Err(_)), _) => Ok(()),
         (None | Some(Ok(_)), Err(error)) => Err(format!(
             "the Workflow cannot be read, so that nothing would be done for it: {error}"
@@ -153,7 +154,7 @@ fn check_unchanged(old: &Workflow, new: &Workflow) -> Result<(), String> {
     }
 }
 
-/// Checks that each state follows the one before, once that is ready.
+/// Checks that a new desired state is Teardown, or the state after the present one, once the present one is ready.
 fn check_state(old: &Workflow, new: &Workflow) -> Result<(), String> {
     let (from, to) = (&old.spec.desired_state, &new.spec.desired_state);
     if from == to || *to == WorkflowState::Teardown {
@@ -177,7 +178,8 @@ fn check_state(old: &Workflow, new: &Workflow) -> Result<(), String> {
     }
 }
 
-/// Checks `status.drivers`: an entry changes only while the workflow is in the entry's state, and once completed stays so.
+/// Checks `status.drivers`: an entry may change only while the workflow is in the entry's state, and a completed entry
+/// stays completed.
 fn check_drivers(before: &WorkflowStatus, after: &WorkflowStatus) -> Result<(), String> {
     for (index, share) in after.drivers.iter().enumerate() {
         let is_stored = before.drivers.get(index) == Some(share);
@@ -194,7 +196,7 @@ fn check_drivers(before: &WorkflowStatus, after: &WorkflowStatus) -> Result<(), 
         return Ok(());
     }
     if before.drivers.len() != after.drivers.len() {
-        return Err("status.drivers: no share may be added or taken away".to_owned());
+        return Err("status.drivers: no entry may be added or removed".to_owned());
     }
     for (index, (old, new)) in before.drivers.iter().zip(&after.drivers).enumerate() {
         if old == new {

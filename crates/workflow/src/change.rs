@@ -25,7 +25,8 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Create(Target, Box<DynamicObject>),
-    /// Create a Secret with fresh keys. An existing one counts as success: its name contains the number of the attempt.
+    /// Create a Secret with fresh keys. If the Secret exists already, the change has succeeded: the name has the number
+    /// of the attempt, so the Secret is that of the same attempt.
     CreateKeys(Target, Box<DynamicObject>),
     /// Patch the object, except its status. The API refuses the patch once the object has changed since the plan.
     Patch(Target, Patch),
@@ -44,11 +45,11 @@ pub struct ClaimRef {
     pub namespace: String,
     /// Name of the ContainerRun.
     pub name: String,
-    /// Uid of the ContainerRun: a later one of the same name is another.
+    /// Uid of the ContainerRun: a later ContainerRun of the same name is another run.
     pub uid: String,
     /// Name of the coordinator that has the claim.
     pub holder: String,
-    /// Counts the claims of this run.
+    /// Number of the claim: how often this run has been claimed.
     pub epoch: i64,
 }
 
@@ -80,7 +81,7 @@ impl Change {
         (!is_going).then(|| Self::Delete(Target::from_object(object), uid))
     }
 
-    /// The object that is changed.
+    /// Returns the object that is changed.
     #[must_use]
     pub fn target(&self) -> &Target {
         match self {
@@ -93,7 +94,7 @@ impl Change {
         }
     }
 
-    /// The change without the condition that its claim still holds.
+    /// Returns the change without the condition on a claim.
     #[must_use]
     pub fn inner(&self) -> &Self {
         match self {

@@ -36,7 +36,7 @@ pub enum ClaimError {
     List { source: Box<kube::Error> },
 }
 
-/// Asks the API whether it still has a claim.
+/// Reads the ContainerRun from the API, and returns true if the claim is still the present one.
 pub(crate) async fn is_held(client: &Client, claim_ref: &ClaimRef) -> kube::Result<bool> {
     let runs: Api<ContainerRun> = Api::namespaced(client.clone(), &claim_ref.namespace);
     let run = runs.get_opt(&claim_ref.name).await?;
@@ -79,7 +79,8 @@ fn new_lease(name: &str, me: &Holder, now: MicroTime) -> Lease {
     Lease { metadata, spec: Some(spec) }
 }
 
-/// Returns the resource version of each coordinator's Lease, by holder. A holder lives while its version changes.
+/// Returns the resource version of each coordinator's Lease, by holder. A coordinator lives as long as the version of
+/// its Lease changes.
 ///
 /// # Errors
 /// When the API refuses or does not answer.

@@ -69,7 +69,7 @@ struct Engine {
     rules: Rules,
     queue: Queue<Key>,
     passes: JoinSet<Pass>,
-    /// Keys whose last plan left an outcome that is not Done, and whether one of its outcomes is Failed or Queued.
+    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome is Failed or Queued.
     waiting: BTreeMap<Key, bool>,
     /// The key whose changes take capacity, ports or names now: one key at a time, because the next plan must
     /// know what is taken.
@@ -133,8 +133,8 @@ impl Engine {
         }
     }
 
-    /// Takes in an update and all others that are ready: a plan looks at a whole workflow, and all of its
-    /// nodes report at once.
+    /// Takes in an update and all other updates that are ready. All nodes of a workflow may report at once, and one
+    /// plan covers the whole workflow.
     fn take_in(&mut self, first: Update, events: &mut BoxStream<'static, Update>) {
         self.update(first);
         for _ in 1..AT_ONCE {
@@ -205,7 +205,8 @@ impl Engine {
         self.start_changes(key, changes);
     }
 
-    /// Starts to make changes. Block storage that they create counts as allocated from now on, so that the next plan knows.
+    /// Starts to make changes. Block storage that the changes create counts as allocated from now on, so that the next
+    /// plan does not give the same bytes to another workflow.
     fn start_changes(&mut self, key: Key, changes: Vec<Change>) {
         let mut blocks = Vec::new();
         for (at, owner) in changes.iter().filter_map(new_block) {
@@ -261,7 +262,7 @@ impl Engine {
         self.queue.finished(&key, retry, Instant::now());
     }
 
-    /// Counts, logs and publishes what the new statuses of Workflows say.
+    /// Updates metrics, log and Events after the statuses of Workflows changed.
     fn publish_changes(&mut self) {
         for (before, after) in self.world.changed_workflows() {
             self.metrics.observe_ready(&before, &after);

@@ -35,7 +35,7 @@ pub struct Made {
     pub failures: Vec<(Refusal, Retry)>,
     /// How many of the failures are due to lost claims.
     pub lost_claims: usize,
-    /// True if an object to be changed no longer exists, and the watch has not delivered its end yet.
+    /// True if an object to be changed no longer exists, and the watch has not delivered its deletion yet.
     pub is_behind: bool,
 }
 
@@ -64,7 +64,7 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
     let changes = drop_unclaimed(client, changes, &mut made).await;
     let each = changes.into_iter().map(|change| async move {
         let done = match &change {
-            // The answer of the API that confirmed the claim may be old by now.
+            // The API confirmed the claim a moment ago; the Lease may have expired since.
             Change::IfClaimed(..) if !lease.may_act() => {
                 Err(kube::Error::Service(LeaseNotRenewed.into()))
             }
@@ -211,8 +211,8 @@ fn is_gone(change: &Change, error: &kube::Error) -> bool {
         && names_object()
 }
 
-/// Returns when to try again. After 404, 409 and 422, soon: the object has changed or is gone, and the watch delivers
-/// that. Other errors last until the API answers again or an administrator acts.
+/// Returns when to try again. After 404, 409 and 422, soon: the object has changed or is gone, and the watch is about
+/// to deliver the change. Other errors last until the API answers again or an administrator acts.
 fn retry_delay(error: &kube::Error) -> Retry {
     match error {
         kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Retry::Soon,

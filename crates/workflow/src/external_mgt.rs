@@ -1,6 +1,7 @@
 //! Lustre management targets outside of the rabbits: the engine gives out their file system names, as a rabbit's agent
-//! does for its own targets. No program of Warren runs on their hosts, so the engine erases no name and runs no command
-//! there. It counts upwards and gives out no name that another file system of the system has. Pure.
+//! does for a target on the rabbit. No program of Warren runs on the hosts of these targets, so the engine erases no
+//! name and runs no command there. Each name is the next one in alphabetical order that no other file system of the
+//! system has. Pure.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,8 @@ pub fn plan(site: &Site, at: &ObjectKey) -> Option<Change> {
 
 fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatus {
     let mut status = mgt.status.clone().unwrap_or_default();
-    // Forgets names whose holder is gone; the count never returns to them.
+    // Drop the names of holders that have withdrawn their request. The count only goes up, so these names are not given
+    // out again.
     status.claim_list.retain(|given| {
         given
             .reference
@@ -37,8 +39,8 @@ fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgt
     status
 }
 
-/// Gives a name to each holder without one. `status.fsNameNext` is computed from this target's own names only; the
-/// names of others are avoided when one is given out.
+/// Gives a name to each holder without one. Skips names that other management targets have given out, but computes
+/// `status.fsNameNext` from this target's own names only.
 fn give_out(
     mgt: &NnfLustreMgt,
     elsewhere: &BTreeSet<String>,

@@ -1,5 +1,6 @@
 //! File system names that are in use anywhere in the system. A node serves each service name (`<fsname>-OST0001`) only
-//! once, even for different management targets, so a name belongs to one file system of the whole system. Pure.
+//! once, even for different management targets, so a name belongs to one file system of the whole system. The holder of
+//! a name is the Servers of that file system. Pure.
 
 use std::collections::BTreeSet;
 
@@ -54,8 +55,8 @@ fn unnamed_holders(mgt: &NnfLustreMgt) -> usize {
     mgt.spec.claim_list.iter().filter(|holder| !has_name(holder)).count()
 }
 
-/// Returns the name from which a management target continues to count. One that counts in a ConfigMap writes this name
-/// to its status once it has read the ConfigMap.
+/// Returns the name from which a management target continues to count. A target that keeps its count in a ConfigMap
+/// writes this name to its status once it has read the ConfigMap.
 fn next_name(mgt: &NnfLustreMgt) -> Option<FsName> {
     let status = mgt.status.as_ref().map(|status| status.fs_name_next.as_str());
     let next = status.filter(|next| !next.is_empty()).unwrap_or(&mgt.spec.fs_name_start);
@@ -74,15 +75,15 @@ fn awaited_names(mgt: &NnfLustreMgt) -> Vec<String> {
     names
 }
 
-/// Adds taken names that a management target would give out next to its black list.
+/// Adds to a management target's black list those of the taken names that the target would give out next.
 pub fn pass_over(mgt: &mut NnfLustreMgt, taken: &BTreeSet<String>) {
     while let Some(name) = awaited_names(mgt).into_iter().find(|name| taken.contains(name)) {
         mgt.spec.fs_name_black_list.push(name);
     }
 }
 
-/// Returns the first name that a management target with this owner gives out. The owner's uid selects where it starts
-/// to count, so that a name that was in use a moment ago is not given out again.
+/// Returns the first name that the management target of this owner gives out. The owner's uid selects where the target
+/// starts to count, so that a name that was in use a moment ago is not given out again.
 #[must_use]
 pub fn first_name(uid: &str, taken: &BTreeSet<String>) -> FsName {
     // FNV-1a, 64 bits.

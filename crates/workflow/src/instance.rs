@@ -1,4 +1,4 @@
-//! Persistent storage and everything that belongs to it, as the planner sees it.
+//! Persistent storage and all objects that belong to it, as the planner sees them.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,11 +25,11 @@ pub struct InstanceView<'a> {
     /// System, rabbits, profiles and rules, which all workflows share.
     pub site: &'a Site,
     pub object: Arc<PersistentStorageInstance>,
-    /// Its storage on nodes.
+    /// Objects of the storage on nodes.
     pub storage: Group,
-    /// Storage of an earlier instance of this name.
+    /// Objects on nodes of earlier persistent storage of the same name.
     pub leftovers: Vec<Group>,
-    /// Workflows that name it in a `persistentdw`, and the index of that directive.
+    /// Workflows that name the storage in a `persistentdw`, each with the index of that directive.
     pub users: Vec<(View<'a>, usize)>,
 }
 
@@ -42,11 +42,11 @@ pub struct NamedStorage {
     pub name_conflict: Option<String>,
     /// For a file system that only one workflow mounts at a time: the workflow that may mount it.
     pub turn: Option<ObjectKey>,
-    /// Nodes on which other workflows have it mounted, or want it mounted.
+    /// Nodes on which other workflows have the storage mounted, or want to mount it.
     pub others: BTreeSet<String>,
 }
 
-/// Parses a directive about persistent storage, and returns it with the storage's name.
+/// Parses a directive about persistent storage; returns its command and the name of the storage.
 pub fn command(line: &str) -> Option<(Command, String)> {
     let command = Command::try_from(&line.parse::<Directive>().ok()?).ok()?;
     let name = match &command {
@@ -60,32 +60,33 @@ pub fn command(line: &str) -> Option<(Command, String)> {
     Some((command, name))
 }
 
-/// Returns true if this engine made it. For storage of other controllers, the engine knows neither objects nor consumers.
+/// Returns true if this engine made the storage. The engine knows neither objects nor consumers of other controllers'
+/// storage.
 #[must_use]
 pub fn is_ours(object: &PersistentStorageInstance) -> bool {
     object.label(label::WORKFLOW_UID).is_some()
 }
 
-/// Returns true if it is complete and stays when its workflow is deleted. Until then the workflow owns it.
+/// Returns true if the storage is complete and stays when its workflow is deleted. Until then the workflow owns it.
 #[must_use]
 pub fn is_made(object: &PersistentStorageInstance) -> bool {
     object.owner_references().iter().all(|owner| owner.kind != "Workflow")
 }
 
-/// Returns true if this workflow makes it, or made it.
+/// Returns true if this workflow makes or made the storage.
 #[must_use]
 pub fn is_made_by(object: &PersistentStorageInstance, workflow: &Workflow) -> bool {
     object.label(label::WORKFLOW_UID) == workflow.metadata.uid.as_deref()
 }
 
-/// Returns true if it is deleted, or to be destroyed.
+/// Returns true if the storage is being deleted, or is to be destroyed.
 #[must_use]
 pub fn is_being_destroyed(object: &PersistentStorageInstance) -> bool {
     object.metadata.deletion_timestamp.is_some()
         || object.spec.state == PersistentStorageState::Destroying
 }
 
-/// Returns true if its status says that it may be used.
+/// Returns true if the status of the storage says that workflows may use it.
 #[must_use]
 pub fn is_usable(object: &PersistentStorageInstance) -> bool {
     let state = object.status.as_ref().map(|status| &status.state);
@@ -95,7 +96,7 @@ pub fn is_usable(object: &PersistentStorageInstance) -> bool {
     )
 }
 
-/// Returns true if a workflow's user may use it. Proposal reports the error if not.
+/// Returns true if a workflow's user may use the storage. If not, Proposal reports the error.
 #[must_use]
 pub fn is_allowed(object: &PersistentStorageInstance, workflow: &Workflow) -> bool {
     is_public(object) || object.spec.user_id == workflow.spec.user_id
@@ -104,7 +105,7 @@ pub fn is_allowed(object: &PersistentStorageInstance, workflow: &Workflow) -> bo
 /// Annotation of persistent storage that every user may use.
 const IGNORE_UID: &str = "dataworkflowservices.github.io/ignore-uid";
 
-/// Returns true if every user may use it.
+/// Returns true if every user may use the storage.
 #[must_use]
 pub fn is_public(object: &PersistentStorageInstance) -> bool {
     let ignored = object.annotations().get(IGNORE_UID);
@@ -122,14 +123,14 @@ pub fn as_jobdw(object: &PersistentStorageInstance) -> Option<Jobdw> {
     })
 }
 
-/// Returns true if it is a Lustre management target in a pool, which gives names to file systems and is
-/// no file system itself.
+/// Returns true if the storage is a Lustre management target in a pool: it gives names to file systems, and is no file
+/// system itself.
 #[must_use]
 pub fn is_target(object: &PersistentStorageInstance) -> bool {
     object.labels().contains_key(STANDALONE_MGT)
 }
 
-/// Returns true if only one workflow may mount it at a time: two nodes must not mount one XFS.
+/// Returns true if only one workflow may mount the storage at a time: two nodes must not mount one XFS.
 #[must_use]
 pub fn is_exclusive(object: &PersistentStorageInstance) -> bool {
     object.spec.fs_type == FileSystem::Xfs.as_str()
@@ -141,7 +142,7 @@ pub fn consumer(workflow: &Workflow, index: usize) -> ObjectReference {
     reference("Workflow", &directive_object_name(workflow, index), &namespace)
 }
 
-/// Returns true if an entry of `spec.consumerReferences` is of this workflow, for whichever of its directives.
+/// Returns true if an entry of `spec.consumerReferences` names this workflow, with any of its directives.
 pub fn is_entry_of(entry: &ObjectReference, (namespace, name): &ObjectKey) -> bool {
     let name_and_index =
         entry.name.as_ref().and_then(|name_and_index| name_and_index.rsplit_once('-'));
@@ -155,7 +156,7 @@ pub fn is_mount_of(mount: &str, entry: &ObjectReference) -> bool {
     mount.starts_with(&format!("{}-{}-", part(&entry.namespace), part(&entry.name)))
 }
 
-/// Returns the consumers as text: workflows by their directives, Lustre file systems by their Servers.
+/// Returns the consumers as text: workflows with the index of their directive, Lustre file systems by their Servers.
 pub fn consumers(object: &PersistentStorageInstance) -> Vec<String> {
     let to_text = |consumer: &ObjectReference| {
         let name = consumer.name.clone()?;
@@ -167,8 +168,8 @@ pub fn consumers(object: &PersistentStorageInstance) -> Vec<String> {
     object.spec.consumer_references.iter().filter_map(to_text).collect()
 }
 
-/// Returns the workflow that may mount an exclusive file system: the one that has it mounted, else the first that
-/// reached PreRun. The order is the same for all storage, so that no two workflows wait for each other.
+/// Returns the workflow that may mount an exclusive file system: the workflow that has it mounted, else the first
+/// workflow that reached PreRun. The order is the same for all storage, so that no two workflows wait for each other.
 pub fn workflow_with_turn<'a>(
     site: &Site,
     storage: &Group,

@@ -12,30 +12,34 @@
 //! * The engine keeps no state of its own: killed after any change, it continues from the objects.
 //! * A change names the object version that it was planned from. If the object has changed since, the API refuses the
 //!   change, and the engine plans again.
-//! * Each directive is planned by itself and carried out beside the others: none waits for another, or fails with it.
-//! * The engine creates objects only after the workflow carries its finalizer. The finalizer stays until no node holds
-//!   anything of the workflow.
-//! * A node loses access only when it has provably unmounted, or evidence says that it is down. Storage is removed only
-//!   after all access to it has been withdrawn.
-//! * The engine does not touch storage of other controllers: objects of the engine name a Servers as their owner.
+//! * Each directive is planned by itself, and its changes are made beside those of the others: no directive waits for
+//!   another, or fails with it.
+//! * The engine creates objects only after the workflow has the engine's finalizer. The finalizer stays until nothing
+//!   of the workflow is left on any node.
+//! * A node loses access only when it has provably unmounted, or evidence says that the node is down. Storage is
+//!   removed only after all access to it has been withdrawn.
+//! * The engine does not touch storage of other controllers. The owner label tells the two apart: objects of the engine
+//!   name a Servers there.
 //! * At rest the engine sends no requests. It runs one timer for each workflow whose containers have a deadline or
 //!   a time to live.
 //!
 //! # Invariants
 //! * Storage that was made and has vanished is never made again: a job must not find an empty file system in place of
 //!   its data.
-//! * While the engine cannot read a block storage, file system or mount of the workflow, it withdraws and removes
-//!   nothing beside it. A Workflow that it cannot read exists: its objects stay, and its use of persistent storage goes
-//!   on.
+//! * While the engine cannot read a block storage, file system or mount, it withdraws no access to that storage and
+//!   removes nothing of it. A Workflow that the engine cannot read still exists: its objects stay, and so does its use
+//!   of persistent storage.
 //! * An allocation belongs to the compute whose ClientMount names it, as long as that object exists.
-//! * Persistent storage belongs to the workflow that makes it until one change transfers all of it. Consumers, access,
-//!   mounts and its end are then changed only by its own plan. Exception: the hold of a file system on a persistent
-//!   management target is written by the maker of the file system, which removes it last.
-//! * The engine knows of MPI keys only that they exist: `execute` makes them where they are written, and no identity of
-//!   Warren may read them. After a start it makes them again.
+//! * Persistent storage belongs to the workflow that makes it until one change transfers all of it. From then on only
+//!   the plan of the storage itself changes its consumers, access and mounts, and removes it. Exception: the plan that
+//!   makes a Lustre file system also makes it a consumer of a persistent management target, and removes that entry
+//!   last.
+//! * The engine does not keep MPI keys: `execute` generates them while it creates their Secret. The engine knows only
+//!   which Secrets exist, because no identity of Warren may read them. After a restart the engine creates the Secrets
+//!   again, and an existing Secret counts as success.
 //! * One Servers is filled at a time, so that no byte is promised twice.
-//! * A Lustre file system name is unique in the system. Names are requested one at a time, and a name in use elsewhere
-//!   is returned before a target is made. A name is erased only after the last target that uses it.
+//! * A Lustre file system name is unique in the system. Names are requested one at a time. A name that another file
+//!   system has is given back before any target is made. A name is erased only after the last target that uses it.
 //! * A Lustre target that vanished while a later one exists is not made again.
 //!
 //! # Fewer kinds than the sites' controllers

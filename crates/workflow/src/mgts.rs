@@ -1,4 +1,4 @@
-//! Lustre management targets (MGTs), and which storage holds a file system name on which of them.
+//! Lustre management targets (MGTs), and which storage has a file system name on which target.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,12 +17,13 @@ pub const EXTERNAL_NAMESPACE: &str = "nnf-system";
 #[derive(Clone, Debug, Default)]
 pub struct Mgts {
     all: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
-    /// Targets by the storage that asked for a name or has one there.
+    /// Targets by the storage that has asked them for a name, or has a name there.
     by_storage: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
 impl Mgts {
-    /// Takes in the present state of a target, or its deletion. Returns the storages for which something changed.
+    /// Takes in the present state of a target, or its deletion. Returns the storages whose requests, names or command
+    /// results changed.
     pub fn take(&mut self, at: &ObjectKey, new: Option<&Arc<NnfLustreMgt>>) -> BTreeSet<ObjectKey> {
         let old = match new {
             Some(new) => self.all.insert(at.clone(), new.clone()),
@@ -54,19 +55,19 @@ impl Mgts {
         self.all.values()
     }
 
-    /// The target with this key.
+    /// Returns the target with this key.
     #[must_use]
     pub fn get(&self, at: &ObjectKey) -> Option<&Arc<NnfLustreMgt>> {
         self.all.get(at)
     }
 
-    /// The targets where the storage asked for a name or has one.
+    /// Returns the targets that the storage has asked for a name, or that have given it one.
     pub fn of_storage(&self, storage: &ObjectKey) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
         let targets = self.by_storage.get(storage).into_iter().flatten();
         targets.filter_map(|at| self.all.get(at))
     }
 
-    /// The targets with this LNet address.
+    /// Returns the targets with this LNet address.
     pub fn with_address(&self, address: &str) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
         let wanted = normalize_nids(address);
         self.all.values().filter(move |mgt| {
@@ -74,7 +75,7 @@ impl Mgts {
         })
     }
 
-    /// The targets that belong to the storage or instance with this key.
+    /// Returns the targets that belong to the storage or instance with this key.
     pub fn of_owner(
         &self,
         (namespace, name): &ObjectKey,
@@ -84,7 +85,7 @@ impl Mgts {
         })
     }
 
-    /// The targets on a rabbit.
+    /// Returns the targets on a rabbit.
     pub fn on_rabbit(&self, rabbit: &str) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
         let first = (rabbit.to_owned(), String::new());
         let rabbit = rabbit.to_owned();
@@ -93,7 +94,7 @@ impl Mgts {
         all.map(|(_, mgt)| mgt)
     }
 
-    /// Keys of the targets outside of the rabbits.
+    /// Returns the keys of the targets outside of the rabbits.
     pub fn external(&self) -> impl Iterator<Item = &ObjectKey> {
         self.all.keys().filter(|(namespace, _)| namespace == EXTERNAL_NAMESPACE)
     }
@@ -105,7 +106,8 @@ pub fn mgt_key(mgt: &NnfLustreMgt) -> ObjectKey {
     (mgt.namespace().unwrap_or_default(), mgt.name_any())
 }
 
-/// Returns true if a target knows this holder of a name: it is asked for a name, or has not erased it yet.
+/// Returns true if a target's spec or status still lists this holder: the holder wants a name, or the target has not
+/// erased the holder's name yet.
 #[must_use]
 pub fn has_holder(mgt: &NnfLustreMgt, holder: &ObjectReference) -> bool {
     let mut given = mgt.status.iter().flat_map(|status| &status.claim_list);

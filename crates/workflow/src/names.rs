@@ -13,13 +13,14 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt};
 
-/// On a Workflow: stays until its objects in other namespaces are gone.
+/// Finalizer of a Workflow: stays until the Workflow's objects in other namespaces are gone.
 pub const WORKFLOW_FINALIZER: &str = "dataworkflowservices.github.io/workflow";
-/// On a Workflow that the Go controllers began. The engine neither unmounts nor removes what those controllers made.
+/// Finalizer of a Workflow that the Go controllers began. The engine neither unmounts nor removes what those
+/// controllers made.
 pub const GO_FINALIZER: &str = "nnf.cray.hpe.com/nnf_workflow";
-/// On a PersistentStorageInstance: stays until no node holds anything of it.
+/// Finalizer of a PersistentStorageInstance: stays until nothing of the storage is left on any node.
 pub const PERSISTENT_FINALIZER: &str = "nnf.cray.hpe.com/persistentStorage";
-/// On a Servers: stays until its volumes are gone, because they are named after its uid.
+/// Finalizer of a Servers: stays until the volumes of the Servers are gone, because they are named after its uid.
 pub const SERVERS_FINALIZER: &str = "nnf.cray.hpe.com/nnf-servers";
 /// Value of the owner-kind label on the engine's objects. The Go controllers write NnfStorage.
 pub const OWNER_KIND: &str = "Servers";
@@ -73,8 +74,8 @@ pub fn add_directive_labels(
     metadata
 }
 
-/// Returns the labels of an object in a node's namespace that belongs to a directive's storage. For persistent storage
-/// they do not name the workflow: the storage outlives it.
+/// Returns the labels of an object in a node's namespace that belongs to a directive's storage. Labels of persistent
+/// storage do not name the workflow, because the storage outlives it.
 pub fn storage_labels(
     workflow: &Workflow,
     index: usize,
@@ -92,14 +93,14 @@ pub fn storage_labels(
     labels
 }
 
-/// Returns the reference by which a storage asks for a file system name. It has the uid of the Servers, so that a later
-/// Servers of the same name inherits nothing.
+/// Returns the reference by which a storage asks for a file system name. The reference has the uid of the Servers, so
+/// that a later Servers of the same name inherits nothing.
 pub fn fs_name_holder(servers: &Servers) -> ObjectReference {
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
     ObjectReference { uid: servers.uid(), ..reference(OWNER_KIND, &name, &namespace) }
 }
 
-/// Returns the labels of a mount. They name the workflow even if the storage is persistent: the mount is
+/// Returns the labels of a mount. They name the workflow even if the storage is persistent, because the mount is
 /// removed with the workflow.
 pub fn mount_labels(
     workflow: &Workflow,
@@ -121,8 +122,8 @@ pub fn movement_labels(workflow: &Workflow, index: usize) -> BTreeMap<String, St
     labels
 }
 
-/// Returns the name of the Servers and the pinned profile of persistent storage. This is the storage's own name, unless a directive
-/// of a later workflow could have the same [`directive_object_name`].
+/// Returns the name of the Servers and the pinned profile of persistent storage. This is the storage's own name, or that
+/// name with a suffix if a directive of a later workflow could have the same [`directive_object_name`].
 pub fn instance_object_name(name: &str) -> String {
     let index = name.rsplit_once('-').map_or("", |(_, index)| index);
     let is_a_directives = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
@@ -154,7 +155,7 @@ pub fn persistent_metadata(
     }
 }
 
-/// Index of the directive that made a persistent storage: it is the only directive of its workflow.
+/// Index of the directive that made a persistent storage: a `create_persistent` is the only directive of its workflow.
 const PERSISTENT_INDEX: usize = 0;
 
 fn persistent_labels(namespace: &str, name: &str) -> [(String, String); 2] {

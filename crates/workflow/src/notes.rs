@@ -23,7 +23,7 @@ pub fn note(before: &Workflow, after: &Workflow) -> Option<Note> {
         let reason = if is_final { "StateFailed" } else { "StateDelayed" };
         return Some(Note::warning(reason, ACTION, format!("{state}: {message}")));
     }
-    // A workflow that continues with Teardown gave up: its error was not mended.
+    // A workflow that went on to Teardown did not resume its state: the error was given up, not mended.
     let state = old?.state;
     let has_continued = after.status.as_ref()?.state.as_ref() == Some(state);
     has_continued

@@ -1,7 +1,7 @@
 //! Plans the changes for a workflow from its objects. Pure: no I/O; the caller passes the time.
 //!
-//! Every directive is planned by itself, and the changes of all are made side by side: a directive that waits or fails
-//! holds up no other. A directive is done when planning it again yields no change.
+//! Every directive is planned by itself, and the changes of all directives are made side by side: a directive that
+//! waits or fails delays no other. A directive is done when planning it again yields no change.
 
 pub mod allocation;
 pub mod checks;
@@ -41,8 +41,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Progress of each directive in the present state.
     pub outcomes: Vec<Outcome>,
-    /// The engine plans this key again soon: it has a wait to write to the status, or waits for ports, whose end of
-    /// cooldown no watch reports.
+    /// The engine plans this key again soon. Either a wait is too young to be in the status yet, or the workflow waits
+    /// for ports in their cooldown, whose end no watch reports.
     pub replan_soon: bool,
     /// The engine plans this key again at this time, unless something changes before.
     pub replan_at: Option<Timestamp>,
@@ -107,7 +107,7 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
             None => {
-                // An instance that cannot be read may have to stay; its Servers is deleted together with it.
+                // Storage stays unless its Servers is being deleted: the instance may exist and be unreadable.
                 let groups = world.instance_groups(at).into_values();
                 let is_going = |group: &Group| {
                     let servers = group.servers.as_ref();
@@ -128,7 +128,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         return Plan { changes, outcomes, ..Plan::default() };
     }
     if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
-        // First put our finalizer on the Workflow; the next plan makes its objects.
+        // First put the engine's finalizer on the Workflow; the next plan makes the objects.
         let changes = report::begin_workflow(view, now).into_iter().collect();
         return Plan { changes, ..Plan::default() };
     }
@@ -160,8 +160,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 
-/// Deletes objects that containers of a vanished workflow left behind. Its storage is removed after that: Kubernetes
-/// keeps a volume while a pod uses it.
+/// Deletes objects that containers of a vanished workflow left behind. The workflow's storage is removed after them:
+/// Kubernetes keeps a volume while a pod uses it.
 fn delete_orphans(orphans: &Orphans) -> Plan {
     let containers = orphans.containers.iter().filter_map(|object| Change::delete(&**object));
     let volumes = orphans.volumes.iter().filter_map(|object| Change::delete(&**object));
@@ -187,7 +187,8 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
     let lines = &view.workflow.spec.directives;
     let is_proposal = *state == WorkflowState::Proposal;
     let problems = if is_proposal { problems(view) } else { Vec::new() };
-    // Admission refuses such a Workflow; on a cluster no webhook may have seen it.
+    // Admission refuses a Workflow whose texts fit no label. In a cluster without the webhook, Proposal reports the
+    // fault.
     let unnamable = is_proposal.then(|| admit::check_names(&view.workflow).err()).flatten();
     let containers = container::Containers { now };
     let drivers: [&dyn Driver; 4] =
@@ -211,7 +212,7 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
     lines.iter().enumerate().map(advance_line).collect()
 }
 
-/// Removes everything that was made for each directive, whatever the directive says.
+/// Removes all objects that were made for each directive, even if the directive is invalid.
 fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     let lines = &view.workflow.spec.directives;
     let tear_down = |(index, directive): (usize, &DirectiveView)| match persistent_command(

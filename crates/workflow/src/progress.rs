@@ -10,11 +10,12 @@ pub enum Outcome {
     /// Nothing is left to do.
     #[default]
     Done,
-    /// The changes planned with it bring it further.
+    /// The changes planned with this outcome bring the directive further.
     Working,
-    /// A node, a person or another program has to act; the text names the wait.
+    /// A node, a person or another program has to act; the text says what the directive waits for.
     Wait(String),
-    /// Other jobs hold what this directive needs; the text names it. The engine plans again when they release something.
+    /// Other jobs hold a resource that this directive needs; the text names the resource. The engine plans again when
+    /// other jobs release something.
     Queued(String),
     /// An error. Its severity says whether it may pass by itself.
     Failed(ResourceError),
@@ -52,7 +53,7 @@ impl Progress {
         Self { changes: Vec::new(), outcome: Outcome::Wait(why.into()) }
     }
 
-    /// Adds changes. An outcome with changes is not done, but Working.
+    /// Adds changes. With changes, the outcome Done becomes Working.
     #[must_use]
     pub fn with(mut self, changes: impl IntoIterator<Item = Change>) -> Self {
         self.changes.extend(changes);
@@ -62,7 +63,7 @@ impl Progress {
         self
     }
 
-    /// Joins two that proceed side by side: the changes of both, and the worse outcome.
+    /// Joins the progress of two parts that proceed side by side: the changes of both, and the worse outcome.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.changes.extend(other.changes);
@@ -72,7 +73,7 @@ impl Progress {
         self
     }
 
-    /// Continues with `next` if this is done.
+    /// Continues with `next` once this part is done.
     #[must_use]
     pub fn then(self, next: impl FnOnce() -> Self) -> Self {
         if self.outcome == Outcome::Done { next().with(self.changes) } else { self }
@@ -92,12 +93,12 @@ fn rank(outcome: &Outcome) -> u8 {
     }
 }
 
-/// Returns an error for the user: only another request helps.
+/// Returns an error for the user, who has to change the request.
 pub fn user_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::User, message)
 }
 
-/// Returns an error for the workload manager: only another placement helps.
+/// Returns an error for the workload manager, which has to change the placement.
 pub fn wlm_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Wlm, message)
 }
@@ -123,8 +124,8 @@ fn fatal(error_type: ErrorType, message: impl Into<String>) -> ResourceError {
     }
 }
 
-/// Lists up to four names, or the first of more. The text is part of a status, and each change of it is a write: it
-/// seldom changes while many nodes finish in any order.
+/// Lists up to four names; of more names only the first. The text is part of a status, and each change of the text
+/// costs a write: with many nodes, the text does not change each time that one of them finishes.
 pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const FEW: usize = 4;
     let names: Vec<&str> = names.into_iter().collect();

@@ -14,8 +14,7 @@ use kube::ResourceExt;
 
 use crate::{change::Change, site::Site};
 
-/// Plans the Storage of a rabbit. For a rabbit that the system no longer has, nothing changes: its Storage
-/// stays as a record.
+/// Plans the Storage of a rabbit. The Storage of a rabbit that the system no longer has stays unchanged, as a record.
 #[must_use]
 pub fn plan(site: &Site, rabbit: &str) -> Option<Change> {
     let system = site.system.as_ref()?;
@@ -63,8 +62,8 @@ fn new_storage(system: &SystemConfiguration, rabbit: &str) -> Storage {
     Storage { metadata, spec: StorageSpec::default(), status: None }
 }
 
-/// Returns the status. In the order of the Go controllers, the first that applies counts: an administrator's Disabled,
-/// a fence, a taint that drains the Kubernetes Node, the agent's report.
+/// Returns the status. The first of these that applies decides, in the order of the Go controllers: Disabled by an
+/// administrator, a fence, a taint that drains the Kubernetes Node, the agent's report.
 fn storage_status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> StorageStatus {
     let server = |server: &api::nnf_node::NnfServerStatus| StorageNode {
         name: server.hostname.clone(),

@@ -32,7 +32,7 @@ pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
     Change::patch(before, &after)
 }
 
-/// Writes to the status how far a workflow is; `None` when the status says so already.
+/// Plans the status of a workflow from its outcomes; `None` when the status has them already.
 pub fn report(
     view: &View<'_>,
     state: &WorkflowState,
@@ -62,8 +62,8 @@ pub fn report(
     Change::patch(before, &after)
 }
 
-/// Waits shorter than this are not written: most end before, and each would cost a write. It is shorter than the
-/// first delay of [`controller::Retry::Soon`].
+/// Shorter waits are not written to the status: most of them end soon, and each would cost a write. The time is less
+/// than the first delay of [`controller::Retry::Soon`].
 const EARLY: SignedDuration = SignedDuration::from_millis(500);
 
 fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {
@@ -216,7 +216,7 @@ pub fn is_failed(view: &View<'_>, index: usize, state: &str) -> bool {
     shares(view, index, state).any(|share| share.status == DriverStatus::Error)
 }
 
-/// The engine's entries in `status.drivers` for a state of a directive.
+/// Returns the engine's entries in `status.drivers` for a state of a directive.
 fn shares<'a>(
     view: &'a View<'_>,
     index: usize,

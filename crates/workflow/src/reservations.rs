@@ -23,7 +23,7 @@ pub struct Reservations {
     reserved: BTreeMap<ObjectKey, Reservation>,
     /// Servers by the rabbits that they name.
     on: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage, with the Servers if this engine made it.
+    /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage; with its Servers, if this engine made it.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
     /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,
@@ -38,7 +38,7 @@ struct Reservation {
     since: Option<Time>,
     /// Reserved bytes by rabbit.
     bytes: BTreeMap<String, i64>,
-    /// The rabbit that it gives to its Lustre management server.
+    /// The rabbit on which the Servers places its Lustre management server.
     mgs: Option<String>,
 }
 
@@ -76,8 +76,8 @@ impl Reservations {
         }
     }
 
-    /// Returns the Servers whose management server this rabbit has or will have before that of `asking`: an older
-    /// Servers, or one that is being made.
+    /// Returns the Servers whose Lustre management server gets this rabbit before that of `asking`: an older Servers,
+    /// or a Servers whose storage is being made.
     #[must_use]
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
         let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
@@ -97,7 +97,7 @@ impl Reservations {
         std::mem::replace(&mut self.unreadable, unreadable) != self.unreadable
     }
 
-    /// Returns an unreadable Servers that comes before `asking`: an older one, or one that is being made.
+    /// Returns an unreadable Servers that comes before `asking`: an older one, or one whose storage is being made.
     #[must_use]
     pub fn blocking_unreadable(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
         if self.unreadable.is_empty() {
@@ -119,7 +119,7 @@ impl Reservations {
         self.in_flight.insert(at, owner);
     }
 
-    /// Records that the API has answered.
+    /// Records that the API has answered the creation.
     pub fn end_creation(&mut self, at: &ObjectKey) {
         self.in_flight.remove(at);
     }

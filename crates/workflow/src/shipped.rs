@@ -1,4 +1,4 @@
-//! Rules for directives and a storage profile for a box without a site's own, so that it can run jobs.
+//! Rules for directives and a storage profile that Warren ships: a box without a site's own can run jobs with them.
 
 use api::{
     DWDirectiveRule, DWDirectiveRuleBody, NnfDataMovementProfile, NnfDataMovementProfileBody,
@@ -44,7 +44,7 @@ async fn create_if_none<K: Object>(
     }
 }
 
-/// Returns the rules of `directive` as an object.
+/// Returns the rules that the crate `directive` ships, as a DWDirectiveRule.
 #[must_use]
 pub fn rules() -> DWDirectiveRule {
     let mut rules = DWDirectiveRule::new(
@@ -89,7 +89,7 @@ pub fn movement_profile() -> NnfDataMovementProfile {
     profile
 }
 
-/// Bytes beside each file system for LVM's metadata.
+/// Bytes that each volume has in addition to its file system, for LVM's metadata.
 const PADDING: &str = "32MiB";
 
 /// Returns a profile with one allocation for each compute, so that it also works without a volume manager.

@@ -36,9 +36,9 @@ pub struct Settings {
     pub directories: BTreeMap<String, String>,
     /// Where containers run; `None` where containers are switched off.
     pub containers: Option<Containers>,
-    /// True if rabbits are nodes of a Kubernetes cluster, whose taints count.
+    /// True if rabbits are nodes of a Kubernetes cluster; then the engine obeys the taints of these nodes.
     pub has_nodes: bool,
-    /// This coordinator's identity where several claim the runs of containers; `None` where it is the only one.
+    /// This coordinator's identity, under which it claims the runs of containers; `None` if it is the only coordinator.
     pub claims_as: Option<Holder>,
 }
 
@@ -111,7 +111,7 @@ pub struct Site {
     pub ports: BTreeMap<String, Arc<NnfPortManager>>,
     /// Uids of all workflows.
     pub workflows: BTreeSet<String>,
-    /// Workflows that were never readable, with their uids. They may want anything.
+    /// Workflows that were never readable, with their uids. Their directives are unknown.
     pub unreadable: BTreeMap<ObjectKey, String>,
     /// Servers that were never readable.
     pub unread_servers: BTreeSet<ObjectKey>,
@@ -124,7 +124,7 @@ pub struct Site {
     /// Bytes that are reserved on rabbits.
     pub reservations: Reservations,
     pub mgts: Mgts,
-    /// Holders of claims, by their Leases.
+    /// The coordinators that may still act, judged by their Leases.
     pub claims: Claims,
 }
 
@@ -146,7 +146,7 @@ impl Site {
         self.system = system;
     }
 
-    /// Names of the system's rabbits.
+    /// Returns the names of the system's rabbits.
     #[must_use]
     pub fn rabbits(&self) -> BTreeSet<&str> {
         let nodes = self.system.iter().flat_map(|system| &system.spec.storage_nodes);
@@ -203,6 +203,6 @@ impl Site {
         let mut computes = status.access.computes.iter();
         let link = computes.find(|compute| compute.name == node)?.status.as_ref()?;
         let cut = [ResourceStatus::Offline, ResourceStatus::NotPresent, ResourceStatus::Failed];
-        cut.contains(link).then(|| format!("{rabbit} says that its link to it is {link}"))
+        cut.contains(link).then(|| format!("{rabbit} reports its link to {node} as {link}"))
     }
 }

@@ -21,7 +21,7 @@ use kube::ResourceExt;
 
 use crate::{execute::Refusal, instance::NamedStorage, site::Site};
 
-/// All objects of one workflow, and what it shares with others.
+/// All objects of one workflow, and the objects that it shares with other workflows.
 #[derive(Debug)]
 pub struct View<'a> {
     /// System, rabbits, profiles and rules, which all workflows share.
@@ -44,7 +44,7 @@ pub struct View<'a> {
 #[derive(Debug, Default)]
 pub struct DirectiveView {
     pub breakdown: Option<Arc<DirectiveBreakdown>>,
-    /// Objects of its storage. For persistent storage, only the mounts of this workflow.
+    /// Objects of the directive's storage. For persistent storage, only the mounts of this workflow.
     pub storage: Group,
     /// The persistent storage that the directive names.
     pub persistent: Option<NamedStorage>,
@@ -70,7 +70,8 @@ pub struct Copies {
 pub struct Containers {
     /// The pinned profile, which containers are created from.
     pub profile: Option<Arc<NnfContainerProfile>>,
-    /// Where several coordinators exist, the ContainerRun: its claim names the one that starts the containers.
+    /// The ContainerRun, which names the coordinator that starts the containers; `None` if there is only one
+    /// coordinator.
     pub run: Option<Arc<ContainerRun>>,
     /// The headless Service by which the pods' names resolve.
     pub service: Option<Arc<Service>>,
@@ -78,7 +79,7 @@ pub struct Containers {
     pub network_policy: Option<Arc<NetworkPolicy>>,
     /// Files that the containers mount.
     pub config_map: Option<Arc<ConfigMap>>,
-    /// The files of each attempt of MPI.
+    /// The ConfigMap of each MPI attempt, by the number of the attempt.
     pub attempts: BTreeMap<u32, Arc<ConfigMap>>,
     /// Names of the Secrets of attempts that exist. Only the names: nothing but the attempts' pods may read the keys.
     pub keys: BTreeSet<String>,
@@ -87,7 +88,7 @@ pub struct Containers {
     pub on_rabbits: BTreeMap<ObjectKey, Arc<NodeContainers>>,
     /// Job packages that the agents of rabbits fetch, by rabbit and name.
     pub packages: BTreeMap<ObjectKey, Arc<NodeContainers>>,
-    /// True if an object of a rabbit's agent cannot be read.
+    /// True if a NodeContainers of the directive cannot be read.
     pub has_unreadable: bool,
     /// Pods by the name of their Job.
     pub pods: BTreeMap<String, Vec<Arc<Pod>>>,
@@ -108,7 +109,7 @@ pub struct Orphans {
     pub movements: Vec<Arc<NnfDataMovement>>,
 }
 
-/// The storage of one directive: everything that is named after one Servers.
+/// The storage of one directive: all objects that are named after one Servers.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// The Servers, which says where the allocations are.
@@ -121,17 +122,17 @@ pub struct Group {
     pub file_systems: BTreeMap<ObjectKey, Arc<NnfNodeStorage>>,
     /// Mounts by node and name.
     pub mounts: BTreeMap<ObjectKey, Arc<ClientMount>>,
-    /// Lustre management targets: its own, and those whose `claimList` names its Servers.
+    /// Lustre management targets: the storage's own, and those whose `claimList` names its Servers.
     pub mgts: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
     /// Persistent management targets whose consumers include its Servers.
     pub pools: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
-    /// Blocks, file systems, mounts and management targets that exist and cannot be read. They may ask for anything, so
-    /// no access may be withdrawn and nothing removed beside them.
+    /// Blocks, file systems, mounts and management targets that exist and cannot be read. They may be in use, so the
+    /// engine withdraws no access to this storage and removes nothing of it.
     pub unreadable: BTreeSet<ObjectKey>,
 }
 
 impl View<'_> {
-    /// The state to work for: Teardown for a deleted workflow, else its desired state.
+    /// Returns the state to work for: Teardown for a deleted workflow, else the workflow's desired state.
     #[must_use]
     pub fn state(&self) -> WorkflowState {
         if self.is_deleted() {
@@ -152,14 +153,14 @@ impl View<'_> {
         self.workflow.namespace().unwrap_or_default()
     }
 
-    /// Names of the job's computes, in the order of Computes.
+    /// Returns the names of the job's computes, in the order of Computes.
     pub fn computes(&self) -> impl Iterator<Item = &str> {
         self.computes.iter().flat_map(|computes| computes.names())
     }
 }
 
 impl Containers {
-    /// Returns true if no object of the containers exists that runs, or holds a volume or a job package.
+    /// Returns true if no container runs, and no volume and no job package is left.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.has_ended()
@@ -186,7 +187,7 @@ impl Orphans {
 }
 
 impl Group {
-    /// Returns true if no node holds anything of it.
+    /// Returns true if nothing of the storage is left on any node.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.blocks.is_empty()

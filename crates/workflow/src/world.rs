@@ -73,7 +73,7 @@ pub enum Wake {
     Key(Key),
     /// Every workflow that waits for something.
     Waiting,
-    /// Every workflow with an outcome that is Failed or Queued: it may have room now.
+    /// Every workflow with an outcome that is Failed or Queued: there may be room for the workflow now.
     Failing,
 }
 
@@ -116,7 +116,7 @@ pub struct World {
     children: BTreeMap<ObjectKey, Children>,
     /// Children of each persistent storage.
     instance_children: BTreeMap<ObjectKey, Children>,
-    /// Workflows that name a persistent storage, by persistent storage.
+    /// Workflows that name a persistent storage in a directive, by persistent storage.
     naming: persistent::Names,
     /// Newest resource version that the watch of a kind delivered.
     seen: BTreeMap<String, u64>,
@@ -163,7 +163,7 @@ impl World {
         Self { site: Site::new(settings), kinds, ..Self::default() }
     }
 
-    /// The site's rules; `None` before they were listed, as long as it is unknown whether there are any.
+    /// Returns the site's rules; `None` before they were listed, because until then the site may have rules or none.
     #[must_use]
     pub fn rules(&self) -> Option<&Arc<Ruleset>> {
         self.rules.is_complete().then_some(&self.site.rules)
@@ -210,7 +210,8 @@ impl World {
         if is_list {
             wakes.extend(K::on_list(self));
         }
-        // The end of an object that was never readable wakes nothing else.
+        // The deletion of an object that was never readable gives `on_change` nothing, but may release what others wait
+        // for.
         if K::store(self).unreadable().count() < before {
             wakes.push(Wake::Failing);
         }
@@ -219,7 +220,7 @@ impl World {
 
     /// Takes in the API's answer to a patch, before the watch delivers it.
     pub fn take_patched<K: WatchedKind>(&mut self, object: K) -> Vec<Wake> {
-        // An object that is deleted and has no finalizer is gone: the watch delivers its end.
+        // A deleted object without finalizers is gone: the watch delivers its deletion.
         if object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty() {
             return Vec::new();
         }
@@ -227,9 +228,9 @@ impl World {
         changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
-    /// Takes in an object that the engine created, unless the watch is past it already: then it may have delivered the
-    /// object's end. A list since `lists` may have left the object out because it was gone again, so the object is not
-    /// taken in then either.
+    /// Takes in an object that the engine created. Ignores it if the watch has delivered a later version of any object
+    /// of the kind, or any list since `lists`: by then the object may be deleted again, and no later event would remove
+    /// it.
     pub fn take_created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
         let newest = self.seen.get(&*K::kind(&())).copied().unwrap_or_default();
         let is_ahead = numeric_version(&object).is_some_and(|version| version > newest);
@@ -240,14 +241,14 @@ impl World {
         changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
-    /// Number of lists that the watches delivered.
+    /// Returns the number of lists that the watches delivered.
     #[must_use]
     pub fn lists(&self) -> u64 {
         self.lists
     }
 
-    /// Returns the workflows that changed since the last call, before and after, whether a watch or an answer of the
-    /// API delivered the change.
+    /// Returns the changes of workflows since the last call, each with the workflow before and after it. Watches and
+    /// answers of the API deliver such changes.
     pub fn changed_workflows(&mut self) -> Vec<(Arc<Workflow>, Arc<Workflow>)> {
         std::mem::take(&mut self.changed)
     }
@@ -257,7 +258,7 @@ impl World {
         *newest = numeric_version(object).unwrap_or_default().max(*newest);
     }
 
-    /// All keys that can be planned.
+    /// Returns all keys that can be planned.
     pub fn keys(&self) -> Vec<Key> {
         let workflows =
             self.workflows.iter().map(|workflow| Key::Workflow(object_key(&**workflow)));

@@ -166,7 +166,7 @@ impl Flow {
         }
     }
 
-    /// Returns a stream of the Workflow's versions, and of its end.
+    /// Returns a stream of the Workflow's versions, which also reports the deletion of the Workflow.
     pub fn events(&self) -> impl Stream<Item = Seen> + Send + use<> {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         let mut is_listed = false;

@@ -1,5 +1,5 @@
-//! Leases of Workflows that a command created. The command renews the lease as long as it lives; once the lease expires, the
-//! Workflow is to be torn down. Pure: the time is an argument.
+//! Leases of Workflows that a command created. The command renews the lease as long as it lives; once the lease has
+//! expired, the Workflow is torn down. Pure: the time is an argument.
 //!
 //! Clocks of different hosts are not compared: a lease has expired once one reader has seen it unchanged for its whole time.
 
@@ -53,8 +53,8 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Records the leases of all Workflows, and returns the Workflows whose lease has expired. After `gap` without a read all
-    /// leases start anew: the API may have been unreachable for the commands too.
+    /// Records the leases of all Workflows, and returns the Workflows whose lease has expired. If nothing was read for
+    /// `gap`, the time of each lease starts anew: the API may have been unreachable for the commands too.
     pub fn expired<'a>(
         &mut self,
         workflows: &'a [Workflow],

@@ -1,6 +1,7 @@
 //! A job's Workflow from its workload manager's side, for the verbs of `warren` and the gRPC service `Workloads`.
 //!
-//! Requests states, waits for them by watching, and names the reasons why a Workflow waits. All of it comes from the API's objects.
+//! Requests states, waits for them by watching, and names the reasons why a Workflow waits. All reasons are read from
+//! the API's objects.
 
 mod flow;
 mod gather;

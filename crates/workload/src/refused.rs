@@ -26,7 +26,8 @@ impl Refused {
         }
     }
 
-    /// Returns whether a validating webhook refused the directives (and not the API the caller).
+    /// Returns whether a validating webhook refused the directives. False if the API refused the caller, such as for a
+    /// missing right.
     #[must_use]
     pub fn is_about_directives(&self) -> bool {
         self.answer().is_some_and(|status| {

@@ -62,7 +62,7 @@ pub fn waits(objects: &Objects) -> Vec<Waiting> {
     waits
 }
 
-/// Returns the drivers of the workflow's state that are not done.
+/// Returns a wait for each driver of the workflow's state that is not done.
 fn drivers(workflow: &Workflow) -> Vec<Waiting> {
     let Some(status) = workflow.status.as_ref().filter(|status| !status.ready) else {
         return Vec::new();
@@ -105,7 +105,7 @@ fn drivers(workflow: &Workflow) -> Vec<Waiting> {
     waits
 }
 
-/// Returns Servers without rabbits and Computes without names.
+/// Returns a wait for each Servers that names no rabbit, and for a Computes that names no compute.
 fn missing_places(workflow: &Workflow, objects: &Objects) -> Vec<Waiting> {
     let status = workflow.status.as_ref();
     let is_waiting = status.is_some_and(|status| !status.ready);
@@ -182,7 +182,7 @@ fn mounts(object: &ClientMount) -> Option<Waiting> {
     on_node(object, "clientmount", object.has_reached_desired_state(), error, why)
 }
 
-/// Returns why an object waits that the agent of the node in its namespace works on.
+/// Returns the wait for an object in a node's namespace, which the agent of that node works on.
 fn on_node<K: Resource<DynamicType = ()>>(
     object: &K,
     kind: &str,
@@ -209,7 +209,7 @@ fn reason(error: Option<&ResourceError>, pending: &str, remedy: &str) -> (String
     )
 }
 
-/// Returns the objects that are being deleted, with the finalizers that hold them.
+/// Returns a wait for each object that is being deleted, with the finalizers that hold the object.
 fn held_deletions(objects: &Objects) -> Vec<Waiting> {
     let held =
         objects.others.iter().filter(|member| member.object.metadata.deletion_timestamp.is_some());

@@ -32,7 +32,7 @@ enum Replacement {
 }
 
 impl Value {
-    /// Parses a value with these forms of references only.
+    /// Parses a value. The only references that it accepts are those of [`Replacement`].
     pub(super) fn parse(text: &str) -> Result<Self, CommandError> {
         let mut all = text.split('$');
         let mut pieces = vec![Piece::Text(all.next().unwrap_or_default().to_owned())];

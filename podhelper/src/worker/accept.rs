@@ -38,8 +38,8 @@ impl Pending {
         (tcp, self.add())
     }
 
-    /// Adds a connection. If there are too many, drops the oldest: a launcher proves its keys
-    /// sooner than others arrive.
+    /// Adds a connection. If there are too many, drops the oldest: a launcher proves its keys before that many others
+    /// connect.
     pub(super) fn add(&mut self) -> Unproved {
         // A connection that has proved its keys, or has ended, has dropped its reference.
         self.0.retain(|connection| Arc::strong_count(connection) > 1);
@@ -87,11 +87,14 @@ mod tests {
         let mut all: VecDeque<Unproved> = (0..MAX_UNPROVED).map(|_| pending.add()).collect();
         assert!(
             all.iter().all(|unproved| unproved.displaced().now_or_never().is_none()),
-            "all have room"
+            "no connection is displaced"
         );
         drop(all.pop_back());
         all.push_back(pending.add());
-        assert!(all[0].displaced().now_or_never().is_none(), "one connection had proved its keys");
+        assert!(
+            all[0].displaced().now_or_never().is_none(),
+            "a connection that proved its keys does not count"
+        );
         all.push_back(pending.add());
         assert!(all[0].displaced().now_or_never().is_some());
         assert!(all[1].displaced().now_or_never().is_none());

@@ -104,8 +104,8 @@ async fn drain(mut output: ChildStdout, mut errors: ChildStderr) -> Infallible {
     std::future::pending().await
 }
 
-/// Waits for the grace period of a command. In a pod that ends it is the pod's, after which the
-/// kubelet kills the command.
+/// Waits for the grace period of a command. While the pod ends, this wait has no end: the kubelet kills the command
+/// after the pod's grace period.
 async fn grace(mut ending: watch::Receiver<bool>) {
     if timeout(GRACE, ending.wait_for(|is| *is)).await.is_ok() {
         std::future::pending::<()>().await;

@@ -150,7 +150,10 @@ async fn a_worker_rejects_a_launcher_with_its_authority_but_other_keys() {
     // The launcher trusts the worker, so that only the worker can reject.
     fs::copy(a.join(crate::keys::AUTHORITY), b.join(crate::keys::AUTHORITY)).unwrap();
     let connector = Keys::read(&b).unwrap().connector().unwrap();
-    assert!(ask(&connector, worker.at).await.is_err(), "its question has no answer");
+    assert!(
+        ask(&connector, worker.at).await.is_err(),
+        "the worker answers no launcher with other keys"
+    );
     let error = worker.ends.recv().await.unwrap().unwrap_err().to_string();
     assert!(
         error.contains("does not have the keys of this attempt: invalid peer certificate: "),
@@ -169,11 +172,19 @@ async fn connections_without_keys_keep_no_launcher_away() {
     let connector = Keys::read(directory.path()).unwrap().connector().unwrap();
     let began = Instant::now();
     ask(&connector, worker.at).await.unwrap();
-    assert!(began.elapsed() < HANDSHAKE, "it did not wait for their time: {:?}", began.elapsed());
-    assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0, "the oldest had to go");
+    assert!(
+        began.elapsed() < HANDSHAKE,
+        "the launcher is served before the others time out: {:?}",
+        began.elapsed()
+    );
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0, "the oldest connection is dropped");
     let error = worker.ends.recv().await.unwrap().unwrap_err().to_string();
     assert!(error.contains("proved no keys, and other connections wait"), "{error}");
-    assert_eq!(silent[1].read(&mut [0]).await.unwrap(), 0, "and the others in their time");
+    assert_eq!(
+        silent[1].read(&mut [0]).await.unwrap(),
+        0,
+        "the others are dropped by the time-out"
+    );
     assert!(began.elapsed() < LONG);
     while let Some(end) = worker.ends.recv().await {
         match end {
@@ -202,7 +213,7 @@ async fn a_command_has_its_input_output_and_status() {
 }
 
 #[tokio::test]
-async fn words_reach_a_command_unchanged_and_no_shell() {
+async fn a_command_receives_its_words_unchanged_and_without_a_shell() {
     let (_worker, mut messages) = connected().await;
     run(&mut messages, "printf %s '$(id); `id` > x' /*").await;
     let (output, _, end) = output_and_end(&mut messages).await;
@@ -254,7 +265,11 @@ async fn a_child_that_ignores_sigterm_is_killed() {
     let began = Instant::now();
     drop(messages);
     until_gone(child).await;
-    assert!(began.elapsed() >= rank::GRACE, "it had its time: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= rank::GRACE,
+        "SIGKILL comes only after the grace period: {:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -263,7 +278,7 @@ async fn background_processes_end_with_their_command() {
     run(&mut messages, "sh -c 'sleep 1000 > /dev/null 2>&1 & echo $!'").await;
     let child = process(&mut messages).await;
     let (.., end) = output_and_end(&mut messages).await;
-    assert_eq!(end, Some(Message::End(0)), "the command itself ended well");
+    assert_eq!(end, Some(Message::End(0)), "the command itself exited with 0");
     until_gone(child).await;
     assert!(worker.ends.recv().await.unwrap().is_ok());
 }

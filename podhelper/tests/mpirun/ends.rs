@@ -7,8 +7,8 @@ use crate::{
     scene::{Scene, result_of, until},
 };
 
-/// A program that writes a file when it begins, and on SIGTERM takes longer to save its work than the grace period of a
-/// command whose launcher disconnected.
+/// A program that writes a file when it begins. On SIGTERM it saves its work, which takes longer than the grace period
+/// of a command whose launcher disconnected.
 const SAVES: &str = "trap 'sleep 7; echo saved > $0.saved; exit 0' TERM
 echo begun > $0.begun
 while :; do sleep 0.1; done
@@ -50,7 +50,7 @@ fn ranks_and_daemons_may_use_the_grace_period_of_their_pod() {
         assert_eq!(text.ok().as_deref(), Some("saved\n"), "{name}");
     }
     let result = result_of(running);
-    assert!(result.status.success(), "the launcher received its end: {result:?}");
+    assert!(result.status.success(), "the launcher received the command's exit code: {result:?}");
 }
 
 #[test]
@@ -72,5 +72,9 @@ fn a_peer_that_vanishes_is_noticed_at_both_ends() {
     let expected = format!("the connection with {HOST} broke while its command ran");
     assert!(result.errors.contains(&expected), "{result:?}");
     wait_for_file(&scene, "rank.saved");
-    assert!(began.elapsed().as_secs() < 90, "it takes half a minute: {:?}", began.elapsed());
+    assert!(
+        began.elapsed().as_secs() < 90,
+        "the kernel notices within half a minute: {:?}",
+        began.elapsed()
+    );
 }

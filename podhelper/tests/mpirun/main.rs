@@ -144,7 +144,7 @@ fn a_launcher_of_another_run_is_rejected() {
     let missing =
         "2 of 2 workers do not answer: demo-worker-[0-1]; demo-worker-0: invalid peer certificate";
     assert!(outcome.errors.contains(missing), "{outcome:?}");
-    // Without the wait before it, mpirun fails as well.
+    // mpirun also fails when its container starts without the wait before it.
     let outcome = scene.main(&mpirun(&[]));
     assert!(!outcome.status.success() && outcome.output.is_empty(), "{outcome:?}");
     assert!(outcome.errors.contains("invalid peer certificate"), "{outcome:?}");
@@ -177,15 +177,15 @@ fn no_shell_on_a_worker_interprets_the_user_s_words() {
     let shell = format!("$(touch {made})");
     let outcome = scene.launch(&["mpirun", "printf", "%s", &shell]).unwrap();
     let same = format!("$(touch {})", path.display());
-    assert_eq!(outcome.output, same, "a rank has its words as they are: {outcome:?}");
-    // These reach the text for the remote shell: a parameter of mpirun, and a command.
+    assert_eq!(outcome.output, same, "a rank receives its words unchanged: {outcome:?}");
+    // These two reach the text for the remote shell: a parameter of mpirun, and a command.
     let outcome = scene.main(&["mpirun", "--mca", "orte_any", &shell, "true"]);
     assert!(!outcome.status.success(), "{outcome:?}");
     assert!(outcome.errors.contains("no shell runs on a worker"), "{outcome:?}");
     let outcome = scene.main(&["/nnf/bin/rsh", HOST, &format!("true; touch {made}")]);
     assert!(!outcome.status.success(), "{outcome:?}");
     assert!(outcome.errors.contains("before the command sets no variable"), "{outcome:?}");
-    assert!(!path.exists(), "a shell made it");
+    assert!(!path.exists(), "a shell created the file");
     let outcome = scene.main(&["/nnf/bin/rsh", HOST, &format!("touch {made}")]);
     assert!(
         outcome.status.success() && path.exists(),

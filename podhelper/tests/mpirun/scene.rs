@@ -1,5 +1,5 @@
-//! Starts pods as a kubelet does, in namespaces of this machine, from the plan's Jobs and ConfigMap. Directories of
-//! pods lie beneath a temporary one.
+//! Starts pods as a kubelet does, in namespaces of this machine, from the plan's Jobs and ConfigMap. The pods'
+//! directories lie beneath a temporary directory.
 
 mod container;
 mod files;
@@ -33,13 +33,12 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Creates hosts and the pods of so many workers, with so many slots each. Workers must answer
-    /// within so many seconds.
+    /// Creates the hosts and the pods of `workers` workers with `slots` slots each, which must answer within `seconds`.
     pub(crate) fn new(workers: usize, slots: i64, seconds: i64) -> Self {
         Self::with(workers, &json!({"slotsPerWorker": slots}), seconds)
     }
 
-    /// Creates a scene with these fields in the profile's `mpiSpec`.
+    /// Creates a scene whose profile has these fields in its `mpiSpec`.
     pub(crate) fn with(workers: usize, mpi: &Value, seconds: i64) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (files, launcher, jobs) = planned(&profile(mpi, seconds), workers);

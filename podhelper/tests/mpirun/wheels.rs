@@ -1,10 +1,10 @@
-//! Runs mpirun of Open MPI 5 and of Intel MPI, which no distribution has.
+//! Runs mpirun of Open MPI 5 and of Intel MPI from Python wheels: no distribution packages them.
 
 use std::path::Path;
 
 use super::{BTreeMap, Outcome, PATIENCE, Scene, expected, json, map};
 
-/// A wheel, the part of it that is needed, its mpirun, and the variable with the number of a rank.
+/// A wheel, the part of it that the test needs, its mpirun, and the variable with the number of a rank.
 struct Mpi {
     name: &'static str,
     part: &'static str,
@@ -18,13 +18,13 @@ const INTEL: Mpi =
     Mpi { name: "Intel", part: "intel/bin", mpirun: "mpiexec.hydra", rank: "$PMI_RANK" };
 
 impl Mpi {
-    /// Launches ranks on so many workers with so many slots each, and returns what they print.
+    /// Launches ranks on `workers` workers with `slots` slots each, and returns what they print.
     fn launch(&self, wheels: &Path, workers: usize, slots: usize, with_launcher: bool) -> Outcome {
         let spec = json!({
             "slotsPerWorker": slots, "mpiImplementation": self.name, "runLauncherAsWorker": with_launcher,
         });
         let mut scene = Scene::with(workers, &spec, PATIENCE);
-        // A path that the pods' user can read.
+        // The wheel is copied to a path that the pods' user can read.
         let home = scene.path("mpi");
         scene.copy(&wheels.join(self.part), &home);
         scene.start_workers();

@@ -9,7 +9,8 @@ use super::Agent;
 use crate::client_mount;
 
 impl Agent {
-    /// The clean-up starts only while no pass runs: it could take what a pass is about to mount for unwanted.
+    /// Returns whether the clean-up may start: only while no pass runs. A pass may be about to make a mount that the
+    /// clean-up would regard as unwanted.
     pub(super) fn may_clean_up(&self) -> bool {
         self.passes.is_empty()
     }

@@ -174,7 +174,8 @@ impl Agent {
         self.wake_claimants(&moved);
     }
 
-    /// A ClientMount was deleted without our finalizer. Mounts of its earlier versions are unwanted now.
+    /// Forgets a ClientMount that was deleted without our finalizer. The mounts of its earlier versions are unwanted
+    /// now.
     pub(super) fn forget_deleted(&mut self, uid: &str) {
         for version in self.cache.dropped.forget(uid) {
             self.clean_up.request_again();
@@ -184,8 +185,8 @@ impl Agent {
         self.release(uid);
     }
 
-    /// Forgets the ClientMounts of this name that were deleted while a pass worked under it; whatever that
-    /// pass mounted is unwanted.
+    /// Forgets the ClientMounts of this name that were deleted while a pass worked under the name. Mounts that this
+    /// pass made are unwanted.
     fn forget_deleted_under(&mut self, mount_name: &str) {
         let deleted: Vec<_> = self.deleted.extract_if(.., |_, name| name == mount_name).collect();
         for (uid, _) in deleted {

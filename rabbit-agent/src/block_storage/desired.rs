@@ -231,7 +231,7 @@ mod tests {
         allocations[1].devices[0].namespace_id = "1".into();
         assert!(
             reported(&object, &no_other).iter().all(|device| device.2),
-            "both allocations report it"
+            "both allocations report the namespace"
         );
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "many".into();

@@ -27,7 +27,7 @@ use storage::{
 
 pub type Outcome = Result<Converged, ConvergeError>;
 
-/// The status after every allocation converged or failed.
+/// Returns the status after every allocation converged or failed.
 ///
 /// A failed allocation keeps what was last reported, and its paths may be outdated: `podStartTime` becomes `started`
 /// only when all allocations were observed. An allocation whose drives are all away counts as observed: it has no
@@ -102,8 +102,8 @@ fn allocation_status(
         .iter()
         .map(|namespace| (namespace.id.clone(), device(&namespace.id, namespace.size)))
         .collect();
-    // A reported namespace that is missing stays listed, because nothing replaces it. All have the size of the others,
-    // whatever the status says.
+    // A reported namespace that is missing stays listed, because nothing replaces it. It is listed with the size of the
+    // others, whatever size the status has.
     let each = ours.iter().map(|namespace| namespace.size).max().unwrap_or_default();
     for reported in allocation.reported.iter().filter(|reported| missing.contains(&reported.id)) {
         devices.entry(reported.id.clone()).or_insert_with(|| device(&reported.id, each));

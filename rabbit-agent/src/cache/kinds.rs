@@ -51,7 +51,7 @@ impl Cached for NnfNodeBlockStorage {
             block.as_ref().is_some_and(|block| has_finalizer(&**block, finalizer::NNF_NODE_STORAGE))
         };
         if held(&change.old) && change.new.is_some() && !held(&change.new) {
-            // The NnfNodeStorages on it put the finalizer on again.
+            // The passes over the NnfNodeStorages on it add the finalizer again.
             let name = object.name_any();
             let storages = cache.node_storages.iter().filter(|storage| block_name(storage) == name);
             wakes.extend(storages.filter_map(related));
@@ -92,8 +92,8 @@ impl Cached for NnfNodeStorage {
 impl Cached for ClientMount {
     reconciled!(client_mounts, ClientMount);
 
-    /// When a ClientMount disappears, or is replaced by another of its name, while it carries our finalizer, the agent
-    /// cleans up after it. Without the finalizer nothing was mounted, but its mount points were claimed.
+    /// Wakes the clean-up after a ClientMount that disappeared, or was replaced by another of its name, while it
+    /// carried our finalizer. Without the finalizer nothing was mounted, but its mount points were claimed.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let mut wakes = Vec::new();
         if let Some(object) = change.object() {
@@ -167,7 +167,7 @@ impl Cached for NnfStorageProfile {
         None
     }
 
-    /// Wakes what waits for the profile. A changed profile does not change what exists.
+    /// Wakes the objects that wait for the profile. A changed profile does not change what already exists.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(new), true) = (
             &change.new,

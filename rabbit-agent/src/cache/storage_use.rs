@@ -1,4 +1,4 @@
-//! Answers, from the objects of this rabbit, who claims its storage, uses it, and may have it mounted.
+//! Finds out from the objects of this rabbit which of them claim its storage, use it, and may have it mounted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -101,7 +101,8 @@ impl Cache {
         names.filter(|name| self.block_storage(name).is_some()).cloned().collect()
     }
 
-    /// Returns the first of `directories` at or beneath which no ClientMount in `mounted`, by uid, mounts anything.
+    /// Returns the first of `directories` without a mount at or beneath it. `mounted` has the uids of the mounted
+    /// ClientMounts.
     pub fn unmounted(&self, directories: &[String], mounted: &BTreeSet<String>) -> Option<String> {
         let is_beneath = |path: &str, directory: &str| {
             path.strip_prefix(directory)

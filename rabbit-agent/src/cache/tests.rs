@@ -37,7 +37,7 @@ fn our_status_wakes_waiting_objects_but_not_its_own() {
     assert_eq!(wakes, [Wake::Related(Key::NodeStorage(samples::NAME.into()))]);
     assert!(
         cache.apply(Event::Applied(Ok(versioned(samples::block_storage_ready(1), 3)))).is_empty(),
-        "the echo"
+        "the watch brings the agent's own write"
     );
 }
 

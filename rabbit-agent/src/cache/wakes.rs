@@ -12,8 +12,8 @@ use super::{Cache, Cached, Key, Wake, refers_to};
 use crate::fence::is_shared;
 
 impl Cache {
-    /// Returns what to wake when the set of fenced computes changed: it decides which computes get a GFS2, and
-    /// the NnfNode shows it.
+    /// Returns what to wake when the set of fenced computes changed. The set decides which computes get a GFS2, and the
+    /// NnfNode shows it.
     pub(crate) fn fences_changed(&self) -> Vec<Wake> {
         let shared = self.block_storages.iter().filter(|block| is_shared(&block.metadata));
         let shared = shared.filter_map(related);

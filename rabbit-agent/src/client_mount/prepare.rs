@@ -71,7 +71,7 @@ pub struct Prepared {
     pub work: Work,
     /// Units of the object's earlier versions, which are unmounted first.
     pub dropped: DroppedUnits,
-    /// Uids of other objects whose mount targets in use this changed.
+    /// Uids of other objects whose conflicts over mount points this preparation changed.
     pub moved: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ pub fn prepare(
     }
 }
 
-/// Prepares an object for a goal that its spec does not name: a disappeared object is unmounted.
+/// Prepares an object for this goal, which may differ from that of its spec: a disappeared object is unmounted.
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,

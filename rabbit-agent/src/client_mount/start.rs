@@ -95,7 +95,8 @@ fn mount_points(
 ) -> Result<Vec<MountPoint>, String> {
     let leaving = matches!(Goal::of(object), Ok(Goal::Unmounted));
     let points = match units(object, Goal::Unmounted, cache, site) {
-        // A mount to remove may have lost its path: no object wants it. A mount to keep must be left alone.
+        // The path of a mount that is to be removed may be unknown: the clean-up may remove such a mount as well. The
+        // path of a mount that stays must be known.
         Ok(units)
             if units.mounts.iter().enumerate().all(|(place, mount)| {
                 is_known(mount) || leaving && units.has_unknown_path(place)
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(
             points_for(mount).unwrap().len(),
             2,
-            "only the temporary mounts: this one is to go"
+            "the temporary mounts are kept; the mount is to be removed"
         );
     }
 

@@ -117,16 +117,16 @@ pub struct Args {
         help_heading = "Storage"
     )]
     pub switchtec_record: Option<PathBuf>,
-    /// Drives over which an allocation is spread, if there are so many: those with the most free bytes, the same share
-    /// on each [default: 16 NVMe drives, 1 with --file-pool or --volumes plain]
+    /// Number of drives over which an allocation is spread, if the rabbit has so many: those with the most free bytes,
+    /// with the same share on each [default: 16 NVMe drives, 1 with --file-pool or --volumes plain]
     #[arg(long, env = "WARREN_ALLOCATION_DRIVES", value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Storage")]
     pub allocation_drives: Option<u8>,
     /// Fewest drives on which an allocation is made [default: 14 NVMe drives, 1 with --file-pool or --volumes plain,
     /// never more than --allocation-drives]
     #[arg(long, env = "WARREN_ALLOCATION_MINIMUM", value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Storage")]
     pub allocation_minimum: Option<u8>,
-    /// Replace a namespace by one on another drive once its drive's slot holds a different drive; a RAID profile
-    /// repairs itself with it. The agent waits for a drive that is only absent or faulty
+    /// Replace a namespace by one on another drive once its drive's slot holds a different drive; a RAID is then
+    /// repaired with the new namespace. The agent waits for a drive that is only absent or faulty
     #[arg(long, env = "WARREN_REPLACE_DRIVES", value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set, help_heading = "Storage")]
     pub replace_drives: bool,
     /// Use drives made of files in this directory instead of NVMe drives

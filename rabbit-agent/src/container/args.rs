@@ -37,7 +37,7 @@ pub struct ContainerArgs {
 /// Settings for running containers.
 #[derive(Debug, Clone)]
 pub struct ContainerConfig {
-    /// podman's name or path, or a program that stands in for it.
+    /// Name or path of podman, or of a program that replaces it.
     pub program: String,
     /// Longest run of a podman command, except one that fetches an image or waits for containers to end.
     pub deadline: Duration,

@@ -23,7 +23,7 @@ const SECOND_PATHS: [(&str, &str); 5] = [
     (nodes::HOSTFILE, mpi::HOSTFILE),
     (nodes::DISCOVER_HOSTS, "/etc/mpi/discover_hosts.sh"),
 ];
-/// conmon keeps at most so many bytes of a container's log.
+/// Maximum size of a container's log that conmon keeps.
 const LOG_SIZE: &str = "max-size=16mb";
 
 /// Returns the words of `podman pod create`. `addresses` has the IP address of each other rabbit of the run.

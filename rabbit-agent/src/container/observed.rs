@@ -85,7 +85,7 @@ pub enum ContainerState {
         /// Time of the end.
         at: Timestamp,
     },
-    /// It ran when the rabbit stopped: its exit code is unknown.
+    /// The container ran when the rabbit stopped, so its exit code is unknown.
     Lost,
 }
 

@@ -72,7 +72,7 @@ pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// Plans what an attempt lacks; if it lacks nothing, which containers start next.
+/// Plans the steps that create what an attempt lacks. If it lacks nothing, plans the start of its next containers.
 fn advance(
     desired: &Desired,
     observed: &Observed,
@@ -129,7 +129,7 @@ fn make_volumes(desired: &Desired, observed: &Observed, number: i64) -> Option<S
     are_missing.then(|| Step::MakeVolumes(Box::new(Volumes { pod, user, group, names })))
 }
 
-/// Removes the shared directories of every attempt but `current` of which no process runs any more.
+/// Plans the removal of shared directories: those of each attempt, except `current`, that has no running process.
 fn remove_old_volumes(
     desired: &Desired,
     observed: &Observed,

@@ -161,8 +161,8 @@ fn stop_fetching(context: &Context, desired: &Desired) {
 /// Result of the plans of a pass.
 #[derive(Debug)]
 struct Converged {
+    /// The last observation; `None` if podman did not answer.
     observed: Option<Observed>,
-    /// `None` if podman could not be asked.
     /// Why a step or an observation failed.
     trouble: Option<String>,
 }
@@ -252,7 +252,7 @@ async fn remove(
             let seen = host.observe(uid, Logs::OfEnded).map_err(|error| chain(&error))?;
             let steps = removal(uid, grace, &seen);
             if steps.is_empty() {
-                // Only now, because no container mounts the job packages any more.
+                // Releases the job packages last: now no container mounts them any more.
                 let released = packages.as_ref().map(|packages| packages.release(uid.into()));
                 return released.transpose().map(drop).map_err(|error| chain(&error));
             }

@@ -102,8 +102,7 @@ pub fn report(
     }
 }
 
-/// Returns the status of an object one of whose job packages cannot be fetched at all. None of
-/// its containers was started.
+/// Returns the status of an object with a job package that can never be fetched. None of its containers was started.
 #[must_use]
 pub fn unprepared_status(record: &Record, why: &str) -> NodeContainersStatus {
     NodeContainersStatus {

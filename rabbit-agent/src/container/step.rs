@@ -103,10 +103,10 @@ pub struct Volumes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     pub pod: PodName,
-    pub port: u16,
     /// UDP port of the tunnels on all rabbits.
-    pub place: u32,
+    pub port: u16,
     /// Index of the pod in `rabbits`.
+    pub place: u32,
     /// Names of the rabbits, one for each pod of the run.
     pub rabbits: Vec<String>,
 }

@@ -1,8 +1,9 @@
 //! Ends a fence: writes the answers, acknowledges to DLM, deletes the requests, in this order.
 //!
-//! The answer keeps the node fenced, also after a crash. So it is on disk before DLM gives the node's locks to others;
-//! if it cannot be written, the agent does not acknowledge to DLM. An answer that is read before DLM's acknowledgement
-//! is true: it says that the node has no access. Pacemaker itself acknowledges to DLM when its agent succeeds.
+//! A node stays fenced as long as an answer of success exists, even if the agent crashes. So the answer is on disk
+//! before DLM gives the node's locks to others; if the agent cannot write the answer, it does not acknowledge to DLM. A
+//! requester may read the answer before DLM's acknowledgement: the answer is true already, because the node has no
+//! access. Pacemaker itself acknowledges to DLM when its agent succeeds.
 
 use std::{fs, sync::Arc, time::Duration};
 

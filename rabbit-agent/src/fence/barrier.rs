@@ -203,14 +203,18 @@ mod tests {
         assert!(fences.update(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])));
         assert!(
             !fences.update(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])),
-            "as before"
+            "the fenced computes stay the same"
         );
         assert_eq!(granted_nodes(&fences), ["rabbit-1"]);
         assert_eq!(fences.fenced(), set(&["compute-01"]));
 
         let closed = fences.close(&"compute-01".parse().unwrap());
         assert!(fences.update(set(&[]), set(&[])));
-        assert_eq!(granted_nodes(&fences), ["rabbit-1", "compute-03"], "work on it has not ended");
+        assert_eq!(
+            granted_nodes(&fences),
+            ["rabbit-1", "compute-03"],
+            "the work of the fence has not ended"
+        );
         drop(closed);
         assert_eq!(granted_nodes(&fences).len(), 3);
     }

@@ -76,7 +76,8 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
     let quiet =
         tokio::time::timeout(ATTACHED_WITHIN, tools.fences.wait_for_attachments(node)).await;
     quiet.map_err(|_| DetachError::Busy)?;
-    // The drives first: the API has the object of every namespace on them.
+    // Reads the drives before the API, so that the API has the object of each namespace that the drives show, unless
+    // the object was deleted.
     let before = observe(tools).await?;
     let claims = Claims::new(&objects(tools).await?);
     let hosts = Hosts::new(node, &chassis(tools).await?);

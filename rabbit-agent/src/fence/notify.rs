@@ -132,13 +132,13 @@ mod tests {
         let (watched, watch) = watched(directory.path());
         assert_eq!(drained(&watch), Err(Errno::EAGAIN));
         fs::write(watched.join(".half"), "x").unwrap();
-        assert_eq!(drained(&watch), Ok(false), "it is not whole");
+        assert_eq!(drained(&watch), Ok(false), "the file is not complete");
         fs::rename(watched.join(".half"), watched.join("whole")).unwrap();
         assert_eq!(drained(&watch), Ok(true));
         fs::remove_file(watched.join("whole")).unwrap();
         assert_eq!(drained(&watch), Ok(true));
         let slow = fs::File::create(watched.join("slow")).unwrap();
-        assert_eq!(drained(&watch), Err(Errno::EAGAIN), "its writer has not ended");
+        assert_eq!(drained(&watch), Err(Errno::EAGAIN), "the writer has not closed the file");
         drop(slow);
         assert_eq!(drained(&watch), Ok(true));
     }

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(units_for(&seen), expected);
         let reasons = reasons(&seen);
         assert_eq!(reasons.matches("still reaches").count(), 4, "{reasons}");
-        assert!(!reasons.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {reasons}");
+        assert!(!reasons.contains(&format!("2 of {DRIVE}")), "the XFS stays attached: {reasons}");
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
 
         let mut faulty = seen(vec![namespace(OTHER, 7, XFS_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert_eq!(reasons(&faulty), "", "only an XFS is on it");
+        assert_eq!(reasons(&faulty), "", "the drive has only an XFS");
 
         let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
         assert!(reasons(&stranger).contains("which may be compute-03"), "{}", reasons(&stranger));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_replaced_drive_is_no_doubt() {
+    fn an_absent_drive_leaves_a_fence_unproved_unless_it_was_replaced() {
         let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
         let mut seen = seen(lost.to_vec());
         seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
@@ -259,11 +259,15 @@ mod tests {
         seen.replaced.insert(DRIVE.parse().unwrap());
         assert_eq!(reasons(&seen), "");
         seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));
-        assert!(reasons(&seen).contains("still reaches"), "the others count: {}", reasons(&seen));
+        assert!(
+            reasons(&seen).contains("still reaches"),
+            "a drive that shows access still counts: {}",
+            reasons(&seen)
+        );
     }
 
     #[test]
-    fn a_drive_with_an_unreadable_ledger_is_a_doubt() {
+    fn a_drive_with_an_unreadable_ledger_leaves_a_fence_unproved() {
         let mut seen = seen(Vec::new());
         seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
         assert_eq!(reasons(&seen), "");
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_object_with_a_gfs2_is_a_doubt() {
+    fn an_unreadable_object_with_a_gfs2_leaves_a_fence_unproved() {
         let read = |set: &str| {
             let object = json!({
                 "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNodeBlockStorage",

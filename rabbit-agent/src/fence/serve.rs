@@ -68,7 +68,7 @@ enum Next {
 }
 
 impl Fencer {
-    /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of that.
+    /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of the fenced nodes.
     ///
     /// Without directories no fence can be requested. Then no compute gets a GFS2 until they exist,
     /// and everything else works.
@@ -98,7 +98,7 @@ impl Fencer {
                 fencer.spool = Some(open);
             }
             Err(why) => {
-                // A node of a cluster may use a GFS2, because GFS2 needs DLM.
+                // Only a node of a cluster can use a GFS2, because GFS2 needs DLM.
                 let in_use = fencer.config.corosync.exists();
                 let level = if in_use { log::Level::Warn } else { log::Level::Info };
                 log::log!(level, "no compute can be fenced, so none gets access to a GFS2: {why}");
@@ -186,7 +186,8 @@ impl Fencer {
         }
         let (config, to_make) = (Arc::clone(&self.config), !self.lost);
         let (open, scan) = blocking(move || OpenSpool::open(&config, to_make)).await?;
-        // No administrator can have deleted an answer while the directory was out of reach.
+        // An answer that is missing now was not deleted by an administrator, because the directory was out of reach:
+        // another directory must be at its path.
         let fenced = self.tools.fences.fenced();
         if let Some(node) = fenced.difference(&scan.fenced).next() {
             let path = self.config.responses.display();
@@ -230,7 +231,8 @@ impl Fencer {
         let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, target) = (Arc::clone(&self.config), spool.clone(), node.clone());
-            // The answer decides whether the node is fenced: a refused request takes nothing from it.
+            // Does not close the node: the answer alone decides whether the node is fenced, and a refusal leaves the
+            // node its access.
             self.spawn(node, None, finish(config, spool, target, answered));
         }
         for (node, requests) in self.by_node(scan.requested) {

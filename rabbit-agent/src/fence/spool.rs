@@ -38,7 +38,7 @@ pub(super) enum SpoolError {
         #[source]
         source: io::Error,
     },
-    /// The agent would answer the request again.
+    /// The request stays, so the agent would answer it again.
     #[error("delete {}", .path.display())]
     Delete {
         path: PathBuf,
@@ -161,7 +161,7 @@ impl Spool {
         self.write(name, response, |_| true)
     }
 
-    /// Rewrites an answer that still exists: if it was deleted, the node is re-admitted.
+    /// Rewrites an answer that still exists: a deleted answer means that the node was re-admitted.
     pub(super) fn amend(&self, name: &FileName, response: &Response<'_>) -> Result<(), SpoolError> {
         self.write(name, response, Path::exists)
     }

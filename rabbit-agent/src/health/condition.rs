@@ -50,7 +50,7 @@ pub enum Kind {
     MediaErrors,
     /// A drive lost power without notice.
     PowerLost,
-    /// The driver's controller of a drive is not live.
+    /// The kernel's state of a drive's controller is not `live`.
     Controller,
     ReadOnlyNamespace,
     /// A file system became read-only by itself.
@@ -60,7 +60,7 @@ pub enum Kind {
     Silent,
     /// Physical volumes are missing.
     Missing,
-    /// Logical volumes are not whole.
+    /// LVM reports a problem with logical volumes.
     Unwell,
 }
 
@@ -89,7 +89,8 @@ pub struct Condition {
 }
 
 impl Kind {
-    /// Returns how long checks must not find the condition before it ends. A rise of a counter is shown for an hour.
+    /// Returns the time between the first check that no longer finds the condition and its end. A rise of a counter is
+    /// shown for an hour.
     pub(super) fn settles_in(self) -> Duration {
         match self {
             Self::MediaErrors | Self::PowerLost | Self::LinkErrors => Duration::from_secs(3600),

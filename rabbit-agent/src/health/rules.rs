@@ -224,8 +224,8 @@ fn unclaimed(strays: &[String], found: &mut Findings) {
     add_finding(found, &Subject::Rabbit, Kind::Unclaimed, Severity::Warning, &text);
 }
 
-/// Adds a finding for namespaces that two checks in a row did not find: one alone may have run while an
-/// object was being deleted.
+/// Adds a finding for namespaces that two checks in a row did not find: while a single check ran, the object with the
+/// namespaces may have been deleted.
 fn add_lost(missing: &[String], known: &Known, found: &mut Findings) {
     let missing: Vec<_> = missing.iter().filter(|id| known.missed.contains(*id)).cloned().collect();
     if missing.is_empty() {

@@ -51,8 +51,8 @@ impl Default for HealthState {
 }
 
 impl HealthState {
-    /// Returns a state with facts from `probe`, checked `every` so often without an event, if at all. The chassis has
-    /// this many `slots` for drives, or 0 if unknown.
+    /// Returns a state with facts from `probe`. `every` is the time between checks without an event; `None` for no such
+    /// checks. `slots` is the number of drive slots in the chassis, or 0 if unknown.
     pub fn new(probe: Arc<dyn Probe>, every: Option<Duration>, slots: u16) -> Self {
         Self { probe: Some(probe), every, slots, ..Self::default() }
     }
@@ -67,7 +67,8 @@ impl HealthState {
         self.probe.clone()
     }
 
-    /// Returns the right to check the volume groups, until it is dropped; `None` while another check has it.
+    /// Returns a permit to check the volume groups, which is valid until it is dropped; `None` while another check has
+    /// it.
     #[must_use]
     pub fn lock_groups(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.groups).try_acquire_owned().ok()
@@ -107,7 +108,7 @@ impl HealthState {
         self.send(report::health(judged, total, allocated));
     }
 
-    /// Publishes a judgement of other parts, once the drives were read.
+    /// Publishes the judgement of a check that did not read the drives. Does nothing until a check has read them once.
     pub fn publish_conditions(&self, judged: &Judgement) {
         let newest = self.newest.borrow().clone();
         if newest.state() != State::Unspecified {
@@ -207,7 +208,7 @@ mod tests {
         health.request_check();
         health.request_check();
         due.next().await.unwrap();
-        assert!(futures::poll!(due.next()).is_pending(), "two requests are one check");
+        assert!(futures::poll!(due.next()).is_pending(), "two requests lead to one check");
         let begun = Instant::now();
         drop(health.judge(&unread(&computes), begun));
         due.next().await.unwrap();
@@ -233,7 +234,11 @@ mod tests {
         drop(health.judge(&unread(&computes), begun));
         drop(health.judge(&unread(&computes), begun + every / 2));
         let at = begun + every / 2 + every;
-        assert_eq!(*health.due.borrow(), Some(at), "the check came before it was due");
+        assert_eq!(
+            *health.due.borrow(),
+            Some(at),
+            "an earlier check does not postpone the due time"
+        );
         drop(health.judge(&unread(&computes), at));
         assert_eq!(*health.due.borrow(), Some(at));
     }

@@ -10,8 +10,8 @@ use super::HealthState;
 /// Reads the links of this node's switches; the list is empty where there is no switch.
 pub type Ask = Arc<dyn Fn() -> Result<Vec<PortLink>, ObserveError> + Send + Sync>;
 
-/// Reads the links `every` so often, without end. On a node without switches reads again only after a device event: a
-/// switch may have been added.
+/// Reads the links without end, with a pause of `every` after each read. On a node without switches, reads again only
+/// after a device event: a switch may have been added.
 pub async fn follow(ask: Ask, health: HealthState, every: Duration) {
     let mut called = health.check_requests();
     let mut known: Vec<PortLink> = Vec::new();
@@ -88,9 +88,9 @@ mod tests {
         let called = health.check_requests();
         let following = tokio::spawn(follow(ask, health, SOON));
         until(&asked, 3).await;
-        assert_eq!(*called.borrow(), 0, "it is still up");
+        assert_eq!(*called.borrow(), 0, "the link is still up");
         until(&asked, 10).await;
-        assert_eq!(*called.borrow(), 1, "it went, and stays away");
+        assert_eq!(*called.borrow(), 1, "the link went down once and stays down");
         following.abort();
     }
 
@@ -102,7 +102,7 @@ mod tests {
         let called = health.check_requests();
         let following = tokio::spawn(follow(ask, health, SOON));
         until(&asked, 4).await;
-        assert_eq!(*called.borrow(), 1, "the link went");
+        assert_eq!(*called.borrow(), 1, "the link went down");
         following.abort();
     }
 

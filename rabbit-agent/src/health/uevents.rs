@@ -1,8 +1,8 @@
 //! Receives device events of the kernel. Each requests a health check; their contents are not trusted.
 //!
 //! Events come from the kernel's own multicast group (netlink(7), NETLINK_KOBJECT_UEVENT), which needs no udevd.
-//! libudev's monitor cannot move to another thread, so the thread that waits opens it; it sleeps in the kernel while
-//! nothing moves.
+//! libudev's monitor cannot move to another thread, so the thread that waits for events opens it. The thread sleeps in
+//! the kernel until an event comes.
 
 use std::{
     io,
@@ -100,8 +100,8 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
         } else {
-            // libudev returns no event that another process than the kernel sent, and none right after the kernel
-            // dropped events.
+            // No event counts as one that concerns storage: libudev returns none if another process than the kernel
+            // sent it, or right after the kernel dropped events.
             let event = monitor.iter().next();
             concerned |= event.is_none_or(|event| Uevent::parse(&event).concerns_storage());
         }

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(events[0].part.as_deref(), Some("status.drives{S1}"));
         assert_eq!(drives(&is, &is, &seen, &bad), []);
         assert_eq!(reasons(&drives(&is, &was, &seen, &fine)), ["DriveReady"]);
-        assert_eq!(drives(&[], &is, &seen, &bad), [], "nothing was told of it before");
+        assert_eq!(drives(&[], &is, &seen, &bad), [], "no status had reported the drive before");
 
         let [broken] = seen;
         let away = Drive { model: String::new(), ..broken };

@@ -59,7 +59,7 @@ async fn podman_fault(context: &Context) -> Option<String> {
     Some(format!("{why}; no container starts here until podman answers: try podman pod ps"))
 }
 
-/// Reads the volume groups. A hanging read keeps its thread, and the agent starts no other meanwhile.
+/// Reads the volume groups. A read that hangs keeps its thread, and the agent starts no other read meanwhile.
 async fn volumes(
     context: &Context,
     health: &HealthState,

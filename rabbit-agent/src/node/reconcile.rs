@@ -152,7 +152,8 @@ fn judge(
     judged
 }
 
-/// Writes the state of the links into the status. The first status of a NnfNode waits for everything else.
+/// Writes the state of the links into the status. Does not write the first status of an NnfNode, which also needs the
+/// drives.
 async fn report_links(
     context: &Context,
     view: &NodeView,

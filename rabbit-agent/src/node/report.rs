@@ -72,8 +72,9 @@ pub fn status(
     after
 }
 
-/// Returns the label of each slot with a drive: the printed one, or a free number from the slot's number on; then free
-/// numbers for empty slots. Where labels are printed, numbers begin with 1.
+/// Returns labels: first one for each drive, then any number of labels for empty slots. A drive has its printed label,
+/// or else the first free number from its slot's number on; empty slots have the remaining numbers. If any label is
+/// printed, numbers begin with 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
     let printed = drives.iter().map(|drive| drive.label.clone()).filter(|drive| !drive.is_empty());
     let mut used: BTreeSet<_> = printed.collect();

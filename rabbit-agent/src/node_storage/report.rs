@@ -44,8 +44,8 @@ impl UnitState {
                 return Self::of_volume(fs.volume.clone(), was_ready, result);
             }
             (Unit::Target(_), Some(Ok(converged))) => Some(pool_health(&converged.observed)),
-            // A target's mount comes before the check of its pool: once that fails the target serves, whatever was
-            // reported before.
+            // A target is mounted before its pool is checked. If only the check fails, the target serves, even if its
+            // status did not report it ready.
             (Unit::Target(_), Some(Err(error))) if is_syncing(error) => {
                 Some(NnfStorageHealth::Degraded)
             }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_stays_worked_on_after_later_failures() {
+    fn an_object_counts_as_worked_on_after_later_failures() {
         let mut object = samples::node_storage(1, "xfs");
         assert!(!was_ever_worked_on(&object));
         object.status = Some(with_error(&object, ResourceError::new("x")));

@@ -82,8 +82,8 @@ fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeSto
     Ok(())
 }
 
-/// Returns the name that Lustre gives to a target's service (mkfs.lustre(8), --index): four hexadecimal digits, and the
-/// metadata target's name for a combined one.
+/// Returns the name that Lustre gives to a target's service (mkfs.lustre(8), --index). The index has four hexadecimal
+/// digits; a combined target is named as a metadata target.
 fn service(kind: &LustreTargetType, file_system: &str, number: u32) -> String {
     match kind {
         LustreTargetType::Mgt => "MGS".to_owned(),

@@ -166,7 +166,7 @@ async fn start_without<K: Kind>() {
     let list = format!("/{}", K::plural(&()));
     // This is the second attempt, so the agent survived the first.
     bench.until_asked(2, |_, path| path.ends_with(&list)).await;
-    assert!(!bench.status.is_ready(), "it does not claim to be ready");
+    assert!(!bench.status.is_ready(), "the agent is not ready");
     install(&bench, missing).await;
     let computes = system(&[("compute-01", 0)]);
     bench.make::<api::SystemConfiguration>("default", computes).await;
@@ -211,7 +211,7 @@ async fn an_undecodable_object_hides_no_other_and_changes_nothing() {
     }
     bench.start();
     job(&bench).await;
-    // While a mount cannot be decoded, the agent removes nothing that looks unwanted; without one, it does.
+    // A ClientMount that cannot be decoded postpones only the removal of unwanted mounts.
     assert!(bench.status.is_ready());
     // A block storage keeps its namespaces while an object that cannot be decoded may use it.
     let other = block_storage("other", &[(1 << 20, &[RABBIT])]);

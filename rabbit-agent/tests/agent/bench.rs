@@ -67,7 +67,7 @@ const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
 /// Longest wait of a test; only a failing test waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Most requests of the agent during a wait; after more, the awaited state will not come.
+/// Requests of the agent during a wait after which a test gives up.
 const MAX_REQUESTS: usize = 2000;
 
 /// Longest run of one podman command. A busy machine takes long to start a container, and the agent
@@ -87,7 +87,7 @@ struct RecordingHost {
 
 type StepPredicate = fn(&Step) -> bool;
 
-/// Lets steps that match block.
+/// Blocks the steps that match.
 #[derive(Debug, Default)]
 struct Jam {
     is_jammed: Mutex<Option<StepPredicate>>,
@@ -104,7 +104,7 @@ impl Drop for Jammed {
     }
 }
 
-/// Faults of the drives beyond those of drives in memory.
+/// Faults that a test adds to the drives in memory and to the agent.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// The first drive does not answer.
@@ -247,7 +247,7 @@ pub(crate) fn roots(paths: &[&str]) -> AllowedRoots {
     AllowedRoots::new(paths.iter().map(PathBuf::from)).unwrap()
 }
 
-/// Returns the configuration of an agent that got only its name.
+/// Returns the configuration of an agent whose command line has only its name.
 fn default_config() -> Config {
     Args::parse_from(["rabbit-agent", "--node", RABBIT]).check().unwrap()
 }
@@ -467,12 +467,13 @@ impl Bench {
         self.api::<K>(RABBIT).get(name).await.unwrap()
     }
 
-    /// Returns how long the agent may make no requests before the awaited state will not come.
+    /// Returns the time without a request of the agent after which a test gives up.
     fn silence(&self) -> Duration {
         if self.podman.is_some() { PODMAN + PATIENCE } else { PATIENCE }
     }
 
-    /// Waits as long as the agent sends requests to the API. `None` once it sent none for too long, or too many.
+    /// Waits while the agent sends requests to the API. Returns `None` after too long a time without a request, or
+    /// after too many requests.
     async fn while_agent_works<T>(&self, waited: impl Future<Output = T>) -> Option<T> {
         let mut requests = self.gate.requests.subscribe();
         let mut waited = std::pin::pin!(waited);
@@ -572,7 +573,7 @@ pub(crate) fn strict_crds() -> Vec<Value> {
     site_rules::strict(api::crd_values())
 }
 
-/// Prepares the API that `make kube` started: it has only these definitions.
+/// Prepares the API that `make kube` started, so that it has only these definitions.
 async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let nodes = [RABBIT, "rabbit-2", "compute-01", "compute-02", "compute-03"].map(str::to_owned);
     thread::scope(|scope| scope.spawn(|| server.prepare(&nodes)).join()).unwrap().unwrap();

@@ -42,14 +42,16 @@ async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
     bench.until(MOUNT, "unmounted", unmounted).await;
     bench.delete::<ClientMount>(MOUNT).await;
     let seen = history.await.unwrap();
-    // finalizer, mounted, (our change), unmounted, (our delete), gone with its finalizer
+    // The versions: with the finalizer, mounted, changed by this test, unmounted, deleted by this test, without the
+    // finalizer.
     assert_eq!(seen.len(), 6, "{seen:#?}");
     let mounts =
         bench.host.applied().iter().filter(|step| matches!(step, Step::Mount { .. })).count();
-    assert_eq!(mounts, 6, "three to set up, three for the tree");
+    assert_eq!(mounts, 6, "three mounts for the set-up, three for the tree");
 }
 
-/// The profile has the unmount command, and a watch that has not brought it does not prove that it is missing.
+/// Only the profile has the unmount command. A watch that has not brought the profile does not prove that it is
+/// missing.
 #[tokio::test]
 async fn a_mount_stays_while_the_existence_of_its_profile_is_unknown() {
     let mut bench = Bench::new().await;

@@ -178,7 +178,11 @@ async fn a_running_container_is_adopted_by_the_next_agent() {
     logs::until_output(&podman, &format!("warren-{}-1-app", made.uid().unwrap())).await;
     let before = podman.run(&["ps", "--quiet", "--no-trunc"]);
     bench.stop().await;
-    assert_eq!(podman.run(&["ps", "--quiet", "--no-trunc"]), before, "it outlives its agent");
+    assert_eq!(
+        podman.run(&["ps", "--quiet", "--no-trunc"]),
+        before,
+        "the container outlives its agent"
+    );
     bench.start();
     // Once the deadline has ended the container, the new agent has handled the object.
     let_deadline_pass(&bench, NAME).await;

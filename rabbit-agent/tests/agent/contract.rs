@@ -48,10 +48,16 @@ async fn even_an_invalid_object_gets_a_finalizer() {
     bench
         .make::<NnfNodeBlockStorage>(RABBIT, block_storage("none", &[(-5, &["nobody", ""])]))
         .await;
-    bench.until(MOUNT, "claimed", has::<ClientMount>(finalizer::CLIENT_MOUNT)).await;
-    bench.until(NAME, "claimed", has::<NnfNodeStorage>(finalizer::NNF_NODE_STORAGE)).await;
+    bench.until(MOUNT, "with its finalizer", has::<ClientMount>(finalizer::CLIENT_MOUNT)).await;
     bench
-        .until("none", "claimed", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_BLOCK_STORAGE))
+        .until(NAME, "with its finalizer", has::<NnfNodeStorage>(finalizer::NNF_NODE_STORAGE))
+        .await;
+    bench
+        .until(
+            "none",
+            "with its finalizer",
+            has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_BLOCK_STORAGE),
+        )
         .await;
     bench.until(MOUNT, "refused", mount_failed).await;
     bench.until(NAME, "refused", storage_failed).await;
@@ -70,13 +76,21 @@ async fn a_finalizer_removed_from_a_living_object_is_added_again() {
     job(&bench, 1).await;
     let none = json!({"metadata": {"finalizers": null}});
     bench.change::<ClientMount>(MOUNT, none.clone()).await;
-    bench.until(MOUNT, "claimed again", has::<ClientMount>(finalizer::CLIENT_MOUNT)).await;
+    bench
+        .until(MOUNT, "with its finalizer again", has::<ClientMount>(finalizer::CLIENT_MOUNT))
+        .await;
     bench.change::<NnfNodeStorage>(NAME, none.clone()).await;
-    bench.until(NAME, "claimed again", has::<NnfNodeStorage>(finalizer::NNF_NODE_STORAGE)).await;
+    bench
+        .until(NAME, "with its finalizer again", has::<NnfNodeStorage>(finalizer::NNF_NODE_STORAGE))
+        .await;
     bench.change::<NnfNodeBlockStorage>(NAME, none).await;
     bench.until(NAME, "held again", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE)).await;
     bench
-        .until(NAME, "claimed again", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_BLOCK_STORAGE))
+        .until(
+            NAME,
+            "with its finalizer again",
+            has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_BLOCK_STORAGE),
+        )
         .await;
     assert_eq!(*bench.unmounted.borrow(), 1, "only the mount of the set-up was unmounted");
 }
@@ -121,7 +135,7 @@ async fn leave_stale(bench: &Bench) {
 
 async fn until_true_again(bench: &Bench) {
     let mount = bench
-        .until(MOUNT, "reported truly", |mount: &ClientMount| {
+        .until(MOUNT, "corrected", |mount: &ClientMount| {
             mount
                 .status
                 .as_ref()
@@ -132,7 +146,7 @@ async fn until_true_again(bench: &Bench) {
     let entry = json!({"state": "mounted", "ready": true});
     assert_eq!(reported, json!({"mounts": [entry, entry], "allReady": true}));
     let storage = bench
-        .until(NAME, "reported truly", |storage: &NnfNodeStorage| {
+        .until(NAME, "corrected", |storage: &NnfNodeStorage| {
             storage.status.as_ref().is_some_and(|status| status.ready && status.error.is_none())
         })
         .await;
@@ -143,7 +157,7 @@ async fn until_true_again(bench: &Bench) {
         json!({"allocations": [entry, entry], "ready": true, "health": "Healthy"})
     );
     let block = bench
-        .until(NAME, "reported truly", |block: &NnfNodeBlockStorage| {
+        .until(NAME, "corrected", |block: &NnfNodeBlockStorage| {
             block.status.as_ref().is_some_and(|status| status.error.is_none())
         })
         .await;
@@ -163,7 +177,7 @@ async fn a_status_of_another_daemon_is_corrected_at_the_start() {
     let mounts = *bench.mounted.borrow();
     bench.start();
     until_true_again(&bench).await;
-    assert_eq!(*bench.mounted.borrow(), mounts, "nothing was mounted anew");
+    assert_eq!(*bench.mounted.borrow(), mounts, "nothing was mounted again");
 }
 
 #[tokio::test]
@@ -178,7 +192,7 @@ async fn a_status_written_by_another_daemon_meanwhile_is_corrected() {
 async fn each_status_of_a_new_job_is_written_once() {
     let bench = Bench::new().await;
     job(&bench, 1).await;
-    bench.until("nnf-nlc", "told", crate::bench::node_reported).await;
+    bench.until("nnf-nlc", "reported", crate::bench::node_reported).await;
     // Later work, so that the agent has handled all events before it.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("later", &[(1, &[RABBIT])])).await;
     bench.until("later", "ready", block_ready).await;
@@ -198,13 +212,13 @@ async fn each_status_of_a_new_job_is_written_once() {
 #[tokio::test]
 async fn fields_of_other_writers_in_the_nnf_node_stay() {
     let bench = Bench::new().await;
-    bench.until("nnf-nlc", "told", crate::bench::node_reported).await;
+    bench.until("nnf-nlc", "reported", crate::bench::node_reported).await;
     write_status::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"}))
         .await;
     // Another allocation makes the agent report the capacity again.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     let node: NnfNode = bench
-        .until("nnf-nlc", "told anew", |node: &NnfNode| {
+        .until("nnf-nlc", "reported again", |node: &NnfNode| {
             node.status.as_ref().is_some_and(|status| status.capacity_allocated > 0)
         })
         .await;

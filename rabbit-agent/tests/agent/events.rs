@@ -55,7 +55,7 @@ async fn an_allocation_causes_an_event_that_describe_finds() {
 #[tokio::test]
 async fn a_pulled_drive_causes_an_event_of_the_nnf_node() {
     let bench = Bench::new().await;
-    let node: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
+    let node: NnfNode = bench.until(NNF_NODE, "reported", node_reported).await;
     bench.host.pull_drive(1);
     bench.status.health.request_check();
     let event = event_of(&bench, "NnfNode", &node, "DriveFailed").await;

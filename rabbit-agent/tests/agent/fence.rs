@@ -134,10 +134,10 @@ async fn sharing() -> Bench {
     plant_cluster(&bench);
     let all = [RABBIT, "compute-01", NODE];
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &all)).await;
-    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench.until(NAME, "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
-    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench.until("xfs", "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (3, 2));
     bench
 }
@@ -156,11 +156,17 @@ async fn a_fenced_compute_has_no_gfs2_until_its_answer_is_deleted() {
     assert_eq!(
         acknowledgements(&bench),
         "fence_ack 5 1 1\n",
-        "after the answer, and before the end of the request"
+        "acknowledged while both the answer and the request exist"
     );
-    assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (1, 2), "the XFS is its own");
+    assert_eq!(
+        (reach(&bench, NODE), reach(&bench, "compute-01")),
+        (1, 2),
+        "the node keeps its XFS"
+    );
     bench.until(NNF_NODE, "fenced", |node: &NnfNode| reported_state(node) == FENCED).await;
-    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
+    bench
+        .until(NAME, "without access", |block: &NnfNodeBlockStorage| has_no_access(block, NODE))
+        .await;
 
     // The compute stays fenced after a change of the spec, and after a restart.
     let spec = json!({"spec": {"allocations": [
@@ -179,10 +185,14 @@ async fn a_fenced_compute_has_no_gfs2_until_its_answer_is_deleted() {
     assert_eq!(reported_state(&bench.get(NNF_NODE).await), FENCED);
 
     fs::remove_file(response(&bench, 0, NODE)).unwrap();
-    bench.until(NAME, "given again", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
-    bench.until("another", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     bench
-        .until(NNF_NODE, "free", |node: &NnfNode| {
+        .until(NAME, "with access again", |block: &NnfNodeBlockStorage| has_access(block, NODE))
+        .await;
+    bench
+        .until("another", "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE))
+        .await;
+    bench
+        .until(NNF_NODE, "no longer fenced", |node: &NnfNode| {
             reported_state(node).is_some() && reported_state(node) != FENCED
         })
         .await;
@@ -193,7 +203,7 @@ async fn a_fenced_compute_has_no_gfs2_until_its_answer_is_deleted() {
 #[tokio::test]
 async fn a_fence_without_gfs2_succeeds_with_the_go_agent_s_answer() {
     let bench = Bench::new().await;
-    bench.until(NNF_NODE, "told", node_reported).await;
+    bench.until(NNF_NODE, "reported", node_reported).await;
     plant_cluster(&bench);
     let answer = fence(&bench, 0, NODE).await;
     assert_eq!(
@@ -238,14 +248,14 @@ async fn an_unproved_fence_fails_and_is_not_acknowledged_to_dlm() {
     );
 
     assert_eq!(acknowledgements(&bench), "");
-    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench.until(NAME, "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     bench
-        .until(NNF_NODE, "free", |node: &NnfNode| {
+        .until(NNF_NODE, "no longer fenced", |node: &NnfNode| {
             reported_state(node).is_some() && reported_state(node) != FENCED
         })
         .await;
     let answer = fence(&bench, 6, NODE).await;
-    assert_eq!(answer["success"], json!(true), "the next request is tried anew: {answer}");
+    assert_eq!(answer["success"], json!(true), "the next request starts another fence: {answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
@@ -253,7 +263,7 @@ async fn an_unproved_fence_fails_and_is_not_acknowledged_to_dlm() {
 #[tokio::test]
 async fn a_fence_waits_for_an_attachment_to_its_node() {
     let bench = Bench::new().await;
-    bench.until(NNF_NODE, "told", node_reported).await;
+    bench.until(NNF_NODE, "reported", node_reported).await;
     plant_cluster(&bench);
     let gives = |step: &Step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE);
     let (hold, attached) = bench.hold(gives);
@@ -267,7 +277,9 @@ async fn a_fence_waits_for_an_attachment_to_its_node() {
     drop(hold);
     let answer = answer(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
-    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
+    bench
+        .until(NAME, "without access", |block: &NnfNodeBlockStorage| has_no_access(block, NODE))
+        .await;
     assert_eq!(reach(&bench, NODE), 0);
     let last = bench.host.applied().into_iter().rfind(|step| match step {
         Step::Attach { node, .. } | Step::Detach { node, .. } => node.as_str() == NODE,
@@ -285,7 +297,7 @@ async fn a_fence_does_not_wait_for_a_pass_that_attaches_later() {
     creating.await.unwrap();
     let answer = fence(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
-    assert_eq!(reach(&bench, NODE), 1, "the XFS is its own");
+    assert_eq!(reach(&bench, NODE), 1, "the node keeps its XFS");
     drop(hold);
     bench.until("another", "made", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
@@ -324,7 +336,9 @@ async fn a_fence_is_completed_after_a_crash() {
         let answer = answer(&bench, 0, NODE).await;
         assert_eq!(answer["success"], json!(true), "{point}: {answer}");
         bench.until(NNF_NODE, "fenced", |node: &NnfNode| reported_state(node) == FENCED).await;
-        bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
+        bench
+            .until(NAME, "without access", |block: &NnfNodeBlockStorage| has_no_access(block, NODE))
+            .await;
         let attached = bench.host.applied()[before..]
             .iter()
             .any(|step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE));
@@ -404,12 +418,12 @@ async fn without_directories_no_compute_gets_access_to_a_gfs2() {
     assert!(text.contains("cannot tell which computes are fenced"), "{text}");
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
-    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench.until("xfs", "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 
     // The disk is mounted late.
     fs::remove_file(bench.directory.path().join("requests")).unwrap();
-    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench.until(NAME, "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     let answer = fence(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1);
@@ -442,7 +456,9 @@ async fn while_the_directories_are_missing_access_stays_and_no_more_is_granted()
 
     fs::remove_dir(&there).unwrap();
     fs::rename(&away, &there).unwrap();
-    bench.until("another", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench
+        .until("another", "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE))
+        .await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (5, 0));
 }
 
@@ -456,7 +472,7 @@ async fn unreadable_directories_are_read_again() {
     std::os::unix::fs::symlink(&real, &link).unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
-    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench.until(NAME, "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
 
     fs::remove_file(&link).unwrap();
     fs::write(real.join("anything"), "").unwrap();
@@ -465,7 +481,9 @@ async fn unreadable_directories_are_read_again() {
     bench.until("another", "refused", block_failed).await;
 
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    bench.until("another", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench
+        .until("another", "with access", |block: &NnfNodeBlockStorage| has_access(block, NODE))
+        .await;
     let answer = fence(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
 }

@@ -123,16 +123,18 @@ async fn a_silent_podman_is_reported_in_the_health() {
 
 /// A hanging drive blocks the check of the drives, but the NnfNode still reports links.
 #[tokio::test]
-async fn links_wait_for_no_drive() {
+async fn links_are_reported_while_a_drive_hangs() {
     let (bench, probe, state) = bench_with_probe().await;
     bench
         .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
         .await;
-    // The agent reports links apart from drives once its watch has brought the first status. Only a write based on that
-    // status shows that it has.
+    // The agent reports links separately from drives only once its watch has brought the first status. A write that
+    // builds on that status shows that the watch has brought it.
     bench.trouble.lock().unwrap().fault = true;
     state.request_check();
-    bench.until(NNF_NODE, "told", |node: &NnfNode| first_drive_ready(node) == Some(false)).await;
+    bench
+        .until(NNF_NODE, "reported", |node: &NnfNode| first_drive_ready(node) == Some(false))
+        .await;
     let observations = Arc::clone(&bench.observations);
     let (held, holds) = sync_channel(0);
     let (release, released) = sync_channel::<()>(0);
@@ -164,7 +166,7 @@ async fn file_systems_are_checked_when_a_drive_goes_or_comes() {
         bench.observations.lock().unwrap().clear();
         bench.trouble.lock().unwrap().fault = fault;
         state.request_check();
-        bench.until(NNF_NODE, "told", drive(!fault)).await;
+        bench.until(NNF_NODE, "reported", drive(!fault)).await;
         until_file_systems_are_checked(&bench).await;
     }
 }
@@ -174,7 +176,7 @@ async fn file_systems_are_checked_when_a_drive_goes_or_comes() {
 async fn file_systems_are_checked_after_the_first_device_event() {
     let (bench, _, state) = bench_with_probe().await;
     bench.file_systems(1).await;
-    bench.until(NNF_NODE, "told", node_reported).await;
+    bench.until(NNF_NODE, "reported", node_reported).await;
     bench.observations.lock().unwrap().clear();
     state.request_check();
     until_file_systems_are_checked(&bench).await;
@@ -222,13 +224,13 @@ async fn a_lost_namespace_is_reported_by_the_node_and_its_object() {
     let failed = |block: &NnfNodeBlockStorage| {
         block.status.as_ref().is_some_and(|status| status.error.is_some())
     };
-    bench.until(NAME, "told", failed).await;
+    bench.until(NAME, "reported", failed).await;
 }
 
 #[tokio::test]
 async fn a_rabbit_short_of_memory_warns_and_still_serves() {
     let (bench, probe, state) = bench_with_probe().await;
-    bench.until(NNF_NODE, "told", node_reported).await;
+    bench.until(NNF_NODE, "reported", node_reported).await;
     probe.facts.lock().unwrap().memory = Some(Memory { total: 1 << 34, available: 1 << 24 });
     state.request_check();
     let node = bench
@@ -248,7 +250,7 @@ async fn a_rabbit_short_of_memory_warns_and_still_serves() {
 
 /// Leftovers of deleted volume groups are removed; those of existing objects and with other names stay.
 #[tokio::test]
-async fn a_start_leaves_the_lock_spaces_of_deleted_groups() {
+async fn a_start_removes_the_lock_spaces_of_deleted_groups() {
     let probe = Arc::new(FakeProbe::default());
     let mut bench = Bench::bare().await;
     bench.status = rabbit_agent::status::AgentStatus::new(HealthState::new(probe, None, 0));
@@ -258,7 +260,7 @@ async fn a_start_leaves_the_lock_spaces_of_deleted_groups() {
     bench.host.plant_lock_space("global");
     bench.site().await;
     bench.start();
-    bench.until(NNF_NODE, "told", node_reported).await;
+    bench.until(NNF_NODE, "reported", node_reported).await;
     let left = bench.host.observe(&Desired::OnlyVolumes(BTreeSet::new())).unwrap().lock_spaces;
     assert_eq!(left, ["global"]);
 }
@@ -272,7 +274,7 @@ async fn the_first_lnet_address_is_reported() {
     let is = |nid: &'static str| {
         move |node: &NnfNode| node.status.as_ref().is_some_and(|status| status.lnet_nid == nid)
     };
-    bench.until(NNF_NODE, "told", is("172.31.241.10@kfi")).await;
+    bench.until(NNF_NODE, "reported", is("172.31.241.10@kfi")).await;
     {
         let mut facts = probe.facts.lock().unwrap();
         (facts.nids, facts.memory) =

@@ -105,7 +105,7 @@ async fn a_failed_erasure_is_reported_and_retried() {
     bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
     let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
-    let reported = bench.until("mgt", "told", failed).await;
+    let reported = bench.until("mgt", "reported", failed).await;
     assert_eq!(names(&reported), ["aaaaaaaa", "aaaaaaab"], "other claims still get names");
     let error = status(&reported).error.unwrap();
     assert_eq!(error.severity, Severity::Major);
@@ -134,7 +134,7 @@ async fn the_name_of_the_target_s_own_storage_is_dropped_after_a_failed_erasure(
     bench.until("mgt", "named", has(&["aaaaaaaa", "aaaaaaab"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["other"])).await;
     bench.until("mgt", "without its own", has(&["aaaaaaab"])).await;
-    assert_eq!(target.erased(), ["aaaaaaaa"], "the agent tried to erase it");
+    assert_eq!(target.erased(), ["aaaaaaaa"], "the agent tried to erase the name");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn an_object_is_deleted_although_a_name_cannot_be_erased() {
     bench.until("mgt", "named", has(&["aaaaaaaa"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&[])).await;
     let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
-    bench.until("mgt", "told", failed).await;
+    bench.until("mgt", "reported", failed).await;
     bench.delete::<NnfLustreMgt>("mgt").await;
     bench.until_gone::<NnfLustreMgt>("mgt").await;
     assert!(target.erased().len() >= 2, "the agent tried once more");
@@ -229,7 +229,7 @@ async fn a_missing_config_map_is_reported_with_a_remedy_and_waited_for() {
     let bench = Bench::new().await;
     bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
     let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
-    let reported = status(&bench.until("mgt", "told", failed).await).error.unwrap();
+    let reported = status(&bench.until("mgt", "reported", failed).await).error.unwrap();
     for part in ["ConfigMap default/names", "create it", "warren-lustre-names"] {
         assert!(reported.debug_message.contains(part), "{reported:?}");
     }
@@ -262,7 +262,7 @@ async fn commands_run_in_order_until_one_fails_and_each_result_is_reported() {
     bench.make::<NnfLustreMgt>(RABBIT, object).await;
     let all =
         |mgt: &NnfLustreMgt| status(mgt).command_list.len() == 3 && status(mgt).error.is_some();
-    let reported = status(&bench.until("mgt", "told", all).await);
+    let reported = status(&bench.until("mgt", "reported", all).await);
     let ready: Vec<bool> = reported.command_list.iter().map(|command| command.ready).collect();
     assert_eq!(ready, [false, false, true]);
     let bad = reported.command_list[0].error.clone().unwrap();
@@ -273,7 +273,7 @@ async fn commands_run_in_order_until_one_fails_and_each_result_is_reported() {
     let torn = reported.command_list[1].error.clone().unwrap();
     assert!(torn.debug_message.contains("spec.commandList[1].commands[1]: unbalanced quotes"));
     let error = reported.error.unwrap();
-    assert_eq!(error.severity, Severity::Fatal, "the torn line is the worst");
+    assert_eq!(error.severity, Severity::Fatal, "the invalid line has the highest severity");
     let all = error.debug_message;
     assert!(all.contains("not today") && all.contains("unbalanced quotes"), "{all}");
     let ran = target.log("ran");

@@ -47,7 +47,7 @@ async fn a_deleted_kubernetes_namespace_tears_down_in_order_and_is_created_again
         |namespace: Option<&Namespace>| namespace.is_some_and(|namespace| namespace.uid() != first);
     let anew = await_condition(namespaces.clone(), RABBIT, another);
     tokio::time::timeout(PATIENCE, anew).await.unwrap().unwrap();
-    bench.until("nnf-nlc", "told anew", node_reported).await;
+    bench.until("nnf-nlc", "reported again", node_reported).await;
     let node: NnfNode = bench.get("nnf-nlc").await;
     assert_eq!(node.status.unwrap().capacity_allocated, 0);
     bench.file_systems(1).await;

@@ -7,7 +7,7 @@ use crate::bench::{Bench, NAME, RABBIT, block_ready, block_storage, node_reporte
 #[tokio::test]
 async fn the_nnf_node_is_created_and_reports_allocations() {
     let bench = Bench::new().await;
-    let node: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
+    let node: NnfNode = bench.until(NNF_NODE, "reported", node_reported).await;
     assert_eq!(
         (node.spec.name.as_str(), node.spec.pod.as_str(), node.spec.state.as_str()),
         (RABBIT, "pod-0", "Enable")
@@ -58,7 +58,7 @@ async fn unclaimed_namespaces_are_reported_and_kept() {
 #[tokio::test]
 async fn a_deleted_nnf_node_is_created_again() {
     let bench = Bench::new().await;
-    let first: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
+    let first: NnfNode = bench.until(NNF_NODE, "reported", node_reported).await;
     bench.delete::<NnfNode>(NNF_NODE).await;
     bench
         .until(NNF_NODE, "back", |node: &NnfNode| {

@@ -67,7 +67,7 @@ async fn a_file_system_takes_three_writes() {
             )
         })
         .collect();
-    // finalizer, status, (our delete), and then it goes with its finalizer
+    // The versions: with the finalizer, ready, and deleted by this test; the object then disappears with its finalizer.
     assert_eq!(reported, [(1, false, false), (1, true, false), (1, true, true)]);
 }
 

@@ -73,5 +73,5 @@ async fn a_panic_in_a_pass_fails_only_its_object() {
     defective.called.notified().await;
 
     defective.mended.store(true, Ordering::SeqCst);
-    bench.until(NNF_NODE, "told", |node: &NnfNode| node_reported(node)).await;
+    bench.until(NNF_NODE, "reported", |node: &NnfNode| node_reported(node)).await;
 }

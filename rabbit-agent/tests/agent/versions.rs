@@ -92,7 +92,7 @@ async fn unknown_fields_survive_the_agent_s_writes() {
         "metadata": {"name": "mgt", "namespace": RABBIT}, "spec": {"addresses": []}
     });
     bench.make::<NnfLustreMgt>(RABBIT, mgt).await;
-    bench.until("nnf-nlc", "told", node_reported).await;
+    bench.until("nnf-nlc", "reported", node_reported).await;
     bench.stop().await;
     mark::<ClientMount>(&bench, MOUNT).await;
     mark::<NnfNodeStorage>(&bench, NAME).await;
@@ -108,12 +108,12 @@ async fn unknown_fields_survive_the_agent_s_writes() {
     overwrite_status::<NnfNodeStorage>(&bench, NAME, json!({"ready": false})).await;
     bench.start();
     bench
-        .until(MOUNT, "told", |mount: &ClientMount| {
+        .until(MOUNT, "reported", |mount: &ClientMount| {
             mount_ready(mount) && !mount.finalizers().is_empty()
         })
         .await;
     bench
-        .until(NAME, "told", |storage: &NnfNodeStorage| {
+        .until(NAME, "reported", |storage: &NnfNodeStorage| {
             storage_ready(storage) && !storage.finalizers().is_empty()
         })
         .await;
@@ -121,7 +121,7 @@ async fn unknown_fields_survive_the_agent_s_writes() {
     let allocated = |node: &NnfNode| {
         node.status.as_ref().is_some_and(|status| status.capacity_allocated > 1 << 20)
     };
-    bench.until("nnf-nlc", "told", allocated).await;
+    bench.until("nnf-nlc", "reported", allocated).await;
     assert_marked::<ClientMount>(&bench, MOUNT, "mounts").await;
     assert_marked::<NnfNodeStorage>(&bench, NAME, "allocations").await;
     assert_marked::<NnfNodeBlockStorage>(&bench, NAME, "allocations").await;
@@ -166,7 +166,7 @@ async fn pruned_fields_are_not_written_again_and_again() {
     bench.make::<ClientMount>(RABBIT, refused).await;
     let reported =
         |mount: &ClientMount| mount.status.as_ref().is_some_and(|status| status.mounts.len() == 1);
-    bench.until("refused", "told", reported).await;
+    bench.until("refused", "reported", reported).await;
     // Work on other objects gives an endless loop on the first time to show.
     for count in 0..5 {
         let name = format!("other-{count}");

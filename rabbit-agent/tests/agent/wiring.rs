@@ -103,7 +103,7 @@ async fn the_coordinator_receives_health_and_may_end_the_agent() {
         if let from_node::Message::Health(health) = message
             && health.state() != State::Unspecified
         {
-            assert_eq!(health.state(), State::Critical, "it has no drives");
+            assert_eq!(health.state(), State::Critical, "the rabbit has no drives");
             return;
         }
     }

@@ -1,5 +1,5 @@
-//! Flags and credentials that a control plane needs in addition where a kubelet runs pods. A flag that is a list adds to the
-//! values of the same flag before it.
+//! Flags and credentials that a control plane needs in addition where a kubelet runs pods. A list flag
+//! that occurs twice has the values of both.
 
 use std::{fs, path::Path};
 

@@ -303,8 +303,8 @@ impl ControlPlane {
         read_audit(&self.directory.join("audit.log"))
     }
 
-    /// Compacts etcd to its last revision and starts the API server again, which empties the server's watch cache. A client that
-    /// asks for an older revision is answered as if it had been away for too long.
+    /// Compacts etcd to its last revision and starts the API server again, which empties the server's watch cache. A
+    /// client that then asks for an older revision gets the same error (410 Gone) as after a long absence.
     ///
     /// # Errors
     /// When etcd refuses, or the API server does not come back.

@@ -25,7 +25,7 @@ impl Process {
     #[expect(clippy::disallowed_methods, reason = "a test harness starts the real servers")]
     pub fn start(program: &Path, arguments: &[String], log: &Path) -> anyhow::Result<Self> {
         let file = File::options().create(true).append(true).open(log).context("open a log")?;
-        // The program may not outlive its test, even if the test is killed.
+        // Ends the program with the test, even if the test is killed.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
@@ -56,14 +56,14 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills the program with SIGKILL and waits for its end: a loss of power.
+    /// Kills the program with SIGKILL and waits for its end, as a loss of power ends it.
     pub fn kill(&mut self) {
         // Fails only if the program has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Stops the program with SIGSTOP: a machine that hangs.
+    /// Stops the program with SIGSTOP, as if its machine hung.
     ///
     /// # Errors
     /// When the process is gone.

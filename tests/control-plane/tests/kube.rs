@@ -62,7 +62,7 @@ async fn each_user_has_only_its_rights_and_an_old_authority_is_refused() {
 }
 
 #[tokio::test]
-async fn a_deleted_namespace_goes() {
+async fn a_deleted_namespace_disappears() {
     let directory = tempfile::tempdir().unwrap();
     let plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
     let namespaces: Api<Namespace> = Api::all(plane.client().await.unwrap());

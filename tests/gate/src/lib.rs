@@ -46,7 +46,7 @@ const SUITES: [&str; 20] = [
 /// Returns true if root, loop devices and XFS are available.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn loop_devices() -> bool {
     open("loop", missing_for_loop())
@@ -55,7 +55,7 @@ pub fn loop_devices() -> bool {
 /// Returns true if kubectl is installed.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn kubectl() -> bool {
     let missing = (!on_path("kubectl")).then_some("kubectl is missing: install kubernetes-client");
@@ -65,7 +65,7 @@ pub fn kubectl() -> bool {
 /// Returns true if jq is installed, which the scripts for Flux use.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn jq() -> bool {
     open("jq", (!on_path("jq")).then_some("jq is missing: install jq"))
@@ -74,7 +74,7 @@ pub fn jq() -> bool {
 /// Returns true if munge and Slurm's daemons, with the plugin burst_buffer/lua, are installed.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn slurm() -> bool {
     const PLUGINS: [&str; 3] = [
@@ -96,7 +96,7 @@ pub fn slurm() -> bool {
 /// Returns the Python that has the Kubernetes client of flux-coral2's service, if it is installed.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn python_kubernetes() -> Option<PathBuf> {
     let python = cache()?.join("python-kubernetes/bin/python");
@@ -115,7 +115,7 @@ fn cache() -> Option<PathBuf> {
 /// Returns a directory with Open MPI 5 (`openmpi`) and Intel MPI (`intel`), if their ranks can be started on this machine.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn mpi_wheels() -> Option<PathBuf> {
     let home = cache()?.join("mpi-wheels");
@@ -127,7 +127,7 @@ pub fn mpi_wheels() -> Option<PathBuf> {
 /// Returns true if mandoc, which checks manual pages, is installed.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn mandoc() -> bool {
     open("mandoc", (!on_path("mandoc")).then_some("mandoc is missing: install mandoc"))
@@ -136,7 +136,7 @@ pub fn mandoc() -> bool {
 /// Returns true if Open MPI's mpirun can start ranks in network namespaces.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn mpi() -> bool {
     let open_mpi = ["mpirun", "orted"];
@@ -154,7 +154,7 @@ pub fn mpi() -> bool {
     open("mpi", missing)
 }
 
-/// Returns true if root may make a network namespace: in a container that needs CAP_SYS_ADMIN.
+/// Returns true if root may make a network namespace: root in a container needs CAP_SYS_ADMIN for it.
 fn makes_networks() -> bool {
     #[expect(clippy::disallowed_methods, reason = "checks this machine before any test runs")]
     let done =
@@ -165,7 +165,7 @@ fn makes_networks() -> bool {
 /// Returns true if podman can run containers in mount and network namespaces of their own.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn podman() -> bool {
     let tools = ["podman", "crun", "busybox", "ip", "iptables", "unshare", "nsenter"];
@@ -184,7 +184,7 @@ pub fn podman() -> bool {
 /// Returns true if MPICH's mpirun can start ranks in network namespaces. Debian names it `mpirun.mpich`.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn mpich() -> bool {
     let missing =
@@ -195,7 +195,7 @@ pub fn mpich() -> bool {
 /// Returns true if faketime, which gives a program a clock of its own, is installed.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn clock() -> bool {
     open("clock", (!on_path("faketime")).then_some("faketime is missing: install faketime"))
@@ -204,7 +204,7 @@ pub fn clock() -> bool {
 /// Returns true if systemd-socket-activate, which starts a program as a socket unit does, is installed.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn socket_activation() -> bool {
     const MISSING: &str = "systemd-socket-activate is missing: install systemd";
@@ -214,7 +214,7 @@ pub fn socket_activation() -> bool {
 /// Returns true if the tests run as root, for tests that need nothing else.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn root() -> bool {
     open("root", (!geteuid().is_root()).then_some("only root can become another user"))
@@ -223,7 +223,7 @@ pub fn root() -> bool {
 /// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel announce the device again.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn uevents(device: &Path) -> bool {
     let file = device.join("uevent");
@@ -235,7 +235,7 @@ pub fn uevents(device: &Path) -> bool {
 /// Returns true if the suites run against a real kube-apiserver, as in `make kube`.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
 #[must_use]
 pub fn real_server() -> bool {
     let missing =
@@ -252,7 +252,8 @@ pub fn real_server_is_wanted() -> bool {
 /// Returns true if nothing is missing for this suite; else prints the reason for the skip once.
 ///
 /// # Panics
-/// When the suite was asked for and cannot run, and when `suite` or `WARREN_TEST_REQUIRE` names an unknown suite.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run, and when `suite` or `WARREN_TEST_REQUIRE` names
+/// an unknown suite.
 #[must_use]
 pub fn open(suite: &str, missing: Option<&str>) -> bool {
     let required = env::var(REQUIRE).unwrap_or_default();

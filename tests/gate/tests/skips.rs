@@ -1,4 +1,4 @@
-//! A suite that cannot run: its message on the terminal, and its failure where it was asked for.
+//! A suite that cannot run prints a message on the terminal, and fails if `WARREN_TEST_REQUIRE` names it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,7 +6,7 @@ use std::process::Output;
 
 const SKIPS: &str = "GATE_SKIPS";
 
-/// Not a test, but the suite that the other tests start.
+/// The suite that the tests below start; it tests nothing itself.
 #[test]
 #[ignore = "a suite that cannot run; the other tests start it"]
 fn a_suite_that_cannot_run() {
@@ -33,7 +33,7 @@ fn a_skip_is_printed_once() {
     assert_eq!(printed, "SKIPPED: tests that need clock: there is no time\n");
 }
 
-/// Without this, continuous integration could skip all tests of a workload manager and stay green.
+/// Without the list in `.ci/run`, continuous integration could skip all tests of a workload manager and still succeed.
 #[test]
 fn continuous_integration_requires_the_suites_that_need_other_programs() {
     let script = include_str!("../../../.ci/run");

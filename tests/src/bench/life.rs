@@ -24,16 +24,16 @@ use crate::{
     run::{Run, Silent},
 };
 
-/// The Go agent, with a mount that was no mount: milliseconds from create to ready.
+/// Milliseconds from create to ready of the Go agent, which was measured without a real mount.
 const GO_READY: f64 = 25.5;
 /// The Go agent's time for 50 mounts at once, milliseconds.
 const GO_AT_ONCE: f64 = 6900.0;
 /// The Go agent's watch events per life cycle.
 const GO_EVENTS: f64 = 8.0;
 
-/// Events that the controllers cause: create, unmount, delete.
+/// Number of events that the controllers cause: create, unmount, delete.
 const OTHERS: f64 = 3.0;
-/// The fewest writes that a life can have: finalizer, mounted, unmounted, finalizer gone.
+/// The fewest writes of an agent in a life cycle: finalizer, mounted, unmounted, finalizer removed.
 const WRITES: f64 = 4.0;
 
 /// Measured times and events of one ClientMount.
@@ -132,7 +132,7 @@ impl Lives {
         ])
     }
 
-    /// Mounts all of them at once.
+    /// Mounts all ClientMounts at once.
     ///
     /// # Errors
     /// When one is not mounted in time.

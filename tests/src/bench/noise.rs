@@ -47,7 +47,7 @@ pub enum Mode {
     Resident,
     /// No agent: it ended because it was idle (`--idle-exit`); file systems are mounted.
     OnDemand,
-    /// In the agent's place a stand-in that wakes as often as the Go agent did when it was recorded;
+    /// Instead of the agent, a stand-in that wakes as often as the Go agent did when that was recorded;
     /// file systems are mounted.
     Polling,
     /// No agent and no mounts.
@@ -55,7 +55,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All modes, ordered so that each is one step from the one before.
+    /// All modes, in the order in which they are measured: each differs from the previous mode in one respect.
     const ALL: [Self; 4] = [Self::Resident, Self::OnDemand, Self::Polling, Self::Empty];
 
     fn name(self) -> &'static str {

@@ -1,4 +1,5 @@
-//! Time from sbatch to a job's first instruction under Slurm, with and without `#DW`, and the part of it that is ours.
+//! Time from sbatch to a job's first instruction under Slurm, with and without `#DW`, and the part of that time that
+//! Warren takes.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

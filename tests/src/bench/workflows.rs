@@ -22,7 +22,7 @@ use crate::{
 /// Milliseconds from Proposal to the end of Teardown under the sites' Go controllers with mocked storage: the best of
 /// what was recorded (4.4 to 6.7 s).
 const GO_LIFE: f64 = 4400.0;
-/// Most writes that the engine may make for an object that must exist.
+/// Aim: the engine makes at most this number of writes per object.
 const WRITES: f64 = 3.0;
 const XFS: &[&str] = &["#DW jobdw type=xfs capacity=320MiB name=scratch"];
 /// Directives for simulated nodes.
@@ -55,9 +55,9 @@ pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<
 struct Load {
     rabbits: usize,
     workflows: usize,
-    /// Rabbits of each workflow.
+    /// Number of rabbits of each workflow.
     each: usize,
-    /// Whether all are in PreRun before the first of them advances; then each rabbit has many.
+    /// Whether all workflows reach PreRun before the first one advances; each rabbit then has many workflows at once.
     is_together: bool,
 }
 

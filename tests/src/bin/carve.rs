@@ -1,6 +1,6 @@
-//! Allocations on the NVMe drives of this computer, for guests of the lab: `carve allocate FIRST COUNT` spreads them over the
-//! drives, `carve allocate-on-one FIRST COUNT` does not, `carve release FIRST COUNT` takes them back, and with a third number it
-//! kills itself when so many steps have begun and the last of them has ended.
+//! Allocations on the NVMe drives of this computer, for guests of the lab: `carve allocate FIRST COUNT` spreads them
+//! over the drives, `carve allocate-on-one FIRST COUNT` puts each on one drive, and `carve release FIRST COUNT` deletes
+//! them. With a third number, STEPS, the program kills itself at the end of the step that began as number STEPS.
 
 use std::{
     path::Path,

@@ -14,7 +14,7 @@ use tokio::{
 
 const DIRECTORY: &str = "/var/tmp/warren-demo";
 
-/// Runs the story on a thread of its own, so that Ctrl-C is answered at any moment of it.
+/// Runs the demo on a thread of its own, so that Ctrl-C is answered at any moment.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).map(PathBuf::from).collect();

@@ -23,7 +23,7 @@ impl Screen {
         Self { started: Instant::now(), chapters: Vec::new(), colour }
     }
 
-    /// Begins a new chapter of the story, and ends the one before.
+    /// Begins a chapter of the output, and ends the previous chapter.
     pub fn chapter(&mut self, title: &str) {
         self.chapters.push((title.to_owned(), Instant::now()));
         say(&format!(

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Screen, job::RunningJob};
 use crate::run::{Narrator, Run};
 
-/// Tells the whole story, from the first object to the last.
+/// Runs all chapters, from the first object to the last.
 ///
 /// # Errors
 /// When a chapter fails.

@@ -65,7 +65,7 @@ impl Cluster {
         Self::boot_with(bench, &Machine::rabbit(drives), computes, fencing)
     }
 
-    /// Boots the same with a rabbit of another machine.
+    /// Boots a cluster like [`Cluster::boot_bare`], with `chassis` as the rabbit.
     ///
     /// # Errors
     /// When a guest does not boot, or the cluster does not form.

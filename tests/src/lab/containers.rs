@@ -20,7 +20,7 @@ END
 ";
 
 /// Script that installs what the package installs, with an administrator's settings. podman keeps images and containers
-/// on a file system on which overlays may lie, unlike a guest's own.
+/// on a tmpfs: it needs a file system that can hold the layers of overlays, which a guest's own root cannot.
 const INSTALL: &str = "
 mkdir -p /var/lib/containers /usr/libexec/warren /etc/warren
 mount -t tmpfs -o mode=0711,size=75% containers /var/lib/containers
@@ -36,7 +36,8 @@ const UNIT: &str = include_str!("../../../systemd/warren-rabbit-agent.service");
 pub const IMAGE: &str = "oci-archive:/lab/ranks.tar";
 
 /// Script that makes the image as docs/use/containers.md does, from the guest's own Debian, with `/bin/ranks` in it.
-/// `$helper` may name a build of podhelper that is linked to libraries, as no site's is: the image gets them too.
+/// If `$helper` names a build of podhelper with dynamic libraries, unlike a site's static build, the image gets the
+/// libraries too.
 pub(super) const MAKE: &str = r#"
 chmod 755 /bin/ranks
 cd /var/tmp

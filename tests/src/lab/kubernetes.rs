@@ -40,7 +40,8 @@ const RIGHTS: [&str; 4] = [
 pub const IMAGE: &str = "localhost/view:1";
 
 /// Script that starts a container runtime as Debian has it, with its network; systemd makes the control groups.
-/// Containers lie on a file system on which overlays may lie, unlike a guest's own.
+/// Containers lie on a tmpfs: they need a file system that can hold the layers of overlays, which a guest's own root
+/// cannot.
 const RUNTIME: &str = r#"
 mkdir -p /var/lib/containerd /var/lib/containers
 for each in containerd containers; do mount -t tmpfs -o mode=0711,size=75% $each /var/lib/$each; done
@@ -57,8 +58,8 @@ END
 systemctl start containerd
 "#;
 
-/// Script that makes the image from the guest's own Debian, and puts it where a pull would: there is no registry.
-/// Without a command the image does the work of a pod's first container.
+/// Script that makes the image from the guest's own Debian, and imports it into containerd, since there is no registry
+/// to pull from. Without a command the image does the work of a pod's first (pause) container.
 const MAKE: &str = r#"
 cd /var/tmp
 (echo /tmp; type -P catatonit; ldd $(type -P sh cat dd id mv sleep socat) | grep -o '/[^ :]*') | sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
@@ -78,9 +79,9 @@ setsid /programs/control-plane --node "$(hostname)" sh -c 'ln -sfn "${KUBECONFIG
 until [ -e /run/kube ]; do kill -0 $! || { cat /var/log/control-plane.log >&2; exit 1; }; sleep 0.5; done
 "#;
 
-/// Script that starts the kubelet, with the rights of its node; it checks clients that ask for logs by the
-/// cluster's authority. containerd 1.6 does not report its driver of control groups: kubelet 1.36 is the last that
-/// takes it from its configuration.
+/// Script that starts the kubelet, with the rights of its node. The kubelet accepts requests for logs only from clients
+/// whose certificate the cluster's authority signed. containerd 1.6 does not report its cgroup driver; kubelet 1.36 is
+/// the last version that then takes the driver from its own configuration.
 const KUBELET: &str = r"
 mkdir -p /etc/kubernetes
 cat > /etc/kubernetes/kubelet.yaml <<'END'
@@ -96,7 +97,7 @@ systemd-run --quiet --unit kubelet /opt/kube/kubelet --config /etc/kubernetes/ku
     --kubeconfig /run/kube/kubelet.kubeconfig --node-ip 192.168.77.1
 ";
 
-/// Script with an administrator's installation, once the API serves the definitions.
+/// Script that installs what an administrator installs: CRDs, namespaces, the site's objects, rights and accounts.
 const SITE: &str = r#"
 kubectl() { /opt/kube/kubectl --kubeconfig /run/kube/kubeconfig "$@"; }
 kubectl apply --server-side -f /lab/definitions.json
@@ -148,7 +149,7 @@ losetup --list --noheadings
 awk '$2 ~ /^.var.lib.kubelet.(pods|plugins)|^.run.containerd.*.(rootfs|shm)$/' /proc/self/mounts
 ";
 
-/// Objects that every namespace of a cluster has without anybody's request.
+/// Objects that Kubernetes itself creates in the namespace.
 const OWN: [&str; 2] = ["configmap/kube-root-ca.crt", "service/kubernetes"];
 
 /// Makes the rabbit, which systemd has booted, a node of a cluster of its own, with [`IMAGE`] on it.
@@ -168,7 +169,8 @@ pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
     let site = [serde_json::to_value(shipped::rules())?, serde_json::to_value(shipped::profile())?];
     for (name, items) in [("definitions", api::ruled_crd_values()), ("site", site.to_vec())] {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        fs::write(exchange.join(format!("{name}.json")), list.to_string()).context("write them")?;
+        fs::write(exchange.join(format!("{name}.json")), list.to_string())
+            .context("write a list of objects")?;
     }
     for step in [HOSTS, RUNTIME, MAKE, CONTROL_PLANE, KUBELET, SITE, NAMES, policies::KEEPER] {
         cluster.rabbit.run(step, LONG)?;

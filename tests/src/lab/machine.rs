@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_of_media_is_large_enough_for_the_whole_drive() {
+    fn each_namespace_has_a_medium_as_large_as_the_drive() {
         let media = Machine::rabbit(2).media(Path::new("/d"));
         assert_eq!(media.len(), 2 * 8);
         assert!(media.iter().all(|(_, bytes)| *bytes == 2 * GIB));

@@ -21,22 +21,25 @@ const COMMAND: Duration = Duration::from_secs(3600);
 /// `warren`'s exit code for a condition that may become true later.
 const NOT_YET: i32 = 3;
 
-/// Names of files of a node, in the directory that it shares with the host: they survive a loss of its power.
+/// File of a node with all steps that its agent has logged. It lies in the directory that the node shares with the
+/// host, so that it survives a loss of the node's power.
 const SEEN: &str = "steps-seen";
+/// File beside it with the step after which the mishap is due.
 const TAKEN: &str = "step-taken";
 
 /// What happens to a node.
 #[derive(Debug, Clone, Copy)]
 pub enum Mishap {
-    /// Its agent is killed, and started again.
+    /// The node's agent is killed, and started again.
     Kill,
-    /// Its computer loses power and is switched on again; the function restores it before our programs are started.
+    /// The node's computer loses power and is switched on again; the function restores the node before our programs
+    /// start.
     PowerLoss(fn(&System, &str) -> anyhow::Result<()>),
 }
 
-/// A [`System`] whose nodes meet a mishap after each step that their agents have not logged since the last
-/// [`Self::begin`]; then they continue. A step is known by its text in the log, so that a step that is repeated after
-/// each loss of power does not cause the next.
+/// A [`System`] in which a mishap hits a node after each new step of its agent: a step that the agent has not logged
+/// since the last [`Self::begin`]. Steps are compared by their text in the log, so that a step that the agent repeats
+/// after a loss of power does not cause the next loss.
 #[derive(Debug)]
 pub struct Afflicted {
     system: System,

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 /// State of the shell in the guest, from the lines that it has sent.
 #[derive(Debug, Default)]
 struct State {
-    /// Whether it has started.
+    /// Whether the shell has started.
     up: bool,
     /// Exit codes by number of the script.
     codes: BTreeMap<u32, i32>,

@@ -44,7 +44,7 @@ use super::{
 pub struct Scenario {
     /// Name by which `make lab SCENARIO=` selects it.
     pub name: &'static str,
-    /// What it shows, in one line.
+    /// One line about what the scenario shows.
     pub about: &'static str,
     run: fn(&Bench) -> anyhow::Result<()>,
 }

@@ -6,13 +6,13 @@ use super::{Guest, Machine, functions::on_drive};
 
 const STEP: Duration = Duration::from_secs(90);
 
-/// Script that sets `DISK`, the block device of namespace `NSID` of subsystem `SUBSYSTEM`: found by these, never by the
-/// name that the kernel gave it.
+/// Script that sets `DISK`, the block device of namespace `NSID` of subsystem `SUBSYSTEM`. It finds the
+/// device by these two, never by the name that the kernel gave it.
 const FIND: &str = r#"
 DISK=
 for try in $(seq 400); do
     for each in /sys/block/nvme*; do
-        # One that is hidden is only a path to the disk.
+        # A hidden block device is only one path to a disk (NVMe multipath).
         [ "$(cat "$each"/{nsid,device/subsysnqn,hidden} 2>/dev/null | paste -sd' ')" = "$NSID $SUBSYSTEM 0" ] && DISK=/dev/${each##*/}
     done
     [ -n "$DISK" ] && break

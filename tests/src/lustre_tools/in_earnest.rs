@@ -19,7 +19,7 @@ struct RealZfs;
 
 impl RealZfs {
     fn run(program: &str, words: &[&str]) -> anyhow::Result<String> {
-        // By its whole path: mount(8) starts its helpers without PATH.
+        // Starts the program by its full path: mount(8) runs its helpers without PATH.
         let mut argv = command(format!("/sbin/{program}"));
         argv.args(words);
         mounts::run_to_end(&mut argv)
@@ -37,11 +37,11 @@ impl Datasets for RealZfs {
         Self::run("zfs", &["set", &format!("{name}={value}"), dataset]).map(drop)
     }
 
-    /// Records nothing: this node does not ask the management service anything.
+    /// Records nothing: on this node no program asks the management service.
     fn record_registration(&mut self, _: &str) {}
 
-    /// Creates a dataset as mkfs.lustre does, which ignores whether its wishes for the pool and for speed are granted,
-    /// but not whether the dataset is created and every property written.
+    /// Creates a dataset as mkfs.lustre does: settings of the pool and settings for speed may fail, but the creation of
+    /// the dataset and of the target's properties may not.
     fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()> {
         let (device, pool) = (target.device, pool_of(target.device));
         for wish in ["multihost=on", "feature@userobj_accounting=enabled"] {

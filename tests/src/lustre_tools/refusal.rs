@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// The program's action instead of what it was asked for.
+/// How a program refuses a request.
 #[derive(Debug, Error)]
 pub enum Refusal {
     /// The program ends with an error.
@@ -10,9 +10,9 @@ pub enum Refusal {
     Ends {
         /// Exit status of the program.
         status: u8,
-        /// What it prints to stdout.
+        /// Standard output of the program.
         stdout: String,
-        /// What it prints to stderr.
+        /// Standard error of the program.
         stderr: String,
     },
     /// The program waits for a server that does not answer, until a signal ends it.

@@ -10,7 +10,8 @@ use crate::{
     program::{binary, until},
 };
 
-/// Wrapper of `warren`: a call about a job waits while a file names both, and writes a mark that it waits.
+/// Wrapper of `warren`: a call waits as long as the file `<call>.<job>` exists, and creates `<call>.<job>.waits` to
+/// show it.
 const WAITING: &str = r#"#!/bin/bash
 call=${2-}
 [[ $call != post-run || " $* " == *" --only-nodes "* ]] || call=data-out

@@ -28,7 +28,7 @@ function slurm_bb_pools()
 end
 "#;
 
-/// Lines of slurm.conf that do not depend on where its daemons run.
+/// Lines of slurm.conf that do not depend on where Slurm's daemons run.
 pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredType=cred/munge\n\
     ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none\nMailProg=/bin/true\n\
     SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\n\
@@ -36,7 +36,7 @@ pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredT
     BurstBufferType=burst_buffer/lua\nJobSubmitPlugins=lua\nDebugFlags=BurstBuffer\n\
     SchedulerParameters=sched_interval=2,bf_interval=2,nohold_on_prolog_fail\n";
 
-/// The line for all nodes, which comes after theirs.
+/// The partition of all nodes: slurm.conf needs this line after the lines of the nodes.
 pub(crate) const PARTITION: &str =
     "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE\n";
 

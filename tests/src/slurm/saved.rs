@@ -22,7 +22,8 @@ impl Slurm {
         if self.saves_buffers(jobs).is_ok() {
             return Ok(());
         }
-        // Slurm 22.05 compares whole seconds: a buffer that is new in the second of a save waits until another one changes.
+        // Slurm 22.05 compares times in whole seconds: a buffer that was created in the second of the last save is
+        // saved only after another buffer changes.
         let another =
             self.submit(&[], &["#DW jobdw type=raw capacity=1MiB name=another", "true"])?;
         self.saves_buffers(jobs)?;
@@ -31,12 +32,12 @@ impl Slurm {
     }
 
     fn saves_buffers(&self, jobs: &[Job]) -> anyhow::Result<()> {
-        // It saves between two reads of its pools, which take longer while calls of other jobs wait.
+        // slurmctld saves between two reads of its pools; the reads take longer while calls of other jobs wait.
         until("Slurm to save its burst buffers", patience(), || {
             let state = fs::read(self.directory.join("state/burst_buffer_lua_state"))
                 .context("read Slurm's state")?;
             let missing = jobs.iter().find(|job| !is_named(&state, **job));
-            ensure!(missing.is_none(), "not yet that of job {missing:?}");
+            ensure!(missing.is_none(), "the buffer of job {missing:?} is not saved yet");
             Ok(())
         })
     }

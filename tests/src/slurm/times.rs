@@ -8,10 +8,10 @@ use regex::Regex;
 use super::Slurm;
 use crate::program::plant;
 
-/// Prologs that ran, with the microseconds that the longest of each job took.
+/// File with a line for each prolog that ran: the job, and the microseconds that the prolog took.
 const PROLOGS: &str = "prologs";
 
-/// Script that runs in the prolog's place, and measures it.
+/// Script that is installed in the prolog's place; it runs the prolog and measures the time.
 const TIMED: &str = r#"#!/bin/bash
 begun=${EPOCHREALTIME/./}
 "${BASH_SOURCE[0]}-itself" "$@"
@@ -32,8 +32,8 @@ impl Slurm {
         plant(&prolog, &TIMED.replace("PROLOGS", &format!("'{}'", times.display())))
     }
 
-    /// Returns the time spent so far in functions of burst_buffer.lua, as slurmctld measures it, and in prologs: of
-    /// each job the longest, since they run on all nodes at once.
+    /// Returns the time spent so far in functions of burst_buffer.lua, as slurmctld measures it, plus the time of each
+    /// job's longest prolog: the prologs of a job run on all its nodes at once.
     ///
     /// # Errors
     /// When a log cannot be read.

@@ -193,7 +193,7 @@ fn shares() -> Vec<Case> {
             share(1, "message", "x".into()),
             Some("status.drivers"),
         ),
-        change("removed", setup("removed"), remove, Some("no share may be added or taken away")),
+        change("removed", setup("removed"), remove, Some("no entry may be added or removed")),
         change("undone", ready, share(0, "completed", false.into()), Some("status.drivers")),
     ]
 }

@@ -57,11 +57,13 @@ fn expect_refusal<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
 async fn check_admission(api: Api<DynamicObject>) -> anyhow::Result<()> {
     expect_refusal(dry_run(&api, "compute 1").await?)?;
     let good = serde_json::from_value(configuration("compute-1"))?;
-    api.create(&PostParams::default(), &good).await.context("create a good one")?;
+    api.create(&PostParams::default(), &good).await.context("create a good SystemConfiguration")?;
     let bad = Patch::Merge(json!({"spec": configuration("compute 1")["spec"]}));
     expect_refusal(api.patch("default", &PatchParams::default(), &bad).await)?;
     let good = Patch::Merge(json!({"spec": configuration("compute-2")["spec"]}));
-    api.patch("default", &PatchParams::default(), &good).await.context("change it")?;
+    api.patch("default", &PatchParams::default(), &good)
+        .await
+        .context("change the SystemConfiguration")?;
     Ok(())
 }
 
@@ -78,7 +80,7 @@ fn the_embedded_api_asks_the_coordinator() -> anyhow::Result<()> {
     block_on(async {
         until_ok("the API", async || {
             let api = configurations(client(&kubeconfig).await?);
-            dry_run(&api, "compute-1").await?.context("a good one")
+            dry_run(&api, "compute-1").await?.context("the API refused a good SystemConfiguration")
         })
         .await?;
         check_admission(configurations(client(&kubeconfig).await?)).await

@@ -94,7 +94,7 @@ def calls(cases):
         elif timer == "postrun_timeout_cb" and wanted:
             service.teardown()
         elif wanted:
-            raise SystemExit(f"{case['name']}: what is it?")
+            raise SystemExit(f"{case['name']}: this script does not know such a call")
         yield case, recorder.actions, True
 
 
@@ -159,7 +159,7 @@ def main(directory):
         for case, actions, flags in source(read(name)["cases"]):
             made, wanted = of_kubernetes(actions), of_kubernetes(case["actions"])
             assert made == wanted, f"{name}: {case['name']}: made {made}, recorded {wanted}"
-            assert flags, f"{name}: {case['name']}: what it remembers"
+            assert flags, f"{name}: {case['name']}: the service's own flags differ from the recorded ones"
             checked += len(wanted)
     for holds, what in queries(read("mount_and_server_queries")):
         assert holds, f"mount_and_server_queries: {what}"

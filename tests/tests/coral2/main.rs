@@ -73,7 +73,7 @@ impl Job {
         self.life(&arguments)
     }
 
-    /// Starts the service once, with these words.
+    /// Runs `life.py` with these arguments: one life of the service.
     fn life(&self, words: &[&str]) -> anyhow::Result<Value> {
         let kubeconfig = self.flow.fixture.run.cluster.kubeconfig().display().to_string();
         let mut arguments = vec![kubeconfig.as_str()];

@@ -6,7 +6,8 @@ use kube::{Api, api::DeleteParams};
 use serde_json::Value;
 use tests::{cluster::PATIENCE, disturbed::Disturbed, program::until};
 
-/// A job that still writes keeps its mount; when the job ends, the agent unmounts, and then the namespace goes.
+/// A job that still writes keeps its mount; when the job ends, the agent unmounts, and then Kubernetes deletes the
+/// namespace.
 #[test]
 fn a_deleted_namespace_stays_until_the_job_frees_the_mount() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;

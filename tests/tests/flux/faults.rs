@@ -229,7 +229,8 @@ fn a_cancelled_prolog_drains_no_node_whatever_the_agents_status() -> anyhow::Res
     Ok(())
 }
 
-/// The agent takes a job without a Workflow for one without storage. The prolog knows better if it could read the jobspec.
+/// The agent assumes that a job without a Workflow has no storage. The prolog knows from the jobspec that the job has
+/// storage.
 #[test]
 fn a_job_with_storage_and_without_a_workflow_does_not_start() -> anyhow::Result<()> {
     let says = "nothing to do: no Workflow is that of job f2AVx5nQsoRy";

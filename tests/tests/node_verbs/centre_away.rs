@@ -43,7 +43,7 @@ fn a_coordinator_that_does_not_answer_counts_as_unreachable() -> anyhow::Result<
     signal(coordinator, Signal::SIGCONT)?;
     slow?;
     waiting.wait()?.with(0)?;
-    ensure!(is_mounted(&fixture)?, "it is not mounted");
+    ensure!(is_mounted(&fixture)?, "the storage is not mounted");
     end_job(&mut fixture)?;
     caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     end(fixture)

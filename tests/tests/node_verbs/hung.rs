@@ -110,6 +110,6 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
     ensure!(object["status"]["allReady"] == false, "reported as unmounted: {}", object["status"]);
     drop(frozen);
     caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
-    ensure!(!is_mounted(&fixture)?, "it is mounted still");
+    ensure!(!is_mounted(&fixture)?, "the storage is still mounted");
     end(fixture)
 }

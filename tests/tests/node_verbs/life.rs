@@ -25,7 +25,7 @@ fn a_prolog_waits_for_its_mounts_and_an_epilog_for_their_unmount() -> anyhow::Re
         caller.begin(&["mount", "--job", "ƒ2", "--deadline", "60s", "--env-file", &file])?;
     fixture.run.mount_on_computes()?;
     waiting.wait()?.with(0)?.saying(&path)?;
-    ensure!(is_mounted(&fixture)?, "it is not mounted");
+    ensure!(is_mounted(&fixture)?, "the storage is not mounted");
     let text = fs::read_to_string(&file).context("read the environment")?;
     ensure!(text.contains(&format!("DW_JOB_my_scratch='{path}'\n")), "{text}");
     let metadata = fs::metadata(&file)?;
@@ -45,11 +45,11 @@ fn a_prolog_waits_for_its_mounts_and_an_epilog_for_their_unmount() -> anyhow::Re
     fixture.run.write()?;
 
     caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?.saying("PostRun")?;
-    ensure!(is_mounted(&fixture)?, "it was unmounted before PostRun");
+    ensure!(is_mounted(&fixture)?, "the storage was unmounted before PostRun");
     let waiting = caller.begin(&["unmount", "--job", "1", "--deadline", "60s"])?;
     end_job(&mut fixture)?;
     waiting.wait()?.with(0)?.saying("unmounted")?;
-    ensure!(!is_mounted(&fixture)?, "it is mounted");
+    ensure!(!is_mounted(&fixture)?, "the storage is still mounted");
     caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     caller.call(&["wait", "--job", "1", "--for", "unmounted", "--deadline", "60s"])?.with(0)?;
     caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(6)?.saying("is over")?;

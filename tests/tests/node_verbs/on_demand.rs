@@ -90,15 +90,15 @@ fn the_agent_runs_for_prolog_and_epilog_only_and_the_coordinator_removes_the_fin
     compute.fixture.run.mount_on_computes()?;
     let agent = compute.activate()?;
     compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
-    ensure!(compute.is_mounted()?, "it is not mounted");
+    ensure!(compute.is_mounted()?, "the storage is not mounted");
     compute.wait_for_idle_exit(agent)?;
-    ensure!(compute.is_mounted()?, "the agent unmounted it when it ended");
+    ensure!(compute.is_mounted()?, "the agent unmounted the storage when it ended");
 
     enter(&mut compute.fixture, "PostRun")?;
     compute.fixture.run.unmount_from_computes()?;
     let agent = compute.activate()?;
     compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
-    ensure!(!compute.is_mounted()?, "it is mounted");
+    ensure!(!compute.is_mounted()?, "the storage is still mounted");
     compute.wait_for_idle_exit(agent)?;
     // Deletes the ClientMount and waits until it is gone: without an agent, the coordinator removes the finalizer.
     compute.fixture.run.withdraw_from_computes()?;
@@ -131,7 +131,7 @@ fn a_mounted_client_mount_is_not_deleted_while_its_agent_is_away() -> anyhow::Re
         compute.caller.call(&[verb, "--job", "1", "--deadline", "60s"])?.with(0)?;
         compute.wait_for_idle_exit(agent)?;
     }
-    ensure!(compute.is_mounted()?, "it is not mounted");
+    ensure!(compute.is_mounted()?, "the storage is not mounted");
     enter(&mut compute.fixture, "Teardown")?;
     compute.fixture.run.desire(COMPUTE, "unmounted")?;
     let name = compute.fixture.run.job.computes_mount();
@@ -141,7 +141,7 @@ fn a_mounted_client_mount_is_not_deleted_while_its_agent_is_away() -> anyhow::Re
     ensure!(object["metadata"]["finalizers"][0] == "nnf.cray.hpe.com/nnf_clientmount", "{object}");
     let agent = compute.activate()?;
     compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
-    ensure!(!compute.is_mounted()?, "it is mounted");
+    ensure!(!compute.is_mounted()?, "the storage is still mounted");
     compute.wait_for_idle_exit(agent)?;
     compute.fixture.run.tear_down_storage()?;
     drop(compute.node);

@@ -68,7 +68,7 @@ fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_succee
     }
     let killed = caller.begin(&words)?;
     fixture.run.mount_on_computes()?;
-    // At different moments of the mount; the prolog may have ended already.
+    // Kills the prolog at different moments of the mount; the prolog may have ended already.
     for delay in [0, 5, 20, 60, 150] {
         let prolog = caller.begin(&words)?;
         pause(Duration::from_millis(delay));
@@ -78,7 +78,7 @@ fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_succee
     drop(killed.signal(Signal::SIGKILL));
     killed.wait()?;
     caller.call(&words)?.with(0)?;
-    ensure!(is_mounted(&fixture)?, "it is not mounted");
+    ensure!(is_mounted(&fixture)?, "the storage is not mounted");
     end_job(&mut fixture)?;
     let epilog = caller.begin(&["unmount", "--job", "1", "--deadline", "60s"])?;
     drop(epilog.signal(Signal::SIGKILL));
@@ -105,7 +105,7 @@ fn a_full_file_system_keeps_the_old_environment_file() -> anyhow::Result<()> {
         .with(1)?
         .saying("make room")?;
     ensure!(std::fs::read_to_string(&file)? == "before\n", "the old file was damaged");
-    ensure!(is_mounted(&fixture)?, "it was unmounted because of the full file system");
+    ensure!(is_mounted(&fixture)?, "the storage was unmounted because of the full file system");
     drop(full);
     end_job(&mut fixture)?;
     caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
@@ -130,7 +130,7 @@ fn with_a_full_state_directory_nothing_is_mounted() -> anyhow::Result<()> {
         .call(&["mount", "--job", "1", "--deadline", SHORT])?
         .with(4)?
         .saying("No space left on device")?;
-    ensure!(!is_mounted(&fixture)?, "it was mounted without a record");
+    ensure!(!is_mounted(&fixture)?, "the storage was mounted without a record");
     std::fs::remove_file(state.join("ballast"))?;
     caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     end_job(&mut fixture)?;

@@ -145,7 +145,7 @@ fn a_holder_in_another_mount_namespace_is_named() -> anyhow::Result<()> {
     }
     let (mut fixture, caller) = mounted()?;
     let path = fixture.run.job.mount_path();
-    // As in a user's container: a mount namespace of its own, with the volume bind-mounted at another path.
+    // As a user's container does, the holder has a mount namespace with the volume bind-mounted at another path.
     let aside = fixture.run.cluster.node_mounts().join("aside");
     let aside = aside.display();
     let script = format!(

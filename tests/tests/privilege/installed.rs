@@ -42,7 +42,7 @@ impl Installed {
 
     /// Starts a control plane with the CRDs and the namespace nnf-system only, as a site has it before Warren is installed.
     pub(crate) fn bare() -> anyhow::Result<Self> {
-        // On a disk: loop devices on a tmpfs take another path in the kernel.
+        // The directory is on a disk: loop devices over a tmpfs take another code path in the kernel.
         let directory = TempDir::with_prefix_in("warren-test-", "/var/tmp")?;
         let plane = ControlPlane::start(&directory.path().join("plane"), Settings::default())?;
         let installed = Self { plane, directory };

@@ -15,7 +15,7 @@ const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
                     until [ -e go.$SLURM_JOB_ID ]; do sleep 0.3; done; ls $DW_JOB_scratch";
 
 #[test]
-fn storage_that_slurm_forgot_is_removed_or_the_job_says_so() -> anyhow::Result<()> {
+fn storage_that_slurm_forgot_is_removed_or_the_jobs_comment_names_the_loss() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     slurm.watch_calls()?;
     // Slurm saves its state with this job, and then not again for 30 s.
@@ -55,7 +55,8 @@ fn create_unknown_job(slurm: &Slurm) -> anyhow::Result<Job> {
     Ok(job)
 }
 
-/// Checks that storage of ended and unknown jobs goes, that the waiting job names the loss, and that the running job keeps its own.
+/// Checks that the storage of ended and unknown jobs is removed, that the waiting job's comment names the loss, and
+/// that the running job keeps its storage.
 fn forgotten_storage_is_handled(
     slurm: &Slurm,
     [runs, ends, waits, unknown]: [Job; 4],

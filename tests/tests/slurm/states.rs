@@ -21,16 +21,16 @@ const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
 pub(crate) enum State {
     /// The user holds the job.
     Pending,
-    /// Its directives are not checked yet.
+    /// The call that checks the job's directives is delayed.
     StagingIn,
-    /// Its node runs another job.
+    /// The job's node runs another job.
     StagedIn,
     /// The rabbit's agent is stopped.
     PreRun,
-    /// The agent of its node is stopped before the mount.
+    /// The agent of the job's node is stopped before the mount.
     Mounting,
     Running,
-    /// The agent of its node is stopped before the unmount.
+    /// The agent of the job's node is stopped before the unmount.
     PostRun,
     DataOut,
     Teardown,

@@ -57,12 +57,12 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     ),
     ("every write meets a conflict", ALL, "the_engine_plans_again_after_a_conflict_on_every_write"),
     (
-        "every write meets a conflict, of persistent storage",
+        "every write for persistent storage meets a conflict",
         ALL,
         "the_engine_plans_persistent_storage_again_after_a_conflict_on_every_write",
     ),
     (
-        "every write meets a conflict, beside containers",
+        "every write for containers meets a conflict",
         ALL,
         "the_engine_plans_containers_again_after_a_conflict_on_every_write",
     ),

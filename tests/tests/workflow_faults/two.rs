@@ -10,8 +10,8 @@ use tests::{
 
 use crate::XFS;
 
-/// In the first workflow both coordinators run, and the one whose write conflicts plans again. In the second, each is killed in turn
-/// while the other goes on.
+/// During the first workflow both coordinators run; a coordinator whose write conflicts plans again. During the second,
+/// the test kills one of them in each state, alternately, while the other one works on.
 #[test]
 fn two_coordinators_at_once_drive_a_workflow_to_its_end() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -160,7 +160,7 @@ pub(crate) struct Teardown {
 pub(crate) struct Env {
     #[command(flatten)]
     pub job: Job,
-    /// Print them before the mounts, as soon as the job is created
+    /// Print the variables before the mounts, as soon as the job is created
     #[arg(long)]
     pub ahead: bool,
 }

@@ -174,8 +174,8 @@ async fn create(api: &Api<DynamicObject>, document: &Document, args: &Apply) -> 
     api.clone().into_client().request_text(request).await.map(drop)
 }
 
-/// Returns the document without the fields that only the server sets. A change keeps resourceVersion: a file that has it is to
-/// change only that version.
+/// Returns the document without the fields that only the server sets. A change keeps resourceVersion: a file with a
+/// resourceVersion changes only that version of the object.
 fn without_server_fields(document: &Value, creating: bool) -> Value {
     let mut value = document.clone();
     if let Some(fields) = value.as_object_mut() {

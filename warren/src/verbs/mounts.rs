@@ -219,7 +219,7 @@ mod tests {
         let mounts = mounts_of(&object);
         assert_eq!(mounts.len(), 2);
         assert_eq!(mounts[0].workflow, "w");
-        assert_eq!(mounts[0].error, "", "it is mounted");
+        assert_eq!(mounts[0].error, "", "a mount that is ready has no error");
         assert_eq!(row(&mounts[0])[1..4], ["mounted", "mounted", "yes"]);
         assert_eq!(mounts[1].state, "mounted", "programs read the status as it is");
         assert_eq!(

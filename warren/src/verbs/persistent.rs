@@ -44,7 +44,8 @@ fn line(args: &CreatePersistent) -> String {
     line
 }
 
-/// Creates persistent storage with a workflow of this command. Removing the workflow also removes storage that is not complete.
+/// Creates persistent storage with a workflow of this command. Removing that workflow also removes storage that is not
+/// complete.
 async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<Exit, Failure> {
     let lines = directives(&[line(args)])?;
     let mut signals = Signals::listen()?;
@@ -64,9 +65,10 @@ async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<
     print_done(life, "made", output)
 }
 
-/// Destroys persistent storage with a workflow of this command: Teardown destroys it. The workflow is also deleted if it fails or
-/// is interrupted, and if Teardown is refused: else it would destroy the storage once the last user has ended. The
-/// workflow has no lease: when this command is killed, the coordinator would tear the workflow down, and so destroy the storage.
+/// Destroys persistent storage with a workflow of this command, whose Teardown destroys the storage. The command
+/// deletes the workflow also if the workflow fails, the command is interrupted, or Teardown is refused: a workflow that
+/// remained would destroy the storage once its last user has ended. The workflow has no lease: with a lease, the
+/// coordinator would tear the workflow down after this command is killed, and so destroy the storage.
 async fn destroy(
     life: &Life,
     storage: &str,

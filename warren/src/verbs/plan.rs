@@ -65,7 +65,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
     Ok(exit)
 }
 
-/// The objects in the API, until it does not answer.
+/// Looks up objects in the API. After the first failure no object is looked up any more.
 struct StoredObjects<'a> {
     server: &'a ServerArgs,
     output: Output,

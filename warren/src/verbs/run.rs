@@ -127,7 +127,8 @@ async fn run_command(
 /// Returns the environment variables for the command.
 fn environment(ready: &Workflow, nodes: &[String]) -> BTreeMap<String, String> {
     let published = ready.status.iter().flat_map(|status| &status.env);
-    // Only variables of storage: more clients may write a status than a spec, and the launcher may run as root (LD_PRELOAD).
+    // Takes only variables of storage: more clients may write a status than a spec, and the launcher may run as root,
+    // which a variable such as LD_PRELOAD could misuse.
     let storage =
         published.filter(|(name, _)| ["DW_", "NNF_"].iter().any(|prefix| name.starts_with(prefix)));
     let storage = storage.map(|(name, value)| (name.clone(), value.clone()));

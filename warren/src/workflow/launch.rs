@@ -49,7 +49,7 @@ pub(crate) struct Job {
 /// A program to start, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
-    /// The node that it is started for; `None` for all nodes together.
+    /// The node that the program is started for; `None` for all nodes together.
     pub node: Option<String>,
     pub words: Vec<String>,
 }
@@ -114,8 +114,8 @@ impl FindError {
     }
 }
 
-/// Checks that the program to start on this host exists: the launcher, or else the command. A launcher starts the command on other
-/// hosts, where it cannot be checked.
+/// Checks that the program to start on this host exists: the launcher, or else the command. A launcher starts the
+/// command on other hosts, where this host cannot check it.
 ///
 /// # Errors
 /// If it does not exist, or is not executable.

@@ -38,7 +38,8 @@ async fn renew(flow: Flow, uid: Option<String>) {
     let mut lease = FIRST;
     let write = async |lease: Lease| {
         let annotations = json!({ANNOTATION: lease.text()});
-        // A failed renewal is made up for by the next one; a Workflow that is gone needs none.
+        // Ignores failures: the next renewals come before the lease expires, and a Workflow that is gone needs no
+        // lease.
         let patch = json!({"metadata": {"uid": uid, "annotations": annotations}});
         drop(flow.patch("renew the lease of", &patch).await);
     };

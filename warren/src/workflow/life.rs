@@ -46,8 +46,8 @@ impl Life {
         Self { client, drive, namespace: owner.namespace.clone(), patience, mark, output }
     }
 
-    /// Creates the workflow with this command's mark. No signal interrupts this: a workflow that was created after all
-    /// could not be removed.
+    /// Creates the workflow with this command's mark. No signal interrupts the creation: if the API created the
+    /// workflow after the interruption, this command could not remove it.
     ///
     /// # Errors
     /// If the API refuses it or does not answer, or a workflow of that name exists.
@@ -194,8 +194,8 @@ pub(crate) fn combine<T>(
     }
 }
 
-/// Refuses other computes once storage was made for the present ones. Computes that were not named before Setup may
-/// be named until PreRun.
+/// Refuses to change the computes once storage was made for them. If no computes were named before Setup, they may be
+/// named until PreRun.
 fn check_may_change(workflow: &Workflow, computes: &Computes) -> Result<(), Failure> {
     let names: Vec<&str> = computes.names().collect();
     let later = WorkflowState::ORDER.iter().skip_while(|state| **state != WorkflowState::DataIn);

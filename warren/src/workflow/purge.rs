@@ -54,7 +54,7 @@ pub(crate) fn plan(objects: &Objects, force: bool) -> Vec<Step> {
         |member: &Member| ORDER.iter().position(|kind| *kind == member.kind).unwrap_or(ORDER.len());
     let mut members: Vec<&Member> = objects.others.iter().collect();
     members.sort_by_key(|member| rank(member));
-    // An object is deleted only after all its users: a rabbit that deletes storage takes it from nodes that have it mounted.
+    // An object is deleted only after all its users: a rabbit deletes storage even if nodes have it mounted.
     let first = members.first().map(|member| rank(member));
     for member in members {
         let is_next = objects.workflow.is_none() && Some(rank(member)) == first;

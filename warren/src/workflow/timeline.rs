@@ -1,8 +1,9 @@
 //! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or recorded
 //! while the workflow runs ([`super::recorder`]).
 //!
-//! The objects keep only some times: the end of each directive's share, and begin and end of the last state. An unrecorded begin is
-//! taken from the end before it, and marked. [`nodes`] documents the times of nodes.
+//! The objects keep only some times: the end of each directive's share, and begin and end of the last state. If a begin
+//! is not recorded, the row gets the end of the state before as its begin, and a mark. [`nodes`] documents the times of
+//! nodes.
 
 mod gantt;
 mod nodes;
@@ -33,11 +34,11 @@ pub(crate) struct Row {
     pub state: String,
     pub subject: Subject,
     pub begin: Timestamp,
-    /// Whether the begin was not recorded, and is the end of the row before.
+    /// Whether the begin was not recorded, and is the end of the state before.
     pub begin_is_taken: bool,
     /// `None` while it lasts, or if unknown.
     pub end: Option<Timestamp>,
-    /// Whether the end was not recorded, and is the end of the step that waited for it.
+    /// Whether the end was not recorded, and is the end of the directive's share, which waits for its nodes.
     pub end_is_taken: bool,
     pub outcome: Outcome,
 }

@@ -22,8 +22,8 @@ pub(crate) struct Centre {
 }
 
 impl Centre {
-    /// Serves the workflows of a coordinator. A workflow with profile `broken` fails in Setup; one with profile `stuck` stays
-    /// there.
+    /// Serves the workflows of a coordinator. A workflow with profile `broken` fails in Setup; a workflow with profile
+    /// `stuck` stays in Setup.
     pub(crate) fn start(here: &BoxOfOne) -> Self {
         let address = Address::Unix(here.path("api.sock"));
         let (stop, stopped) = oneshot::channel::<()>();

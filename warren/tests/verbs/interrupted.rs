@@ -34,7 +34,7 @@ fn an_interrupted_watch_is_cancelled() {
 }
 
 /// Waits until `answer` returns a value.
-#[expect(clippy::disallowed_methods, reason = "nothing announces what another process has come to")]
+#[expect(clippy::disallowed_methods, reason = "no event announces the progress of another process")]
 fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
     loop {

@@ -104,7 +104,7 @@ fn a_fatal_error_ends_the_wait_early() {
 }
 
 #[test]
-fn waiting_for_another_than_the_desired_state_is_reported() {
+fn a_wait_for_a_state_that_is_not_desired_is_reported() {
     let here = BoxOfOne::with_mount();
     let file = here.file("unmounted.yaml", &[mount("job", "unmounted")]);
     here.warren(&["apply", "-f", &file]).assert().success();

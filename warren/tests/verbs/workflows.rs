@@ -161,7 +161,7 @@ fn a_failed_run_prints_the_cause_and_is_removed() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_makes_nothing() {
+fn a_missing_command_creates_no_workflow() {
     let (here, _centre) = site();
     let run = ["run", DIRECTIVE, "--nodes", "compute-1", "--"];
     for (command, code) in [("no-such-command-of-warren", 127), ("/etc", 126)] {
@@ -223,7 +223,7 @@ fn a_timeout_of_a_run_names_the_cause() {
 }
 
 #[test]
-fn wrong_arguments_make_nothing() {
+fn wrong_arguments_create_no_workflow() {
     let (here, _centre) = site();
     let refused = |arguments: &[&str], expected: &str| {
         let assert = here.warren(arguments).args(["--", "true"]).assert().code(2);

@@ -32,7 +32,7 @@ impl Objects {
         Some(paths)
     }
 
-    /// Returns whether all paths at which an object may have something mounted are among these.
+    /// Returns whether `paths` has all paths at which an object may have something mounted.
     pub(in crate::agent) fn is_within(&self, uid: &str, paths: &BTreeSet<MountPoint>) -> bool {
         let Some(object) = self.known.get(uid) else { return true };
         self.paths_of(object).is_some_and(|own| own.iter().all(|path| paths.contains(path)))

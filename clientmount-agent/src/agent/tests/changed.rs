@@ -9,7 +9,7 @@ use super::{
 
 const BEFORE: [(&str, usize); 2] = [("a", 0), ("b", 1)];
 
-/// Returns what is mounted: the name beneath `/mnt/nnf`, and the index of the allocation.
+/// Returns the node's mounts, each as its name beneath `/mnt/nnf` and the index of its allocation.
 fn mounted_allocations(node: &Node) -> Vec<(String, usize)> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&node.chassis.compute));
     let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
@@ -88,9 +88,9 @@ async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use
     }
 }
 
-/// The new agent has never received the path: the agent before it recorded it.
+/// The new agent knows the path only from the record of the previous agent.
 #[tokio::test]
-async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
+async fn a_restarted_agent_unmounts_mounts_that_were_dropped_before_its_start() {
     for in_use in [false, true] {
         let (mut node, session, object) = start_mounted(&BEFORE).await;
         if in_use {
@@ -110,9 +110,9 @@ async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
     }
 }
 
-/// Another object may have had the path all the time, and what is mounted there is its own.
+/// The mount at a requested path may belong to another object, which had the path all the time.
 #[tokio::test]
-async fn a_path_that_an_object_asked_for_and_never_had_stays_the_others() {
+async fn a_mount_stays_when_an_object_that_waited_for_its_path_drops_that_path() {
     let mut node = Node::start(Chassis::new(2));
     let first = node.chassis.object_with(&[("a", 0)]);
     let second = |mounts: &[(&str, usize)]| ClientMount {
@@ -134,7 +134,8 @@ fn desired(object: &ClientMount) -> LinkEvent {
     LinkEvent::Desired(Box::new(received_mount(object)))
 }
 
-/// If the agent forgot that the dropped mount is unmounted, its hooks would run again, beneath the mount that is now at its path.
+/// If the agent forgot that it has unmounted the dropped mount, it would run that mount's hooks again, beneath the
+/// mount that is now at the same path.
 #[tokio::test]
 async fn a_dropped_mount_is_unmounted_once_though_the_object_changes_meanwhile() {
     let mut profile = profile();
@@ -192,7 +193,7 @@ async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() 
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
 
-/// The new version can be read, and asks for the mount.
+/// The third version can be read, and requests the mount again.
 #[tokio::test]
 async fn a_mount_that_is_asked_for_after_an_unreadable_version_stays_mounted() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
@@ -246,9 +247,9 @@ async fn a_mount_dropped_before_a_start_is_not_unmounted_while_its_device_is_in_
     }
 }
 
-/// The new agent knows neither what the object asked for nor on which node.
+/// The new agent received neither the object's earlier mounts nor its earlier node.
 #[tokio::test]
-async fn a_dropped_mount_keeps_an_object_whose_node_was_changed_before_a_start() {
+async fn an_object_moved_to_another_node_before_a_start_is_released_only_after_its_dropped_mount() {
     let (chassis, now) = (Chassis::new(2), Instant::now());
     work(&mut agent_with(&chassis, &chassis.object_with(&BEFORE)), now).await;
     let mut changed = version(&chassis.object_with(&[("b", 1)]), "2");
@@ -287,9 +288,9 @@ async fn a_lustre_mount_that_was_dropped_or_whose_object_was_deleted_before_a_st
     }
 }
 
-/// Meanwhile another object, which the agent receives first, asks for the path.
+/// While the agent was down, another object has requested the path. The agent receives that object first.
 #[tokio::test]
-async fn a_path_that_another_object_asks_for_since_a_restart_is_unmounted_first() {
+async fn a_path_that_another_object_requests_after_a_restart_is_unmounted_first() {
     let now = Instant::now();
     let chassis = Chassis::new(3);
     let second = |mounts: &[(&str, usize)]| ClientMount {
@@ -303,7 +304,7 @@ async fn a_path_that_another_object_asks_for_since_a_restart_is_unmounted_first(
     work(&mut agent, now).await;
     let reports = agent.outbox.reports();
     let of_moved = reports.iter().find(|report| Some(&report.uid) == moved.metadata.uid.as_ref());
-    assert!(!of_moved.unwrap().released, "what it had before is still mounted");
+    assert!(!of_moved.unwrap().released, "its earlier mount is still there");
     chassis.compute.let_go(&point("/mnt/nnf/a"));
     agent.event(desired(&deleted(&version(&moved, "3"))));
     work(&mut agent, now).await;
@@ -324,7 +325,7 @@ async fn an_object_is_released_though_its_record_cannot_be_removed() {
     assert!(agent.outbox.reports()[0].released);
 }
 
-/// As on a full disk.
+/// The record cannot be written, as on a full disk.
 #[tokio::test]
 async fn a_mount_that_cannot_be_recorded_is_not_mounted() {
     let (chassis, now) = (Chassis::new(1), Instant::now());

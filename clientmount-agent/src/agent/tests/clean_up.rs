@@ -1,4 +1,4 @@
-//! The clean-up after a start: what it removes, and what it leaves.
+//! Tests which mounts the clean-up after a start removes, and which it leaves.
 
 use super::*;
 
@@ -20,7 +20,7 @@ async fn the_clean_up_after_a_start_removes_unwanted_mounts_and_no_others() {
     session.send(&objects[1]).await;
     session.send_message(to_node::Message::Synced(Synced {})).await;
     session.report_of(&objects[1], ready).await;
-    // Waits for the work on the other object.
+    // The agent stops only after it has finished the work on the other object.
     node.stop.take().unwrap().send(()).unwrap();
     wait_for("the agent's end", &mut node.agent).await.unwrap();
     assert_eq!(node.mounted(), ["/mnt/nnf/admin", "/mnt/nnf/job-1"]);
@@ -47,7 +47,7 @@ async fn an_object_that_cannot_be_read_is_reported_and_postpones_the_clean_up() 
     let error = status.error.unwrap();
     assert!(error.user_message.unwrap().contains("the object cannot be read as a ClientMount"));
     assert_eq!(error.severity, Severity::Fatal);
-    assert_eq!(node.mounted(), ["/mnt/nnf/job-0"], "it may be that object's");
+    assert_eq!(node.mounted(), ["/mnt/nnf/job-0"], "the mount may belong to the unreadable object");
     session.send(&second).await;
     session.report_of(&second, ready).await;
     assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
@@ -71,7 +71,7 @@ async fn restarted_on<H: Host + 'static>(
     (node, session, objects)
 }
 
-/// A node on which the first umount(2) fails; mounts run beside it, in any order.
+/// A node on which the first umount(2) fails. Mounts may happen at the same time, in any order.
 #[derive(Debug)]
 struct Refusing {
     node: Arc<FakeHost>,
@@ -106,7 +106,7 @@ async fn a_failed_clean_up_is_reported_as_health_and_does_not_delay_work() {
     session.report_of(&objects[1], ready).await;
 }
 
-/// A node on which umount(2) hangs until the test ends that.
+/// A node on which umount(2) hangs until the test lets it return.
 #[derive(Debug)]
 struct Hanging {
     node: Arc<FakeHost>,
@@ -120,7 +120,7 @@ impl Host for Hanging {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         if matches!(step, Step::Unmount { .. }) {
-            // It returns when the test drops the sender.
+            // recv returns when the test drops the sender.
             let _ = self.hang.lock().unwrap().recv();
         }
         self.node.apply(step)
@@ -134,7 +134,8 @@ async fn a_clean_up_that_hangs_delays_only_the_objects_whose_mounts_it_removes()
         restarted_on(|node| Hanging { node, hang: hang.into() }).await;
     session.report_of(&objects[1], ready).await;
 
-    // The clean-up is about to unmount its path: the agent must not observe the mount before that and report it.
+    // The clean-up is about to unmount this object's path: before that, the agent must not observe and report the
+    // mount.
     session.send(&objects[0]).await;
     session.send(&version(&objects[1], "2")).await;
     let again = session.report_of(&objects[1], ready).await;

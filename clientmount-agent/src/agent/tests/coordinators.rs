@@ -1,8 +1,8 @@
-//! Coordinators that come, go and refuse.
+//! Coordinators that start, stop, or refuse the agent.
 
 use super::*;
 
-/// A coordinator knows no object before it has read the API, and drops reports on one.
+/// Before a coordinator has read the API it knows no object, and it drops a report on an unknown object.
 #[tokio::test]
 async fn a_coordinator_gets_no_report_before_it_has_sent_its_objects() {
     let mut node = Node::start(Chassis::new(1));
@@ -57,12 +57,12 @@ async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmo
     let again = node.chassis.compute.applied();
     assert!(
         again[steps..].iter().all(|step| !step.to_string().contains("job-1")),
-        "what is mounted is only observed: {again:#?}"
+        "existing mounts are only observed: {again:#?}"
     );
 }
 
 #[tokio::test]
-async fn only_a_complete_list_says_what_is_gone() {
+async fn only_a_complete_list_shows_which_objects_are_gone() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;

@@ -40,7 +40,7 @@ pub(super) fn agent_with_all(chassis: &Chassis, objects: &[&ClientMount]) -> Age
     agent
 }
 
-/// The clock stands still, so no retry is due.
+/// The test's clock does not advance, so no retry is due.
 #[tokio::test]
 async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
     let chassis = Chassis::new(1);
@@ -68,8 +68,8 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
     assert!(agent.outbox.reports()[0].released);
 }
 
-/// Returns whether a pass that begins at `begins` detaches, if a script requested that for passes that
-/// begin by `until`.
+/// Requests, as a script, that passes that begin by `until` detach their mounts. Returns whether a pass that begins at
+/// `begins` detaches them.
 fn detaches(agent: &mut Agent, begins: Instant, until: Instant) -> bool {
     let uid = agent.objects.uids().remove(0);
     agent.requested(crate::job::Request::Detach { uids: vec![uid.clone()], until });
@@ -90,5 +90,8 @@ fn nothing_is_detached_after_the_script_was_answered() {
     let again = agent.with_detach(&uid, work, now).units.unwrap();
     assert!(!format!("{:?}", again.mounts).contains("--lazy"), "a request is for one pass");
     assert!(!detaches(&mut agent, later, now));
-    assert!(!detaches(&mut agent_with(&chassis, &object), now, later), "it is to be mounted");
+    assert!(
+        !detaches(&mut agent_with(&chassis, &object), now, later),
+        "the object's desired state is mounted"
+    );
 }

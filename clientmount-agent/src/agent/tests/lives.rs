@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn reconnects_to_a_coordinator_that_welcomes_and_drops_become_rarer() {
+async fn reconnects_to_a_coordinator_that_drops_the_agent_after_the_welcome_become_rarer() {
     let mut node = Node::start(Chassis::new(1));
     let begun = std::time::Instant::now();
     for _ in 0..4 {
@@ -11,12 +11,12 @@ async fn reconnects_to_a_coordinator_that_welcomes_and_drops_become_rarer() {
         session.sync(&[]).await;
         drop(session);
     }
-    // Three delays of 0.2, 0.4 and 0.8 s, at least three quarters of each; none is ever shorter.
+    // Three delays of 0.2, 0.4 and 0.8 s. Jitter shortens each delay to three quarters at least.
     assert!(begun.elapsed() >= Duration::from_millis(1050), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
-async fn a_life_from_mount_to_release() {
+async fn an_object_is_mounted_unmounted_and_released() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -58,7 +58,7 @@ async fn an_object_that_is_sent_again_is_observed_and_reported_again() {
 }
 
 #[tokio::test]
-async fn deleting_unmounts_whatever_the_object_asks_for() {
+async fn a_deleted_object_is_unmounted_whatever_its_desired_state_is() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -70,7 +70,7 @@ async fn deleting_unmounts_whatever_the_object_asks_for() {
 }
 
 #[tokio::test]
-async fn an_object_whose_finalizer_somebody_removed_is_unmounted_and_forgotten() {
+async fn an_object_whose_finalizer_another_client_removed_is_unmounted_and_forgotten() {
     let mut node = Node::start(Chassis::new(2));
     let (first, second) = (node.chassis.object(0), node.chassis.object(1));
     let mut session = node.coordinator.session().await;
@@ -82,7 +82,8 @@ async fn an_object_whose_finalizer_somebody_removed_is_unmounted_and_forgotten()
             ..Gone::default()
         }))
         .await;
-    // The second takes the path of the first: it gets it only when the first is unmounted.
+    // The second object requests the path of the first: the agent mounts the second only after it has unmounted the
+    // first.
     let mut second = second;
     second.spec.mounts[0].mount_path = first.spec.mounts[0].mount_path.clone();
     session.send(&second).await;
@@ -92,7 +93,7 @@ async fn an_object_whose_finalizer_somebody_removed_is_unmounted_and_forgotten()
 }
 
 #[tokio::test]
-async fn an_object_made_again_under_its_name_is_another_object() {
+async fn an_object_that_is_created_again_under_its_name_is_another_object() {
     let mut node = Node::start(Chassis::new(2));
     let first = node.chassis.object(0);
     let mut second = node.chassis.object(1);
@@ -111,7 +112,7 @@ async fn an_object_made_again_under_its_name_is_another_object() {
 }
 
 #[tokio::test]
-async fn of_two_objects_with_one_path_the_older_keeps_it() {
+async fn the_older_of_two_objects_with_one_path_keeps_the_path() {
     let mut node = Node::start(Chassis::new(2));
     let (mut old, mut new) = (node.chassis.object(1), node.chassis.object(0));
     new.spec.mounts[0].mount_path = old.spec.mounts[0].mount_path.clone();

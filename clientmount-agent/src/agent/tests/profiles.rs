@@ -30,7 +30,8 @@ async fn a_missing_profile_is_reported_and_mounts_follow_when_it_appears() {
     session.health(health::State::Ok).await;
 }
 
-/// The profile that named the path is gone: the clean-up finds the mount among the unwanted ones.
+/// The mount path has a variable of the profile, which is gone. So the agent cannot tell the path, and the clean-up
+/// removes the mount as an unwanted one.
 #[tokio::test]
 async fn a_mount_whose_path_is_not_known_is_unmounted_before_its_object_is_released() {
     let mut node = Node::start(Chassis::new(1));

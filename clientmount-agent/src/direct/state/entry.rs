@@ -1,4 +1,4 @@
-//! One ClientMount: what the agent received of it, and what to write to it or read for it. Pure.
+//! One ClientMount: the version that the agent received, and the next write and read of the API. Pure.
 
 use api::{
     ClientMount, ClientMountStatus, NnfStorageProfile, NoProfile, RabbitLabels,
@@ -51,7 +51,7 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(super) struct PendingStatus {
     pub(super) status: ClientMountStatus,
-    /// Whether nothing of the object is left on the node.
+    /// Whether the node has unmounted the object completely.
     pub(super) released: bool,
     /// resourceVersion of the object that the agent reported on; empty for a status that does not come from the agent.
     pub(super) resource_version: String,
@@ -87,7 +87,8 @@ impl Hold {
     }
 }
 
-/// Returns a fingerprint of the fields that a node acts on: two versions with one fingerprint ask the same of the node.
+/// Returns a fingerprint of the fields that a node acts on: two versions with one fingerprint request the same of the
+/// node.
 pub(super) fn fingerprint_of(object: &ClientMount) -> Fingerprint {
     Fingerprint::new(object).without_finalizers()
 }
@@ -98,7 +99,7 @@ fn profile_of(object: &ClientMount) -> Option<ObjectKey> {
 }
 
 impl Sent {
-    /// Returns whether the agent already has all of `newer`.
+    /// Returns whether the agent already has the object and the profile of `newer`.
     pub(super) fn covers(&self, newer: &Self) -> bool {
         (&self.uid, &self.fingerprint, &self.profile)
             == (&newer.uid, &newer.fingerprint, &newer.profile)
@@ -139,7 +140,7 @@ impl Entry {
             Hold::OtherNode | Hold::WithFinalizer => {}
         }
         let pending = self.pending_status.as_mut()?;
-        // The report is on an earlier version; the agent receives this one once its profile was read.
+        // The report is on an earlier version; the agent receives this version once its profile was read.
         if pending
             .fingerprint
             .as_ref()
@@ -159,7 +160,7 @@ impl Entry {
     }
 }
 
-/// Returns whether an object's status says that everything is unmounted although the object asks for mounts.
+/// Returns whether an object's status says that everything is unmounted although the object requests mounts.
 pub(super) fn says_unmounted_too_early(object: &ClientMount) -> bool {
     let status = object.status.as_ref();
     object.metadata.deletion_timestamp.is_none()

@@ -22,7 +22,8 @@ pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
         outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
     let why = format!("{name}: {}", texts.join("; "));
     let failures = || outcome.failures.iter().map(|failed| &failed.failure);
-    // Minor failures end by themselves. When all others are faults of the object or of the workload manager, none is the node's.
+    // Minor failures end by themselves. The verdict blames the node only if another failure is neither the object's
+    // fault nor the workload manager's.
     let lasting = || failures().filter(|failure| failure.severity != Severity::Minor);
     let verdict = if lasting().next().is_none() {
         Verdict::NotYet
@@ -78,7 +79,7 @@ fn judge_mount(
         Ok(outcome) if !mount.deleting && is_stored(mount, &goal.state(), outcome.mounts.len()) => {
             return None;
         }
-        Ok(_) => format!("{name}: the API does not say so yet"),
+        Ok(_) => format!("{name}: the API does not have the node's report yet"),
         Err(why) => format!("{name}: {why}"),
     };
     Some(not_yet(why))

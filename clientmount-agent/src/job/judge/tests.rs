@@ -75,7 +75,7 @@ fn judge_views(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) 
     judge(goal, &Evidence { job: &job(), state, connected: true, seen, activity })
 }
 
-/// `0` done, `x` impossible with exit status x, `x?` waiting, `x!` failing.
+/// Returns `0` for done, `x` for impossible with exit status x, `x?` for waiting, `x!` for failing.
 fn short(judged: &Judgement) -> String {
     match judged {
         Judgement::Done(_) => "0".to_owned(),
@@ -159,7 +159,7 @@ fn a_mount_is_done_when_node_and_api_agree() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn the_reason_for_a_wait_names_the_directive_without_a_mount() {
     let judged = judge_views(MOUNT, Some(&workflow("PreRun", Vec::new())), &[]);
     let Judgement::Waiting(_, why) = judged else { panic!("{judged:?}") };
     assert!(why.contains("directive 0") && why.contains("name=a-b"), "{why}");
@@ -220,7 +220,7 @@ fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
             "3?",
         ),
         (
-            "nobody ended the job",
+            "the job has not ended",
             workflow("PreRun", vec![stored_mount("unmounted", good())]),
             free(),
             false,

@@ -5,7 +5,7 @@ use super::*;
 const XFS: &str = "#DW jobdw type=xfs capacity=1GiB name=a";
 const LUSTRE: &str = "#DW jobdw type=lustre capacity=1GiB name=b";
 
-/// Creates a Workflow of which all directives wait in `state`.
+/// Creates a Workflow whose directives all wait in `state`.
 fn workflow(state: &str, lines: &[&str]) -> Workflow {
     let share = |index: usize| {
         json!({"driverID": "nnf", "taskID": "", "dwdIndex": index, "watchState": state, "lastHB": 0,

@@ -19,7 +19,8 @@ use crate::{
     volumes::{self, Volumes},
 };
 
-/// Lines that unmount, deactivate a volume and leave its lock space where the profile has no usable line.
+/// Lines that the agent uses where the profile has no usable one: they unmount, deactivate a volume, and stop the lock
+/// space of its group.
 const UNMOUNT: &str = "$MOUNT_PATH";
 const DEACTIVATE: &str = "--activate n $VG_NAME/$LV_NAME";
 const LOCK_STOP: &str = "--lock-stop $VG_NAME";
@@ -58,9 +59,9 @@ struct VolumeLines {
     field: String,
     group: VgChange,
     volume: LvChange,
-    /// Set if the node leaves the group's lock space with its last volume.
+    /// True if the node leaves the group's lock space when its last volume of the group is deactivated.
     leaves_lock_space: bool,
-    /// Set if the names of group and volume are not known: then the agent looks them up on the namespaces.
+    /// True if the names of group and volume are not known: the agent then looks them up on the namespaces.
     finds_names: bool,
 }
 
@@ -73,8 +74,9 @@ pub(super) struct SiteLines {
 }
 
 impl Commands {
-    /// The lines for unmounting without a profile: a plain umount, the volume deactivated, and no hooks. Only the profile
-    /// names the group and says whether it is shared, so the agent looks at what lies on the namespaces.
+    /// Returns the lines for unmounting without a profile: a plain umount, the deactivation of the volume, and no
+    /// hooks. Only the profile names the group and says whether it is shared, so the agent looks both up on the
+    /// namespaces.
     pub(super) fn without_profile(side: Side) -> Self {
         Self {
             shared_vg: true,
@@ -115,7 +117,7 @@ impl Commands {
         on_volume(&format!("{name}.{field}"), storage, side)
     }
 
-    /// The layer between the namespaces and the file system.
+    /// Returns the layer between the namespaces and the file system.
     pub(super) fn layer(
         &self,
         goal: Goal,
@@ -123,7 +125,7 @@ impl Commands {
         variables: &BTreeMap<String, String>,
     ) -> Result<VolumeLayer, MountProblem> {
         let VolumeLines { field, group, volume, leaves_lock_space, finds_names } = &self.volume;
-        // Unmounting needs no lines of mounting, and mounting none of unmounting.
+        // Leaves out the lines that only the other goal needs.
         let (group, volume) = match goal {
             Goal::Mounted => (
                 VgChange { lock_stop: String::new(), ..group.clone() },

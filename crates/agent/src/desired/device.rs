@@ -62,7 +62,7 @@ impl Device {
         let owner: ObjectUid = parsed_label(context, label::TARGET_OWNER_UID, remedy)?;
         let id = FileSystemId::derive(owner, rabbit, name, index);
         let (group, logical) = volume_names(context, info, owner, index, commands)?;
-        // The lines of the layer may name the volume, so the caller adds them once the variables are known.
+        // The lines of the layer may name the volume, so the caller sets the layer once the variables are known.
         let layer = VolumeLayer::Plain;
         let volume = Volume { group, logical, namespaces, made_for: None, layer };
         Ok(Self {
@@ -72,7 +72,7 @@ impl Device {
     }
 }
 
-/// The value of a field that must not be empty.
+/// Returns the value of a field that must not be empty.
 fn non_empty<'a>(value: Option<&'a String>, field: &'static str) -> Result<&'a str, MountProblem> {
     value.map(String::as_str).filter(|text| !text.is_empty()).ok_or(MountProblem::MissingField {
         field,
@@ -124,8 +124,9 @@ fn parsed_label<T: FromStr>(
     value.parse().map_err(|_| MountProblem::BadLabel { label, value: value.to_owned(), remedy })
 }
 
-/// `<owner>_<directive>` and `lv-<index>` in a shared group, `<owner>_<directive>_<index>` and `lv` otherwise, or what the
-/// profile's overrides say: names on which every node that reaches the volume must agree.
+/// Returns the names of group and volume: `<owner>_<directive>` and `lv-<index>` in a shared group, otherwise
+/// `<owner>_<directive>_<index>` and `lv`, unless the profile overrides them. Every node that reaches the volume must
+/// use the same names.
 fn volume_names(
     context: &Context<'_>,
     info: &ClientMountInfo,

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{ReferenceError, UnknownPath};
 
-/// Why an object as a whole cannot be worked on. Nothing was changed.
+/// The reason why the agent cannot work on an object. The agent has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ObjectError {
     #[error(
@@ -41,7 +41,7 @@ pub enum ObjectError {
     Unreadable(String),
 }
 
-/// Why one mount of an object cannot be worked on.
+/// The reason why the agent cannot work on one mount of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}{problem}", field(*.index, .problem))]
 pub struct MountError {
@@ -61,7 +61,8 @@ pub enum MountProblem {
         "{0:?} names a variable that is not known: use $JOBID, $DIRECTIVE_INDEX, $WORKFLOW_UID, $USERID, $GROUPID or one of the profile's variableOverride"
     )]
     UnknownVariable(String),
-    /// The path of a mount that is to be unmounted names a variable, and the profile that may have defined it is gone.
+    /// The path of a mount that is to be unmounted names an unknown variable. The profile that may have defined the
+    /// variable is gone.
     #[error(
         "{:?} names a variable that only the NnfStorageProfile of the labels defines, and that profile is not available: create it again, or unmount by hand",
         .0.path
@@ -101,7 +102,8 @@ pub enum MountProblem {
     ComputeTwice { compute: String, other: usize },
 }
 
-/// Returns the path of the wrong field with a colon; empty if the text itself names the field, outside of the mount.
+/// Returns the path of the wrong field and a colon; empty for a mistake outside of the mount, whose text names the
+/// field itself.
 fn field(index: usize, problem: &MountProblem) -> String {
     let field = match problem {
         MountProblem::MountPath(_)

@@ -63,7 +63,7 @@ impl Context<'_> {
             volume.layer = commands.layer(self.goal, self.site.volumes, &variables)?;
         }
         let target = match target {
-            // Only the profile could name the path, and the mount may be there.
+            // Only the profile defines the variables of the path, and something may still be mounted at the path.
             Err(MountProblem::UnknownVariable(path)) if self.profile.is_none() => {
                 let literal = MountPoint::parse(&path, &self.site.roots).ok();
                 let literal = literal.map(|path| (HookScope::mount(self.uid, &path), path));
@@ -82,7 +82,8 @@ impl Context<'_> {
             mount: site_lines.mount,
             unmount: site_lines.unmount,
             owner: owner(info)?,
-            // Only rabbits write a file into the mount: computes may not read what goes into it.
+            // Only the agent of a rabbit writes a file into a mount: computes may not read the Servers object that the
+            // file contains.
             file: None,
             hooks: site_lines.hooks,
         };
@@ -96,7 +97,7 @@ impl Context<'_> {
     ) -> Result<MountPoint, MountProblem> {
         let mut known = variables.clone();
         if self.profile.is_none() {
-            // The profile may override these names, so without it they are guesses.
+            // The profile may override these names, so without the profile the defaults are guesses.
             known.retain(|name, _| name != "$VG_NAME" && name != "$LV_NAME");
         }
         let path = template::expand(&info.mount_path, &known);

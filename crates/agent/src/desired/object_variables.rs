@@ -13,7 +13,8 @@ pub(super) fn table(
         ("$JOBID", label::JOB_ID),
         ("$WORKFLOW_UID", label::WORKFLOW_UID),
         ("$DIRECTIVE_INDEX", label::DIRECTIVE_INDEX),
-        // The storage's directive, where it differs from the job's: a persistent instance is mounted by many jobs.
+        // The index of the storage's directive, which may differ from that of the job's directive: many jobs mount one
+        // persistent instance.
         ("$DIRECTIVE_INDEX", label::TARGET_DIRECTIVE_INDEX),
     ];
     let mut table = BTreeMap::new();

@@ -104,8 +104,8 @@ fn volume_names_depend_on_shared_vg() {
     assert_eq!(name(false), (format!("{OWNER}_0_2"), "lv".to_owned()));
 }
 
-/// Without the profile the names of group and volume are not known: the agent looks them up on the namespaces, and its lines get
-/// the names that it finds.
+/// Without the profile the agent does not know the names of group and volume: it looks them up on the namespaces, and
+/// fills them into its own lines.
 #[test]
 fn without_the_profile_the_volume_is_found_by_its_namespaces() {
     let object = crate::testing::compute_gfs2();
@@ -313,7 +313,7 @@ fn a_mount_waits_for_block_storage_that_is_not_ready() {
 }
 
 #[test]
-fn no_text_makes_the_reader_panic() {
+fn no_text_in_an_object_causes_a_panic() {
     for text in ["", "$", "$$", "$JOBID$", "\u{0}", "é/../", "//", "$MOUNT_PATH"] {
         let mut object = compute_xfs();
         let labels = object.metadata.labels.as_mut().unwrap();

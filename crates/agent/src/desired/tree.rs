@@ -1,7 +1,9 @@
-//! Index trees on rabbits: links and bind mounts by which an object's mounts have the computes' names.
+//! Index trees on rabbits: links and bind mounts through which an object's mounts appear under the names of the
+//! computes.
 //!
-//! Mounts called `node-<k>` get their links beside them. A site whose controllers mount at other names keeps its directory
-//! as its data movers expect it; there the links and `node-<k>` bind mounts appear beneath the index root, if one is set.
+//! The links to mounts called `node-<k>` are made beside them. Where a site's controllers mount at other names, that
+//! directory stays as the site's data movers expect it; the links, and bind mounts called `node-<k>`, are made beneath
+//! the index root instead, if one is set.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +57,7 @@ impl Trees {
             context.client_mount.spec.mounts.get(index).and_then(|info| info.compute.as_deref());
         let compute = compute.filter(|name| !name.is_empty());
         let Some(parent) = mount.target.parent() else {
-            // Directly beneath a mount root there is no tree; a compute's name that cannot be used is still an error.
+            // There is no tree directly beneath a mount root, but an unusable name of a compute is still an error.
             return compute.map_or(Ok(()), |name| check(name, "node-0"));
         };
         let target = last_name(&mount.target);
@@ -112,7 +114,8 @@ fn is_index(name: &str) -> bool {
 }
 
 fn bind_mount(context: &Context<'_>, mount: &Mount, target: MountPoint) -> Mount {
-    // The bind mount has a hook scope of its own: the agent forgets hook records by scope, and those of its source stay.
+    // The bind mount has a hook scope of its own: the agent forgets hook records by scope, and must keep those of the
+    // source.
     let scope = HookScope::mount(context.uid, &target);
     let line = |field, text| {
         SiteCommand::new(field, text, BTreeMap::new())

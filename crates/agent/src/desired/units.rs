@@ -50,9 +50,9 @@ pub struct MountUnits {
     /// Bind mounts beneath the index root, each with the index in `mounts` of its source.
     pub binds: Vec<(usize, Mount)>,
     pub trees: Vec<IndexTree>,
-    /// Why lines of the profile cannot be read, which the agent leaves out when it unmounts.
+    /// Errors of the profile's unreadable lines, which the agent leaves out when it unmounts.
     pub unreadable: Vec<MountError>,
-    /// Why the agent unmounts without a profile.
+    /// The reason why the agent unmounts without a profile.
     pub profile_lost: Option<ObjectError>,
 }
 

@@ -1,4 +1,5 @@
-//! A mount to be unmounted whose path is not known any more: variables of the path came from a profile that is gone.
+//! A mount that is to be unmounted and whose path is no longer known: the profile that defined the path's variables is
+//! gone.
 
 use storage::{
     desired::{FileSystemKind, HookScope, Mount, MountPoint, MountSource},
@@ -8,11 +9,12 @@ use storage::{
 /// A mount that is to be unmounted and whose path is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownPath {
-    /// The mount's path, with the unknown variables as the object has them.
+    /// The mount's path as the object has it, with the names of the unknown variables.
     pub(super) path: String,
     pub(super) kind: FileSystemKind,
     pub(super) source: MountSource,
-    /// The path with its variables not filled in, if it could be a mount point. Nothing is mounted there.
+    /// The path with the names of its variables left in place, if that could be a mount point. Nothing is mounted
+    /// there.
     pub(super) literal: Option<(HookScope, MountPoint)>,
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_owner_reads_what_is_wrong_and_the_administrator_what_to_do_on_the_node() {
+fn the_owner_reads_the_problem_and_the_administrator_the_remedy_on_the_node() {
     let volume = || "group/lv".to_owned();
     let foreign = Rejection::ForeignSignature {
         device: "/dev/loop0".into(),

@@ -6,10 +6,11 @@ use controller::{Delays, delays};
 use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(200);
-/// With the spread of [`delays`] a coordinator that is back is found within 3 s.
+/// Delay between quick attempts. Jitter (see [`delays`]) at most doubles it, so the link finds a restarted coordinator
+/// within 3 s.
 const QUICK: Duration = Duration::from_millis(1500);
 const SLOW: Duration = Duration::from_secs(15);
-/// How long a link tries quickly: a coordinator that restarts is back by then.
+/// Time for which a link tries quickly: a coordinator that only restarts is back by then.
 const QUICK_FOR: Duration = Duration::from_secs(120);
 
 /// The delays since a connection was lost.
@@ -24,8 +25,9 @@ impl Pace {
         Self { since, quick: delays(FIRST, QUICK), slow: delays(QUICK, SLOW) }
     }
 
-    /// The delay before the next attempt: short while the coordinator may only be restarting, or while a script on this node waits
-    /// for a job; else longer, so that a coordinator that is away for a night disturbs no job.
+    /// Returns the delay before the next attempt. It is short while the coordinator may only be restarting, and while a
+    /// script on this node waits for a job. Otherwise it grows, so that a coordinator that is away for a night disturbs
+    /// no job.
     pub(super) fn delay(&mut self, now: Instant, is_waited_for: bool) -> Duration {
         let is_quick = is_waited_for || now.duration_since(self.since) < QUICK_FOR;
         let delays = if is_quick { &mut self.quick } else { &mut self.slow };
@@ -38,7 +40,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_link_tries_within_three_seconds_while_a_restart_or_a_script_is_waited_for() {
+    async fn a_link_tries_every_three_seconds_during_a_restart_or_while_a_script_waits() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         for seconds in 0..120 {

@@ -1,4 +1,4 @@
-//! The outcome of a pass on one ClientMount.
+//! The outcome of a pass over one ClientMount.
 
 use controller::Retry;
 
@@ -26,7 +26,7 @@ pub struct Failed {
     pub failure: Failure,
 }
 
-/// The outcome of a pass on one object.
+/// The outcome of a pass over one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The state that the pass was to bring the object to.
@@ -34,7 +34,8 @@ pub struct Outcome {
     /// One outcome per entry of `spec.mounts`.
     pub mounts: Vec<MountOutcome>,
     pub failures: Vec<Failed>,
-    /// Why the agent unmounted without the profile, or without lines of it: no failures, but worth a line in the log.
+    /// Reasons why the agent unmounted without the profile, or without some of its lines. They are not failures, and
+    /// are only logged.
     pub unreadable: Vec<Failed>,
 }
 

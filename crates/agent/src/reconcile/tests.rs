@@ -43,7 +43,7 @@ fn only_failure(outcome: &Outcome) -> &Failed {
 }
 
 #[test]
-fn mounts_then_nothing_is_left_to_do_then_unmounts() {
+fn an_object_is_mounted_by_one_pass_and_later_unmounted() {
     let chassis = Chassis::new(1);
     let object = chassis.object(0);
     let converger = converger(&chassis.compute);
@@ -60,7 +60,7 @@ fn mounts_then_nothing_is_left_to_do_then_unmounts() {
 }
 
 #[test]
-fn what_occupies_the_path_is_named_and_left_alone() {
+fn a_mount_link_or_file_at_the_path_is_named_and_left_alone() {
     type Plant = fn(&FakeHost);
     let cases: [(Plant, &str); 3] = [
         (
@@ -136,7 +136,7 @@ fn a_mount_in_use_is_reported_with_errno_and_unmounted_when_it_is_free() {
 }
 
 #[test]
-fn after_a_failure_of_any_step_the_next_pass_goes_on() {
+fn the_next_pass_continues_after_a_failure_of_any_step() {
     for fault in [Fault::Before, Fault::Halfway, Fault::After] {
         for step in 0..4 {
             let chassis = Chassis::new(1);
@@ -261,7 +261,7 @@ fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
 }
 
 #[test]
-fn a_mount_whose_path_only_the_profile_named_counts_as_mounted_while_it_may_be_there() {
+fn a_mount_whose_path_only_the_lost_profile_defined_counts_as_mounted_while_it_may_exist() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.xfs_storage.variable_override;
     overrides.insert("$WHERE".into(), "job-0".into());
@@ -296,7 +296,8 @@ fn a_mount_whose_path_only_the_profile_named_counts_as_mounted_while_it_may_be_t
     }
 }
 
-/// After a panic a pass unmounts a dropped mount that the pass before had unmounted already.
+/// After a panic, the agent does not know which dropped mounts it has unmounted: the next pass unmounts one that is
+/// already gone.
 #[test]
 fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
     let chassis = Chassis::new(2);
@@ -442,7 +443,7 @@ fn several_namespaces_without_lvm_are_refused_with_a_remedy_for_administrators()
     let outcome = converge(&converger(&host), &MountUnits { goal: Goal::Mounted, ..units });
     let failure = &only_failure(&outcome).failure;
     assert!(failure.debug.contains("start the agents with --volumes lvm"), "{}", failure.debug);
-    // The owner of the job starts no agents.
+    // Only the administrators' text names the flag: the owner of the job does not start agents.
     assert!(
         failure.user.contains("has 2 namespaces")
             && failure.user.ends_with(crate::error::ASK_ADMINISTRATORS),

@@ -30,8 +30,8 @@ pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Opt
     Some(failed)
 }
 
-/// Returns a text that says where the mount may be, or which processes use its device, with those process ids; `None`
-/// if it is unmounted.
+/// Returns a text that says where the mount may be, or which processes use its device, together with the ids of these
+/// processes; `None` if it is unmounted.
 fn find_possible_mount(
     converger: &Converger,
     unknown_path: &UnknownPath,
@@ -43,7 +43,8 @@ fn find_possible_mount(
         let text = format!("it may be what is mounted at {}", at.join(", "));
         return Ok(Some((text, Vec::new())));
     }
-    // It may still be mounted in another mount namespace, which an administrator who unmounted it here did not see.
+    // The mount may still exist in another mount namespace, where an administrator who unmounted it in this one did not
+    // see it.
     let Some(mount) = unknown_path.at_literal_path() else { return Ok(None) };
     Ok(match converger.observe(&Desired::Unmounted(mount))?.in_use {
         Use::HeldBy(holders) => {

@@ -15,7 +15,7 @@ use crate::{
     records::{MountRecords, RecordError},
 };
 
-/// The dropped mounts of an object by version, as units of work, or why that version cannot be read.
+/// The dropped mounts of an object by version: as units of work, or the reason why that version cannot be read.
 pub type DroppedUnits = Vec<(ClientMount, Result<MountUnits, Failure>)>;
 
 /// Returns the mount points of dropped mounts, as far as their versions can be read.
@@ -45,8 +45,8 @@ pub struct WorkResult {
 }
 
 impl Work {
-    /// Returns a function that makes the outcome of this work if it panics:
-    /// then it is not known what the work has done.
+    /// Returns a function that makes the outcome of this work if the work panics. After a panic the agent does not know
+    /// what the work has done.
     pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
         let (goal, count) = match &self.units {
             Ok(units) => (units.goal, units.mounts.len()),
@@ -55,7 +55,7 @@ impl Work {
         move |failure| Outcome::refused(goal, count, failure)
     }
 
-    /// Does the work and records what is mounted then; blocks until each unit is as desired or has failed.
+    /// Does the work, then records what is mounted; blocks until each unit is as desired or has failed.
     #[must_use]
     pub fn carry_out(mut self, converger: &Converger, records: &MountRecords) -> WorkResult {
         if let Err(error) = self.record(records) {
@@ -73,7 +73,7 @@ impl Work {
         outcome.failures.extend(remaining.failures);
         match recorded {
             Ok(()) => {}
-            // The record stays, so the next agent looks for mounts that are unmounted, which does no harm.
+            // The record stays, so the next agent will look for mounts that are already unmounted; that does no harm.
             Err(error) if remaining.versions.is_empty() && is_absent(&outcome) => {
                 log::warn!("{}", daemon::chain(&error));
             }
@@ -125,7 +125,7 @@ struct Remaining {
     unmounted: Vec<ClientMount>,
     /// Versions with dropped mounts that may still be mounted.
     versions: Vec<ClientMount>,
-    /// Mounts of the other versions that may still be there.
+    /// The dropped mounts of `versions`, which may still be mounted.
     mounts: Vec<Mount>,
     failures: Vec<Failed>,
 }

@@ -14,7 +14,7 @@ fn paths(paths: &[&str]) -> Vec<MountPoint> {
 }
 
 #[test]
-fn the_first_created_has_the_path_in_whatever_order_the_objects_come() {
+fn the_object_created_first_has_the_path_in_whatever_order_objects_arrive() {
     let (old, new) =
         (requester("2026-01-01T00:00:00Z", "z"), requester("2026-01-01T00:00:01Z", "a"));
     let mut targets = TargetsInUse::default();
@@ -91,7 +91,7 @@ fn an_object_that_never_had_its_path_unmounts_nothing() {
     targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     targets.set(requester("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
     assert!(targets.owns_nothing("b"));
-    assert_eq!(targets.conflict("a"), None, "the mounted object waits for nobody");
+    assert_eq!(targets.conflict("a"), None, "the mounted object waits for no other");
     targets.set(requester("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
     assert!(!targets.owns_nothing("a"));
 }

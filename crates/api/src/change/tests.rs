@@ -6,8 +6,8 @@ use crate::{ClientMount, ClientMountStatus, NnfNodeBlockStorage, NnfStorageProfi
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// Returns what the server holds after an agent that knows only `T` has read `stored`, applied `edit`
-/// and sent the difference.
+/// Returns the object that the server holds after an agent that knows only `T` has read `stored`, applied `edit` and
+/// sent the difference.
 fn rewrite<T>(stored: &Value, edit: impl FnOnce(&mut T)) -> Value
 where
     T: Clone + DeserializeOwned + Serialize,

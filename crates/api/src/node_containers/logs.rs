@@ -55,11 +55,11 @@ mod tests {
         assert!(is_open(Some(times[1]), Some(times[0])));
         assert!(!is_open(Some(times[0]), Some(times[0])));
         assert!(!is_open(Some(times[0]), Some(times[1])));
-        assert!(!is_open(Some("yesterday"), None), "no agent could answer it");
+        assert!(!is_open(Some("yesterday"), None), "no agent could answer this request");
     }
 
     #[test]
-    fn digits_below_a_microsecond_keep_no_request_open() {
+    fn a_request_with_nanoseconds_is_answered_by_its_time_in_microseconds() {
         let mut object = object(Some("2026-11-26T10:00:00.123456789+01:00"), None);
         let asked = object.unanswered_log_request();
         let status = object.status.as_mut().unwrap();

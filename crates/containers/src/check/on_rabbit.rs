@@ -1,5 +1,5 @@
-//! Checks what a profile may not ask for on sites where the rabbits' agents run
-//! the containers: they have no objects of Kubernetes.
+//! Finds what a profile asks for and only Kubernetes implements, for sites where the rabbits' agents run the
+//! containers.
 
 use api::{
     NnfContainerProfileData,

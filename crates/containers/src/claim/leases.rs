@@ -9,7 +9,8 @@ use super::Holder;
 pub const RENEWS_EVERY: Duration = Duration::from_secs(10);
 /// How long a coordinator acts after the API last accepted a renewal of its Lease.
 pub const ACTS_FOR: Duration = Duration::from_secs(20);
-/// How long others must see a Lease unchanged before they take over: longer than its coordinator acts without a renewal.
+/// Time after which others take over from a coordinator whose Lease they saw unchanged. A coordinator stops acting
+/// earlier without a renewal.
 pub const EXPIRES_AFTER: Duration = Duration::from_secs(30);
 
 const _: () = assert!(ACTS_FOR.as_secs() < EXPIRES_AFTER.as_secs());
@@ -48,7 +49,7 @@ struct Sighting {
 }
 
 impl Sightings {
-    /// Records the Leases that the API lists now, as the version of each holder's. `holders` are those that runs name.
+    /// Records the version of each holder's Lease, as the API lists them now. `holders` are the holders that runs name.
     pub fn record<'a>(
         &mut self,
         holders: impl IntoIterator<Item = &'a str>,

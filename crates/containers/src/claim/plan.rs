@@ -1,8 +1,7 @@
 //! Plans a coordinator's next step for a run, from the run as the API has it and the state of its rabbits.
 //!
 //! A step is a write of the status or an act. Only the coordinator whose claim is stored acts, and only in the phase
-//! that is stored. A coordinator whose write the API refuses has lost the
-//! run, and plans anew from what the API has then.
+//! that is stored. A coordinator whose write the API refuses has lost the run: it reads the run again, and plans anew.
 
 use api::{
     ContainerRun, ContainerRunPhase as Phase, ContainerRunStatus as Status,
@@ -14,7 +13,8 @@ use super::{Holder, rules::is_open};
 /// Maximum bytes of a status message: the schema allows as many characters.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// The state of a run's attempt on a rabbit. A rabbit that prepares an attempt first ends what it has of earlier ones.
+/// The state of a run's attempt on a rabbit. A rabbit that prepares an attempt first ends its containers of earlier
+/// ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RabbitState {
     Nothing,
@@ -30,7 +30,7 @@ pub enum RabbitState {
     Failed(String),
     /// The container was not ready within the time that the profile allows.
     TooLate,
-    /// The rabbit is silent: what it ran may run still.
+    /// The rabbit is silent: containers that it started may still run.
     Unknown,
     /// The rabbit is lost for good, by evidence such as an administrator's taint: nothing runs there.
     Lost,
@@ -69,9 +69,9 @@ pub enum Step {
     Prepare,
     /// Creates the missing containers.
     Start,
-    /// Ends what is prepared and what runs.
+    /// Ends the preparation and the containers of this attempt.
     Stop,
-    /// Removes what an ended run left behind.
+    /// Removes the ended containers of a run.
     CleanUp,
 }
 
@@ -172,8 +172,8 @@ impl Plan<'_> {
         ))
     }
 
-    /// Writes the next status under a new claim of this coordinator. To claim an open run starts a new attempt; a run
-    /// that is taken over keeps its attempt.
+    /// Writes the next status under a new claim of this coordinator. The claim of an open run starts a new attempt; a
+    /// claim that takes a run over keeps its attempt.
     fn claim(&self, phase: &Phase) -> Step {
         let epoch = self.status.claim.epoch.max(self.view.refused_with).saturating_add(1);
         let claim = ContainerRunClaim { holder: self.view.me.as_str().to_owned(), epoch };
@@ -203,7 +203,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Plans for an open run, which the first coordinator to come may claim.
+    /// Plans for an open run, which any coordinator may claim.
     fn plan_open(&self) -> Step {
         if !self.is_wanted() {
             return self.claim(&Phase::Cancelled);
@@ -211,7 +211,7 @@ impl Plan<'_> {
         if self.run.spec.suspend { Step::Wait } else { self.claim(&Phase::Claimed) }
     }
 
-    /// Plans for a run without containers, which can end without stopping any.
+    /// Plans for a claimed run. It has no containers yet, so it can end without stopping any.
     fn plan_claimed(&self) -> Step {
         if !self.is_wanted() {
             return self.write(Phase::Cancelled, "");
@@ -247,7 +247,7 @@ impl Plan<'_> {
         if self.are_all(|state| matches!(state, RabbitState::Ready | RabbitState::Succeeded)) {
             return self.write(Phase::Running, "");
         }
-        // A rabbit with a new disk has lost what its containers start from.
+        // A rabbit with a new disk has lost the prepared storage and images.
         if self.is_any(|state| *state == RabbitState::Nothing) {
             return Step::Prepare;
         }
@@ -257,7 +257,7 @@ impl Plan<'_> {
     }
 
     fn plan_running(&self) -> Step {
-        // Containers that succeeded before anything stopped them have succeeded.
+        // Containers that had succeeded before they were stopped count as succeeded.
         if self.are_all(|state| *state == RabbitState::Succeeded) {
             return self.write(Phase::Succeeded, "");
         }

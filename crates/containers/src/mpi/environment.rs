@@ -16,7 +16,7 @@ const MAX_TREE_WORKERS: usize = 64;
 
 /// Returns the variables of both roles.
 pub(crate) fn role_variables(role: &str) -> Vec<EnvVar> {
-    // Workers get the agent too: with many workers, some start others.
+    // Workers get the remote shell too: with many workers, some workers start others.
     env_vars([("K_MPI_JOB_ROLE", role), ("NNF_MPI_KEYS", KEYS), ("OMPI_MCA_plm_rsh_agent", AGENT)])
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn launcher_variables(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar>
     variables
 }
 
-/// Returns further variables of the launcher for sites where no Kubernetes has a network for the run: a launcher with
-/// ports also has another network, in which other rabbits do not reach it.
+/// Returns variables that confine mpirun to the run's own network, on sites where Kubernetes provides no network. A
+/// launcher with ports also has another network, in which other rabbits do not reach it.
 pub(crate) fn network_variables() -> Vec<EnvVar> {
     env_vars([
         ("OMPI_MCA_btl_tcp_if_include", INTERFACE),

@@ -18,8 +18,8 @@ pub fn hostfile(run: &Run<'_>, mpi: &NnfMpiSpec) -> String {
     hosts(run, mpi).map(line).collect()
 }
 
-/// Returns the script that prints the hosts for frameworks: all of them from
-/// the beginning, because the launcher starts last.
+/// Returns the script that prints the hosts for frameworks. It prints all of them at once, because the launcher starts
+/// last.
 #[must_use]
 pub fn discover_hosts(run: &Run<'_>, mpi: &NnfMpiSpec) -> String {
     let lines = hosts(run, mpi).map(|host| format!("echo {host}\n"));

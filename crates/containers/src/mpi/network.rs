@@ -1,5 +1,5 @@
-//! The network of a run on sites where no Kubernetes has one for pods: the place of each pod determines its address,
-//! and a hosts file names the others.
+//! The network of a run on sites without a pod network of Kubernetes: the place of each pod determines its address, and
+//! a hosts file names the others.
 
 use std::{fmt::Write, net::Ipv4Addr};
 
@@ -34,7 +34,7 @@ pub(crate) fn hosts_file(run: &Run<'_>) -> String {
     for ((name, _), address) in pods(run).zip((0..).map_while(address)) {
         let full = host(run, &name);
         writeln!(text, "{address}\t{full} {name}.{} {name}", run.workflow)
-            .expect("a text takes text");
+            .expect("writing into a string does not fail");
     }
     text
 }

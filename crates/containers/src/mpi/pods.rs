@@ -1,4 +1,4 @@
-//! The pods of MPI: the pods of any run, and what starts ranks in them.
+//! The pods of MPI: pods like those of any run, with what starts the ranks added.
 
 use api::nnf_container_profile::NnfMpiSpec;
 use k8s_openapi::api::core::v1::{
@@ -138,7 +138,7 @@ fn like_first(pod: &PodSpec, attempt: &Attempt) -> Container {
         ),
         security_context: first.and_then(|container| container.security_context.clone()),
         volume_mounts: Some(mounts.collect()),
-        // The pod's status names the workers that do not answer.
+        // Puts the end of the log into the pod's status: the log names the workers that do not answer.
         termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
     }
@@ -160,7 +160,7 @@ fn volumes(attempt: &Attempt, config: String) -> [Volume; 3] {
             name: KEYS_VOLUME.to_owned(),
             secret: Some(SecretVolumeSource {
                 secret_name: Some(attempt.keys.clone()),
-                // The pod's group is the job's, and reads them.
+                // The files are readable for the pod's group, which is the job's.
                 default_mode: Some(0o440),
                 ..SecretVolumeSource::default()
             }),

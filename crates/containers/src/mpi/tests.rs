@@ -99,7 +99,11 @@ fn hosts_are_in_numeric_order_and_in_the_clusters_domain() {
             assert_eq!(*line, format!("demo-worker-{index}.demo.default.svc.site.example:3"));
         }
         let workers = workers_file(run);
-        assert_eq!(workers.lines().count(), 12, "the launcher waits for all but itself");
+        assert_eq!(
+            workers.lines().count(),
+            12,
+            "the launcher waits for all workers, and not for itself"
+        );
         assert!(!workers.contains("launcher") && !workers.contains(":3"), "{workers}");
     });
 }

@@ -84,14 +84,14 @@ const DIFFERENCES: [(&str, &str); 9] = [
         "/spec/template/spec/initContainers",
         "the user's entries come from the ConfigMap, without a shell",
     ),
-    ("/spec/template/spec/dnsPolicy", "what a server fills in"),
-    ("/spec/template/spec/schedulerName", "what a server fills in"),
-    ("/spec/template/spec/terminationGracePeriodSeconds", "what a server fills in"),
-    ("/spec/selector", "what a server fills in"),
-    ("/spec/completions", "what a server fills in"),
+    ("/spec/template/spec/dnsPolicy", "a default of the API server"),
+    ("/spec/template/spec/schedulerName", "a default of the API server"),
+    ("/spec/template/spec/terminationGracePeriodSeconds", "a default of the API server"),
+    ("/spec/selector", "a default of the API server"),
+    ("/spec/completions", "a default of the API server"),
     ("/spec/podReplacementPolicy", "Failed: two pods of a Job never run side by side"),
     ("/spec/template/spec/containers/0/terminationMessagePolicy", "the last lines of the log"),
-    ("/spec/template/spec/containers/0/resources", "what a server fills in"),
+    ("/spec/template/spec/containers/0/resources", "a default of the API server"),
 ];
 
 #[test]
@@ -209,7 +209,7 @@ fn others_reach_pods_only_on_their_ports_and_the_run_reaches_all() {
         let ports: Vec<Value> = run.ports.iter().map(|port| json!({"port": port})).collect();
         assert!(!ports.is_empty());
         assert_eq!(all["ingress"], json!([own, {"ports": ports}]));
-        assert_eq!(closed["ingress"], json!([own]), "no rule that opens all ports");
+        assert_eq!(closed["ingress"], json!([own]), "no rule opens all ports");
     });
 }
 

@@ -76,7 +76,7 @@ fn a_rabbit_runs_what_its_pod_would_run() {
 }
 
 #[test]
-fn shared_directories_have_names_and_each_container_its_mounts() {
+fn an_object_lists_its_shared_directories_and_each_container_its_mounts() {
     let mounts = json!([{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/w", "readOnly": true}]);
     let mut profile = app(&json!({"volumeMounts": mounts}));
     profile["spec"]["volumes"] =

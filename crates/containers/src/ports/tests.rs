@@ -72,14 +72,18 @@ fn ports_of_one_rabbit_do_not_concern_another() {
     take(&mut site.r, "a", &[5000], 0);
     assert_eq!(site.choose("b", "s", 1, 0), Ok(vec![5000]));
     assert_eq!(site.choose("b", "r", 2, 0), Ok(vec![5001, 5002]));
-    assert_eq!(site.choose("b", "rs", 1, 0), Ok(vec![5001]), "the same on both");
+    assert_eq!(site.choose("b", "rs", 1, 0), Ok(vec![5001]), "the same port on both rabbits");
 }
 
 #[test]
 fn a_requester_keeps_its_ports() {
     let mut site = Site::default();
     take(&mut site.r, "a", &[5002], 0);
-    assert_eq!(site.choose("a", "rs", 1, 0), Ok(vec![5002]), "taken on one rabbit so far");
+    assert_eq!(
+        site.choose("a", "rs", 1, 0),
+        Ok(vec![5002]),
+        "a has the port on r, and it is free on s"
+    );
     assert_eq!(site.choose("a", "rs", 2, 0), Ok(vec![5000, 5002]));
     take(&mut site.s, "b", &[5002], 0);
     assert_eq!(site.choose("a", "rs", 1, 0), Ok(vec![5000]), "workflow b took 5002 there");
@@ -99,7 +103,7 @@ fn released_ports_cool_down() {
     take(&mut site.r, "a", &[5000, 5001, 5002], 0);
     site.r = release(&site.r, &workflow("a"), COOLDOWN, time(10));
     assert!(site.choose("b", "r", 1, 69).is_err());
-    assert!(site.choose("a", "r", 1, 69).is_err(), "for itself too");
+    assert!(site.choose("a", "r", 1, 69).is_err(), "the cool-down also holds for the last owner");
     assert_eq!(site.choose("b", "r", 1, 70), Ok(vec![5000]));
     take(&mut site.r, "b", &[5000], 70);
     assert_eq!(site.r.len(), 1, "the next record omits ports that cooled down: {:?}", site.r);
@@ -107,9 +111,10 @@ fn released_ports_cool_down() {
 }
 
 #[test]
-fn integers_that_are_no_port_take_none_away() {
-    let entry = json!({"status": "InUse", "ports": [-1, 5000, 70000, 4_294_967_296_i64]});
-    let site = Site { r: vec![from_value(entry).unwrap()], ..Site::default() };
+fn integers_that_are_no_port_reserve_none() {
+    let mut site = Site::default();
+    take(&mut site.r, "b", &[5000], 0);
+    site.r[0].ports.extend([-1, 70000, 4_294_967_296]);
     assert_eq!(site.choose("a", "r", 2, 0), Ok(vec![5001, 5002]));
 }
 

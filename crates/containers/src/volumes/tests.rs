@@ -110,7 +110,11 @@ fn every_container_of_a_pod_may_open_the_devices_of_its_rabbit_and_no_others() {
                 assert_eq!(container["volumeDevices"], devices);
                 let mounts = container["volumeMounts"].as_array().unwrap();
                 let shown = mounts.iter().find(|mount| mount["name"] == "storage-0").unwrap();
-                assert_eq!(shown["mountPath"], format!("/mnt/nnf/{UID}-0"), "the path of both");
+                assert_eq!(
+                    shown["mountPath"],
+                    format!("/mnt/nnf/{UID}-0"),
+                    "the storage and its devices have the same path"
+                );
             }
         }
     });

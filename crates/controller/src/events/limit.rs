@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Note;
 
-/// Number of notes that may be published at once; after them one in each [`ONE_IN`]. A chassis that loses power must
-/// not flood the cluster.
+/// Number of notes that may be published at once; further notes follow at a rate of one per [`ONE_IN`]. A chassis that
+/// loses power must not flood the cluster.
 const AT_ONCE: u32 = 32;
 const ONE_IN: Duration = Duration::from_secs(6);
 

@@ -54,7 +54,7 @@ fn a_wake_that_the_running_task_satisfies_is_withdrawn() {
     assert_eq!(
         queue.start(now + second(2), any),
         ["a"],
-        "the queue hands out what failed all the same"
+        "the queue hands out a key whose work failed all the same"
     );
 }
 
@@ -71,7 +71,7 @@ fn no_more_tasks_run_in_parallel_than_the_limit() {
 }
 
 #[test]
-fn no_more_keys_of_one_kind_start_than_may_begin() {
+fn a_key_for_which_may_begin_is_false_keeps_waiting() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     for key in ["big-1", "big-2", "big-3", "small"] {

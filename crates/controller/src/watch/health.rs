@@ -193,7 +193,7 @@ impl Known {
     fn unreadable(&mut self, object: &str, why: &str) -> Option<String> {
         let known = self.unreadable.insert(object.to_owned(), why.to_owned());
         (known.as_deref() != Some(why)).then(|| {
-            format!("{object} cannot be read: {why}: correct or delete it; until then nothing of it is changed")
+            format!("{object} cannot be read: {why}: correct or delete it; until then this program changes nothing that belongs to it")
         })
     }
 
@@ -260,7 +260,11 @@ mod tests {
         assert_eq!(known.failed("A", &away("refused")).as_deref(), Some("refused"));
         assert_eq!(known.failed("B", &away("refused")), None);
         assert_eq!(known.failed("A", &away("refused")), None, "the watch tried again");
-        assert_eq!(known.failed("A", &away("reset")).as_deref(), Some("reset"), "it changed");
+        assert_eq!(
+            known.failed("A", &away("reset")).as_deref(),
+            Some("reset"),
+            "the trouble changed"
+        );
         assert_eq!(known.works("A"), None, "B is still away");
         assert_eq!(known.works("B").as_deref(), Some("the API answers again"));
         assert_eq!(known.works("B"), None);

@@ -85,7 +85,7 @@ fn silent() -> Answer {
     StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed_unsync()
 }
 
-/// A role with `list` and without `watch`, with which a program without backoff would list everything every second.
+/// The program's role grants `list` and not `watch`: without backoff the program would list all objects every second.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_succeeds_does_not_restart_the_backoff_while_watches_are_refused() {
     let api = FakeApi::default();
@@ -100,7 +100,7 @@ async fn a_list_that_succeeds_does_not_restart_the_backoff_while_watches_are_ref
         assert!((100..300).contains(&asked.lists), "{} lists in an hour", asked.lists);
         assert!(asked.watches >= asked.lists - 1, "each list is followed by a watch");
     }
-    // The watch is not reported to work in between: the next moment it would be reported to fail again.
+    // No event reports that the watch works: each would be followed at once by a failure.
     assert!(!seen.iter().any(|event| matches!(event, Event::Working)));
     let refused =
         |event: &Event| matches!(event, Event::Failing(it) if it.text().contains("watch"));
@@ -173,7 +173,7 @@ async fn a_kind_that_need_not_be_served_is_empty_until_it_is_served() {
     for _ in 0..3 {
         updates.next().await.unwrap().apply(&mut seen);
     }
-    assert_eq!((&*seen, health.broken()), (&[0, 0, 0][..], Vec::new()), "it tries again");
+    assert_eq!((&*seen, health.broken()), (&[0, 0, 0][..], Vec::new()), "the watch tries again");
     api.0.lock().unwrap().is_unserved = false;
     while seen.last() == Some(&0) {
         updates.next().await.unwrap().apply(&mut seen);

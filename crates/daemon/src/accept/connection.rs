@@ -26,7 +26,7 @@ pub struct Connection<S> {
 #[derive(Debug)]
 struct FirstRequest {
     deadline: Pin<Box<Sleep>>,
-    /// Resolves when the server closes the connection early; `None` once it has.
+    /// Resolves when the server closes the connection early; `None` once the receiver has resolved.
     woken: Option<oneshot::Receiver<()>>,
 }
 

@@ -81,7 +81,7 @@ impl TroubleLog {
     pub(super) fn few_pending(&mut self, pending: usize) {
         let limit = self.limits.pending;
         if pending <= well_under(limit) && std::mem::take(&mut self.too_many_pending) {
-            log::info!(pending, limit; "the server does not close connections without a request for new ones any more");
+            log::info!(pending, limit; "the server no longer closes connections without a request to make room for new ones");
         }
     }
 }

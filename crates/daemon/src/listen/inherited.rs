@@ -1,5 +1,5 @@
-//! Takes the socket on which systemd listens for the service, and which systemd passes on when a client connects
-//! (sd_listen_fds(3)).
+//! Takes the socket on which systemd listens for the service. systemd starts the service when a client connects, and
+//! passes the socket to it (sd_listen_fds(3)).
 #![expect(unsafe_code, reason = "a descriptor that another process opened has no owner yet")]
 
 use std::{

@@ -7,7 +7,7 @@ use crate::profile::{LocalOptions, LustreOptions, StorageProfile, TargetOptions}
 
 /// Label that the Storage of every rabbit has.
 const RABBIT: &str = "dataworkflowservices.github.io/storage=Rabbit";
-/// Key of management targets: a rabbit holds one of them.
+/// Key that keeps management targets apart: a rabbit holds at most one of them.
 const MGT_KEY: &str = "lustre-mgt";
 /// Size of a Lustre target whose profile gives no size.
 const TARGET_DEFAULT: &str = "5GiB";
@@ -112,7 +112,7 @@ pub fn is_label_value(text: &str) -> bool {
     text.len() <= 63 && text.bytes().all(is_inner) && ends.iter().all(is_end)
 }
 
-/// Refuses a profile that gives the management target's place in two ways.
+/// Refuses a profile that says in two ways where the management target is.
 fn one_kind_of_mgt(options: &LustreOptions) -> Result<(), BreakdownFault> {
     let ways = [
         ("lustreStorage.combinedMgtMdt", options.combined),
@@ -126,8 +126,8 @@ fn one_kind_of_mgt(options: &LustreOptions) -> Result<(), BreakdownFault> {
     }
 }
 
-/// Returns the set of the combined target, with the greater of the two sizes: the sites' controllers use that of
-/// `mdtOptions`, and the profile has a field of its own.
+/// Returns the set of the combined target (`mgtmdt`). Its size is the larger of two profile fields: the sites'
+/// controllers read `mdtOptions.capacity`, but the profile also has `mgtMdtOptions.capacity`.
 fn combined_set(options: &LustreOptions) -> Result<AllocationSet, BreakdownFault> {
     let own = size_of("lustreStorage.mgtMdtOptions.capacity", &options.mgt_mdt)?;
     let capacity = own.max(size_of("lustreStorage.mdtOptions.capacity", &options.mdt)?);

@@ -64,7 +64,7 @@ fn local_storage_is_padded_per_compute() {
 }
 
 #[test]
-fn the_factor_comes_before_the_padding() {
+fn the_factor_is_applied_before_the_padding() {
     let mut profile = profile();
     profile.xfs.scaling_factor = "1.5".to_owned();
     profile.xfs.padding = "10%".to_owned();
@@ -100,7 +100,7 @@ fn a_combined_target_has_the_greater_of_both_sizes() {
 }
 
 #[test]
-fn separate_lustre_has_three_sets_and_external_two() {
+fn lustre_has_three_sets_with_separate_targets_and_two_with_an_external_mgs() {
     let mut profile = profile();
     profile.lustre.combined = false;
     let three = [
@@ -138,7 +138,7 @@ fn create(capacity: Option<u64>) -> CreatePersistent {
 }
 
 #[test]
-fn a_stand_alone_mgt_has_the_profiles_size_and_no_job() {
+fn a_stand_alone_mgt_has_the_profiles_size_and_is_refused_for_a_job() {
     let mut profile = profile();
     assert_eq!(of_persistent(&create(None), &profile), Err(BreakdownFault::NoCapacity));
     profile.lustre.combined = false;

@@ -91,7 +91,7 @@ fn a_padding_is_a_size_or_a_percentage() {
 proptest! {
     /// Compares with a computation in rational numbers.
     #[test]
-    fn a_decimal_size_is_the_nearest_number_of_bytes(whole in 0_u64..1 << 40, thousandths in 0_u64..1000) {
+    fn a_decimal_size_is_rounded_to_the_nearest_byte(whole in 0_u64..1 << 40, thousandths in 0_u64..1000) {
         let expected = u128::from(whole) * 1024 + (u128::from(thousandths) * 1024 * 2 + 1000) / 2000;
         prop_assert_eq!(u128::from(bytes(&format!("{whole}.{thousandths:03}KiB")).unwrap()), expected);
     }

@@ -33,7 +33,7 @@ pub(super) fn unnamed_storages<'a>(
     commands: &'a [(usize, Command)],
 ) -> impl Iterator<Item = MeaningFault> + 'a {
     let faults = container.storages.iter().filter_map(|argument| {
-        // Without the site's objects the only possible fault is a storage that no directive names.
+        // Without the site's objects, the only fault that can be found is a storage that no directive names.
         fault(argument, commands, &Known::default())
     });
     faults.filter(|fault| matches!(fault, MeaningFault::NoStorage { .. }))

@@ -28,7 +28,7 @@ pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Prob
     problems.into_result(commands.into_iter().map(|(_, command)| command).collect())
 }
 
-/// Returns a fault for a feature that Warren lacks: a job must not run without what it asked for.
+/// Returns a fault for a feature that Warren lacks: a job must not run without a feature that it asked for.
 #[must_use]
 pub fn unserved(command: &Command) -> Option<MeaningFault> {
     if let Some(fault) = unserved_copy(command) {

@@ -76,7 +76,7 @@ is not {expected}"
 }
 
 #[test]
-fn workflows_that_fit_pass() {
+fn workflows_without_faults_pass() {
     for good in [
         &[][..],
         &[XFS, GFS2, RAW, USED, "#DW persistentdw name=public"],
@@ -100,7 +100,7 @@ fn workflows_that_fit_pass() {
 }
 
 #[test]
-fn create_and_destroy_stand_alone() {
+fn create_persistent_and_destroy_persistent_must_be_the_only_directive() {
     let create = "#DW create_persistent type=xfs capacity=1GiB name=new";
     let destroy = "#DW destroy_persistent name=shared";
     assert_faults(
@@ -119,7 +119,7 @@ fn create_and_destroy_stand_alone() {
 }
 
 #[test]
-fn containers_are_one_directive() {
+fn a_workflow_has_at_most_one_container_directive() {
     let container = |name: &str| format!("#DW container name={name} profile=app DW_JOB_local=bar");
     let faults = faults_of(&[GFS2, &container("aa"), &container("bb")]);
     assert_faults(&faults, &["2: command container: directive 1 is one already; leave one out"]);
@@ -137,7 +137,7 @@ fn two_storages_never_share_a_variable() {
 }
 
 #[test]
-fn copies_need_both_ends() {
+fn the_source_and_destination_of_a_copy_must_exist() {
     let copy = |source: &str, destination: &str| {
         format!("#DW copy_in source={source} destination={destination}")
     };
@@ -179,7 +179,7 @@ fn a_container_may_have_raw_storage() {
 }
 
 #[test]
-fn persistent_storage_has_an_owner_and_an_end() {
+fn storage_that_is_missing_being_destroyed_or_of_another_user_is_refused() {
     for (name, expected) in [
         ("absent", "0: argument name=absent: no such persistent storage;"),
         ("going", "0: argument name=going: this persistent storage is being destroyed;"),
@@ -252,7 +252,7 @@ fn a_container_obeys_its_profile() {
 }
 
 #[test]
-fn profiles_exist_or_one_is_the_default() {
+fn a_named_profile_must_exist_and_the_default_must_be_single() {
     let copy = "#DW copy_in source=/lus/fs1/a destination=$DW_JOB_foo profile=none";
     assert_faults(
         &faults_of(&[&format!("{XFS} profile=none"), copy]),
@@ -275,7 +275,7 @@ fn profiles_exist_or_one_is_the_default() {
 }
 
 #[test]
-fn storage_that_the_profile_cannot_give_is_told_at_once() {
+fn storage_that_the_profile_cannot_make_is_refused() {
     let mut known = site();
     if let Some(profile) = known.storage_profiles.get_mut("default") {
         profile.xfs.padding = "much".to_owned();
@@ -291,7 +291,7 @@ fn storage_that_the_profile_cannot_give_is_told_at_once() {
 }
 
 #[test]
-fn what_needs_a_certificate_says_so() {
+fn a_requirement_whose_certificate_is_missing_is_refused() {
     let mut known = site();
     known.has_container_certificate = false;
     let needy = format!("{XFS} requires=copy-offload");

@@ -62,7 +62,7 @@ fn a_remark_needs_a_line_of_its_own() {
 }
 
 #[test]
-fn an_argument_is_no_command() {
+fn an_argument_in_the_place_of_the_command_is_refused() {
     let error = refused("#DW type=xfs capacity=1GiB name=a");
     let fault = SyntaxFault::ArgumentFirst("type=xfs".to_owned());
     assert_eq!(error, SyntaxError { column: 5, fault });
@@ -114,8 +114,8 @@ proptest! {
     }
 }
 
-/// Compares with Flux. Cases with presets, which are texts of Flux's own configuration, and inputs that are no
-/// text are left out.
+/// Compares with the cases of Flux's own test. Cases with presets, which name texts of Flux's configuration, and cases
+/// whose input is no text are left out.
 #[test]
 fn texts_split_as_flux_splits_its_own_cases() {
     let golden: serde_json::Value =

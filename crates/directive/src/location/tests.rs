@@ -56,7 +56,7 @@ fn parent_directories_are_refused() {
 }
 
 #[test]
-fn a_root_ends_at_a_component() {
+fn a_path_is_beneath_a_root_only_at_a_component_boundary() {
     for (path, root, expected) in [
         ("/lus/fs1", "/lus/fs1", true),
         ("/lus/fs1/", "/lus/fs1", true),

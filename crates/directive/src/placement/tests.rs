@@ -66,7 +66,7 @@ fn allocations_go_where_flux_puts_them() {
 }
 
 #[test]
-fn without_a_rabbit_nothing_is_placed() {
+fn placement_fails_when_no_rabbit_serves_the_job() {
     assert_eq!(place(&[], &[], 0), Err(NoRabbits));
     assert_eq!(place(&[], &[Served { rabbit: "r".to_owned(), computes: 0 }], 0), Err(NoRabbits));
 }

@@ -143,7 +143,8 @@ impl Definition {
         })
     }
 
-    /// Remembers the value of an argument with a mark, and returns a fault if another argument has the same value.
+    /// Remembers the value of an argument with `unique_within`. Returns a fault if another argument with the same mark
+    /// has the same value.
     fn find_repeated_value(
         &self,
         index: usize,
@@ -222,7 +223,7 @@ fn repeated_word(value: &str) -> Option<&str> {
     words.into_iter().find(|word| !seen.insert(*word))
 }
 
-/// Returns a key's expression without its anchors, as a person would write the key.
+/// Returns a key's expression without its anchors, for messages.
 fn plain(key: &Regex) -> String {
     key.as_str().trim_start_matches('^').trim_end_matches('$').to_owned()
 }

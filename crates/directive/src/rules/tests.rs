@@ -17,7 +17,7 @@ fn faults_by_shipped_rules(directives: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_shipped_rules_are_sound() {
+fn the_shipped_rules_have_no_faults() {
     assert_eq!(Ruleset::new(shipped()).faults().next(), None);
 }
 
@@ -38,7 +38,7 @@ fn good_directives_obey_the_shipped_rules() {
 }
 
 #[test]
-fn a_broken_rule_names_argument_value_and_remedy() {
+fn a_directive_that_breaks_a_rule_is_refused_with_argument_value_and_remedy() {
     for (line, expected) in [
         (
             "#DW",
@@ -82,7 +82,7 @@ fn a_broken_rule_names_argument_value_and_remedy() {
 }
 
 #[test]
-fn names_and_profiles_have_a_shape() {
+fn names_and_profiles_must_match_their_pattern() {
     for name in ["f", "1a", "_a", "-a", "a!b", "aB", "a_b", "", "a b"] {
         let line = format!("#DW jobdw type=xfs capacity=1GiB name={name}");
         assert!(!faults_by_shipped_rules(&[&line]).is_empty(), "{name:?}");
@@ -94,7 +94,7 @@ fn names_and_profiles_have_a_shape() {
 }
 
 #[test]
-fn every_problem_is_told_in_the_order_of_the_text() {
+fn problems_are_listed_in_the_order_of_the_text() {
     let found = faults_by_shipped_rules(&[
         "#DW jobdw name=F capacity=x colour=red",
         "no directive",
@@ -116,7 +116,7 @@ fn every_problem_is_told_in_the_order_of_the_text() {
 }
 
 #[test]
-fn a_problem_shows_the_line_it_is_about() {
+fn a_problem_quotes_its_directive() {
     let problems =
         Ruleset::new(shipped()).check(&lines(&["#DW jobdw", "x"])).unwrap_err().to_string();
     assert!(
@@ -154,7 +154,7 @@ fn def(key: &str, kind: &str) -> RuleDef {
 }
 
 #[test]
-fn integers_have_bounds_and_zero_is_none() {
+fn integers_have_bounds_and_zero_means_no_bound() {
     let ruleset = Ruleset::new(vec![site_rule(vec![
         RuleDef { min: 2, max: 4, ..def("^n$", "integer") },
         def("^m$", "integer"),
@@ -174,7 +174,7 @@ fn integers_have_bounds_and_zero_is_none() {
 }
 
 #[test]
-fn a_bare_key_is_true() {
+fn a_key_without_a_value_is_true() {
     let ruleset = Ruleset::new(vec![site_rule(vec![
         def("^b$", "bool"),
         RuleDef { is_value_required: true, ..def("^v$", "bool") },

@@ -27,7 +27,7 @@ impl Exchange {
         self.take(&self.read_requested, |state| state.pending_reads.take()).await
     }
 
-    /// Returns the profile to read for a taken object; `None` ends the reader's work.
+    /// Returns the profile to read for an object that a reader has taken from the queue; `None` ends the reader's work.
     pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
         let mut state = self.lock();
         let profile = state.fanout.profile_to_read(key);

@@ -23,8 +23,9 @@ impl Exchange {
         self.take(&self.session_waiting, |state| state.waiting_sessions.take()).await
     }
 
-    /// Returns the session of a taken node, if it still waits for its start; `None` ends the task for that node. No session starts
-    /// while the watch on ClientMounts fails; once it works again, all waiting sessions are queued again.
+    /// Returns the session of a node that a task has taken from the queue, if the session still waits for its start;
+    /// `None` ends the task for that node. No session starts while the watch on ClientMounts fails; once it works
+    /// again, all waiting sessions are queued again.
     pub(crate) fn waiting_session(&self, node: &str) -> Option<u64> {
         let mut state = self.lock();
         let epoch = state.fanout.waiting_session(node).filter(|_| self.is_ready(&state));

@@ -196,7 +196,10 @@ fn a_profile_is_read_while_the_finalizer_is_added() {
     let (version, profile) = exchange.profile_to_read(&key).unwrap();
     assert_eq!(profile, Key::new("default", "pinned"));
     exchange.set_profile_read(&key, &version, Ok(pinned()));
-    assert!(sent_messages(&exchange).is_empty(), "it may be deleted before it has the finalizer");
+    assert!(
+        sent_messages(&exchange).is_empty(),
+        "the object may be deleted before it has the finalizer"
+    );
     exchange.write_accepted(&key, &write);
     assert!(exchange.refresh_mount(mount("n1", "a", 1, 6)));
     assert_eq!(sent_messages(&exchange), ["desired a", "Synced(Synced)"]);
@@ -252,7 +255,7 @@ fn a_session_starts_only_while_the_watch_works_and_with_a_list_of_its_own() {
     assert_eq!(exchange.waiting_session("n1"), None);
     assert_eq!(exchange.next("n1", 2), Ok(None));
     exchange.watch_recovered("ClientMount");
-    assert_eq!(taken().as_deref(), Some("n1"), "it is queued again");
+    assert_eq!(taken().as_deref(), Some("n1"), "the session is queued again");
     assert!(exchange.start_session("n1", 2, &listing));
     assert!(matches!(exchange.next("n1", 2), Ok(Some(v1::to_node::Message::Desired(_)))));
     assert_eq!(exchange.waiting_session("n1"), None);
@@ -307,10 +310,10 @@ fn a_disconnected_nodes_finalizer_is_removed_only_when_the_status_says_unmounted
         ("mounted", unmounting(5, true, &state("mounted"))),
         ("failed", unmounting(5, true, &failed)),
         ("half", unmounting(5, true, &half)),
-        ("an entry short", unmounting(5, true, &short)),
+        ("an entry is missing", unmounting(5, true, &short)),
         ("not all", unmounting(5, true, &not_all)),
         (
-            "asks to be mounted",
+            "the desired state is mounted",
             MountObject { desired_state: "mounted".into(), ..unmounting(5, true, &done) },
         ),
         ("never reported", MountObject { status: None, ..unmounting(5, true, &done) }),
@@ -358,7 +361,7 @@ fn an_unmounted_status_is_retracted_before_a_node_mounts_again() {
 }
 
 #[test]
-fn an_api_that_refuses_the_retraction_withholds_that_mount_and_no_other() {
+fn a_refused_retraction_withholds_only_its_own_mount() {
     let exchange = exchange_with_session(with_status(5, &state("unmounted")), vec![pinned()]);
     assert!(sent_messages(&exchange).is_empty());
     let key = Key::new("n1", "a");

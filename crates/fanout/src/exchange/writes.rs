@@ -11,7 +11,7 @@ impl Exchange {
         self.take(&self.write_requested, |state| state.writes.take()).await
     }
 
-    /// Returns the next write of a taken object; `None` ends the writer's work.
+    /// Returns the next write of an object that a writer has taken from the queue; `None` ends the writer's work.
     pub(crate) fn next_write(&self, key: &Key) -> Option<Write> {
         let mut state = self.lock();
         let object = state.fanout.mount(key);
@@ -30,7 +30,7 @@ impl Exchange {
         }
     }
 
-    /// Waits until a taken object has changed since the last call.
+    /// Waits until an object that a writer has taken from the queue has changed since the last call.
     pub(crate) async fn changed(&self, key: &Key) {
         let notify = self.lock().writes.notify(key);
         if let Some(notify) = notify {

@@ -1,5 +1,5 @@
-//! Starts sessions once the watch knows a fresh list of their node's objects: the watch may be behind the messages of another
-//! coordinator to the node.
+//! Starts a session once the watch knows every object in a fresh list of the node's objects: another coordinator may
+//! have sent the node newer versions than this coordinator's watch has delivered.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -20,7 +20,7 @@ pub(crate) enum Next {
     RetractUnmounted(Key),
     /// Read the profile that the object names before it is sent.
     ReadProfile(Key),
-    /// Nothing, until the queue is notified.
+    /// There is no step now: the session waits for its `Notify`.
     Idle,
     /// The session is over: a newer one replaced it, or the node disconnected.
     Ended,

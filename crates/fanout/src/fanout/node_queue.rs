@@ -76,14 +76,14 @@ impl NodeQueue {
         self.notify.notify_one();
     }
 
-    /// Returns whether an object was created and deleted before the session started, and a watch that is behind delivers it only
-    /// now.
+    /// Returns whether an object was created and deleted before the session started: a watch that is behind still
+    /// delivers such objects.
     pub(super) fn predates_session(&self, name: &str, resource_version: &str) -> bool {
         let new = !self.sent.contains_key(name) && !self.unsent.contains(name);
         new && (resource_version == self.since || precedes(resource_version, &self.since))
     }
 
-    /// Forgets the version of the session's start: after a new list of all objects the watch delivers no older ones.
+    /// Forgets the version of the session's start: after a new list of all objects the watch delivers no older objects.
     pub(super) fn forget_start(&mut self) {
         self.since.clear();
     }

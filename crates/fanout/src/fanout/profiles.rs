@@ -1,4 +1,5 @@
-//! The profiles that the watch knows, and the ClientMounts that name each: a changed profile wakes only those.
+//! The profiles that the watch knows, and the ClientMounts that name each profile: a changed profile wakes only the
+//! nodes of those ClientMounts.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -32,7 +32,7 @@ fn missing_profile() -> NoProfile {
     NoProfile::Missing("missing".to_owned())
 }
 
-/// Returns all next steps for a node, in short.
+/// Returns all next steps for a node, as short texts.
 fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
     let mut all = Vec::new();
     loop {
@@ -273,7 +273,11 @@ fn a_profile_is_missing_then_created_then_changed() {
     fanout.apply_profile(profile("9"));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 9"]);
     fanout.remove_profile(&Key::new("default", "pinned"));
-    assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/a"], "it may have been created again");
+    assert_eq!(
+        drain(&mut fanout, "n1"),
+        ["read profile n1/a"],
+        "the profile may have been created again"
+    );
     fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile"]);
 }
@@ -386,14 +390,16 @@ fn the_finalizer_is_added_before_the_profile_is_read() {
 }
 
 #[test]
-fn a_forbidden_profile_is_sent_as_such_and_read_again() {
+fn a_forbidden_profile_is_reported_to_the_node_and_read_again() {
     let (mut fanout, key, version) = without_profile();
     for (read, unread) in
         [(Err(NoProfile::Forbidden("forbidden".to_owned())), true), (Err(missing_profile()), false)]
     {
         assert!(fanout.profile_to_read(&key).is_some());
         fanout.set_profile_read(&key, &version, read);
-        let Next::Desired(desired) = fanout.next("n1", EPOCH) else { panic!("it is sent") };
+        let Next::Desired(desired) = fanout.next("n1", EPOCH) else {
+            panic!("the object was not sent")
+        };
         assert_eq!(desired.profile_unread, unread);
     }
     assert_eq!(fanout.profile_to_read(&key), None, "the watch brings it when it is created");

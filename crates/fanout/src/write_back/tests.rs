@@ -13,7 +13,7 @@ use super::*;
 use crate::fanout::{Listing, NodeKind};
 use crate::object::{ProfileObject, tests::mount};
 
-/// Longer than any step of these tests takes, and much less than a minute.
+/// Deadline of waits, longer than any step of these tests, and much less than a minute.
 const SOON: Duration = Duration::from_secs(10);
 
 /// An API that accepts finalizers on one compute's ClientMounts, except on those for which it answers with an error code.

@@ -41,7 +41,7 @@ async fn look(jobs: &Jobs, workflows: Vec<Workflow>, names: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_job_is_unknown_only_after_a_list_requested_since_the_question() {
+async fn a_job_is_called_unknown_only_after_a_list_requested_since_the_question() {
     let jobs = Jobs::default();
     jobs.replace_workflows(Vec::new());
     let early = jobs.ask();
@@ -56,7 +56,7 @@ async fn a_job_is_unknown_only_after_a_list_requested_since_the_question() {
 }
 
 #[tokio::test]
-async fn a_node_is_not_assigned_only_after_the_computes_were_read() {
+async fn a_node_is_called_unassigned_only_after_the_computes_were_read() {
     let jobs = Jobs::default();
     jobs.replace_workflows(vec![workflow("w", "7", "PreRun", 9)]);
     let ticket = jobs.ask();

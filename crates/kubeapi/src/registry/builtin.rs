@@ -70,7 +70,7 @@ fn newer_events(older: &mut Version) -> Version {
     Version {
         group: "events.k8s.io".to_owned(),
         name: older.name.clone(),
-        schema: Schema::compile(&openapi).expect("it differs in names only"),
+        schema: Schema::compile(&openapi).expect("the schema differs in names only"),
         openapi,
         has_status: false,
         columns: older.columns.clone(),

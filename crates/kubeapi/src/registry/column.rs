@@ -32,7 +32,7 @@ impl Column {
         })
     }
 
-    /// Returns the column with the object's name; clients find the names of rows by its format.
+    /// Returns the column with the object's name. Clients recognise this column by its format.
     pub(crate) fn name_column() -> Self {
         let base =
             Self::new("Name", "string", ".metadata.name").expect("a plain path is well formed");

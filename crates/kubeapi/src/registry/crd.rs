@@ -23,7 +23,7 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     if causes.is_empty() { Ok(definition) } else { Err(causes) }
 }
 
-/// Returns the faults of the spec, except those of its versions' schemas, and of the object's name.
+/// Returns the faults of the object's name and of the spec, without those of the schemas of its versions.
 fn check(crd: &Object, spec: &Spec) -> Vec<Cause> {
     let mut causes = Vec::new();
     let Spec { group, scope, names, conversion, versions } = spec;
@@ -58,7 +58,7 @@ fn check(crd: &Object, spec: &Spec) -> Vec<Cause> {
 }
 
 /// Returns the faults of a change to a CRD. Group, scope and names are part of every object's key, so they are
-/// immutable (apiextensions `requireImmutableNames`); a version that objects may be stored under cannot be removed.
+/// immutable (apiextensions `requireImmutableNames`). A version in which objects may be stored cannot be removed.
 pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
     let value = |object: &Object, pointer: &str| {
         object.body.get("spec").and_then(|spec| spec.pointer(pointer)).cloned()
@@ -135,7 +135,7 @@ fn stored_versions(crd: &Object) -> impl Iterator<Item = &Value> {
     stored.into_iter().flatten()
 }
 
-/// Sets the status of a CRD in a dry run: its kind is not served.
+/// Sets the status of a CRD in a dry run, which reports that its kind is not served.
 pub(crate) fn mark_unserved(crd: &mut Object) {
     if let Some(status) = crd.body.get_mut("status") {
         status["acceptedNames"] = json!({"kind": "", "plural": ""});

@@ -1,6 +1,7 @@
-//! The protobuf in which client-go from 1.32 on sends the kinds that are compiled into it (Kubernetes pull request
-//! 125314): the messages of `generated.proto` in k8s.io/api and k8s.io/apimachinery for the kinds of this server, field
-//! by field. A field that is not in the tables refuses the request; no field is dropped.
+//! Decodes the protobuf that client-go sends, from 1.32 on, for the kinds that are compiled into it (Kubernetes pull
+//! request 125314). The tables list the fields of the messages in `generated.proto` of k8s.io/api and
+//! k8s.io/apimachinery, for the kinds of this server. A request with a field that is not in the tables is refused: no
+//! field is dropped.
 
 use crate::status::Status;
 use base64::Engine;
@@ -81,7 +82,7 @@ const DELETE_OPTIONS: Table = table![
 ];
 const TYPE: Table = table![1 apiVersion Text, 2 kind Text];
 
-/// Decodes an object to its JSON. Answers 415 for a kind without a table here, 400 for bytes that are no such message.
+/// Decodes an object to its JSON. Answers 415 for a kind without a table here, and 400 for malformed bytes.
 pub(super) fn decode(bytes: &[u8]) -> Result<Value, Status> {
     let unknown = bytes
         .strip_prefix(MAGIC)
@@ -133,7 +134,11 @@ fn next<'a>(rest: &mut &'a [u8]) -> Result<Option<(u32, Field<'a>)>, Status> {
     let (number, kind) = decode_key(rest).map_err(malformed)?;
     let value = match kind {
         WireType::Varint | WireType::LengthDelimited => decode_varint(rest).map_err(malformed)?,
-        other => return Err(self::malformed(&format!("Kubernetes has no {other:?}"))),
+        other => {
+            return Err(self::malformed(&format!(
+                "Kubernetes uses no fields of wire type {other:?}"
+            )));
+        }
     };
     if kind == WireType::Varint {
         return Ok(Some((number, Field::Number(value))));
@@ -207,7 +212,11 @@ fn entry(
         match (number, field) {
             (1, Field::Bytes(bytes)) => key = bytes,
             (2, Field::Bytes(bytes)) => value = bytes,
-            _ => return Err(malformed(&format!("{name} has an entry that is none"))),
+            _ => {
+                return Err(malformed(&format!(
+                    "an entry of {name} has other fields than a key and a value"
+                )));
+            }
         }
     }
     if let Value::Object(map) = object.entry(name).or_insert_with(|| Value::Object(Map::new())) {

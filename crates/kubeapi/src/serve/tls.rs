@@ -33,7 +33,7 @@ pub enum TlsError {
 /// Serves the API over TLS until `shutdown` is ready, to clients that present the bearer token of `credentials`.
 ///
 /// # Errors
-/// [`TlsError`] when the credentials cannot be used; once it serves, only `shutdown` ends it.
+/// [`TlsError`] when the credentials cannot be used. Once the server runs, only `shutdown` ends it.
 pub async fn tls(
     listener: TcpListener,
     api: Api,

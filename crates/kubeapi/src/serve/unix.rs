@@ -5,8 +5,8 @@ use daemon::accept::{Incoming, Local};
 use std::future::Future;
 use tokio::net::{UnixListener, UnixStream};
 
-/// Serves the API on a unix socket until `shutdown` is ready. Root, this process's own user and `allowed_uids` get in,
-/// by `SO_PEERCRED` (unix(7)); the server closes the connections of others.
+/// Serves the API on a unix socket until `shutdown` is ready. Admits root, this process's own user and `allowed_uids`,
+/// by `SO_PEERCRED` (unix(7)), and closes the connections of all others.
 pub async fn unix(
     listener: UnixListener,
     api: Api,

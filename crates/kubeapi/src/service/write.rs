@@ -77,7 +77,7 @@ impl ApiService {
             apply(batch)
         });
         let (reply, answer) = oneshot::channel();
-        // The write proceeds when the client has disconnected.
+        // The write proceeds even when the client has disconnected.
         let reply = Box::new(move |result| drop(reply.send(result)));
         self.store.submit(Job { apply, dry_run, reply })?;
         let stopped = |_| Status::unavailable("the API server stopped before the write was stored");
@@ -119,8 +119,8 @@ fn finish(
     }
 }
 
-/// Returns the object that a dry run would have stored. Its revision was never stored, so the object shows the
-/// one that it has.
+/// Returns the object that a dry run would have stored. The new revision was never stored, so the object keeps the
+/// revision that it had before.
 fn draft(resource: &Resource, stored: &Stored, before: Option<u64>) -> Result<Stored, Status> {
     let mut object = stored.decode()?;
     object.meta.resource_version = before.map(|revision| revision.to_string());

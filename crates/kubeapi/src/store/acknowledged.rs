@@ -39,7 +39,8 @@ impl Acknowledged {
         revision
     }
 
-    /// Writes the revision. A failure is only logged: the commit stands, without this protection against losing it.
+    /// Writes the revision. A failure is only logged: the commit is stored, but the next start could not notice its
+    /// loss.
     pub(super) fn write(&self, revision: u64) {
         let mut file = super::lock(&self.file);
         let written = match &*file {

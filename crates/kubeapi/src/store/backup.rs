@@ -3,7 +3,7 @@
 //! ```text
 //! {"backup":1,"revision":…,"taken":"…","objects":…,"unread":[…]}
 //! {"key":["resource","namespace","name"],"object":{…}}            one line for each object, as it is stored
-//! {"sha256":"…"}                                                  of all lines before
+//! {"sha256":"…"}                                                  of all lines above
 //! ```
 //!
 //! A restored store begins at a revision that no client of the old store can have seen, with an empty log: a client

@@ -1,4 +1,4 @@
-//! Changes that go to disk together. Each job sees the jobs before it; a job that fails leaves no trace.
+//! Changes that go to disk together. Each job sees the changes of the jobs before it; a failed job leaves no change.
 
 use super::State;
 use super::log::{Event, Verb};
@@ -177,7 +177,7 @@ impl<'a> Batch<'a> {
         Ok(stored)
     }
 
-    /// Removes an object; watches get its last state at the revision of the deletion.
+    /// Removes an object. Watches get the object's last state, at the revision of the deletion.
     pub(crate) fn remove(&mut self, definition: &Definition, key: Key) -> Result<(), Status> {
         let Some(stored) = self.get(&key) else { return Ok(()) };
         self.remove_with_last_state(definition, key, stored.decode()?).map(drop)
@@ -199,7 +199,7 @@ impl<'a> Batch<'a> {
         let previous = self.get(&key);
         let before = previous.as_ref().map_or(revision, |previous| previous.revision);
         self.stage(None, Event { revision, key, verb: Verb::Deleted, object, previous });
-        // The client gets the object's last revision; the event has the revision of the deletion.
+        // The client gets the object's last revision; the event gets the revision of the deletion.
         last.meta.resource_version = Some(before.to_string());
         Ok(Arc::new(definition.stored(&last, before)))
     }

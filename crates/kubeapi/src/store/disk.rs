@@ -1,27 +1,26 @@
 //! The store on disk: one redb file. A commit returns when the change is on stable storage.
 //!
-//! A commit costs one fdatasync, however many writes are in it. redb never overwrites a page that the last commit uses;
-//! the new pages, and in the file's header the new root with the checksums of its tree, go to the disk in any order.
-//! After a power cut in between, the checksums of the new root do not match and redb goes back to the root before it.
-//! The header is written before the sync and not in a second sync after it (redb's two-phase commit). A second sync
-//! helps only against an attacker who chooses the contents of pages and the order in which a failing disk stores them,
-//! so that the checksums match. Such an attacker can write objects here anyway.
+//! A commit costs one fdatasync, however many writes it contains. redb never overwrites a page that the last commit
+//! uses. The new pages, and the new root with the checksums of its tree in the file's header, reach the disk in any
+//! order. If the power fails in between, the checksums of the new root do not match, and redb goes back to the root
+//! before it. The header is written before the sync, not in a second sync after it (redb's two-phase commit). A second
+//! sync helps only against an attacker who chooses the contents of pages and the order in which a failing disk stores
+//! them, so that the checksums match. Such an attacker can write objects here anyway.
 //!
-//! To go back is right for a commit that was not acknowledged. A separate file has the last acknowledged revision, see
-//! [`super::acknowledged`]: a store that is behind this revision has lost acknowledged writes, and is not opened. Where
-//! that file is missing, because an older program wrote the store or an administrator removed the file, a store that
-//! goes back while it is opened is refused too; any other store continues far above all revisions that may have been
-//! acknowledged.
+//! If the commit was not acknowledged, going back is correct. A separate file has the last acknowledged revision, see
+//! [`super::acknowledged`]: a store that is behind this revision has lost acknowledged writes, and is not opened. That
+//! file is missing if an older program wrote the store, or if an administrator removed the file. Then a store in which
+//! redb goes back is refused too; any other store continues far above all revisions that may have been acknowledged.
 //!
-//! At opening all checksums are verified, and all rows are read. redb goes back inside its `open`. It calls our
-//! callback before it does, and the file is copied then. redb skips a commit whose own entry in the header is damaged
-//! without a call.
+//! Opening a store verifies all checksums and reads all rows. redb goes back inside its `open`; just before, it calls
+//! our callback, which copies the file. redb makes no such call when it skips a commit whose own entry in the header is
+//! damaged.
 //!
 //! redb may panic on pages that it did not write. Such a panic counts as damage of the file, not as a bug that ends the
 //! process.
 //!
-//! After a failed commit the contents of the file are unknown: a failed fdatasync lets the kernel forget pages that
-//! were never stored, and the kernel reads them back from its cache as if they had been stored. Memory still has all
+//! After a failed commit the contents of the file are unknown: after a failed fdatasync the kernel may forget pages
+//! that were never stored, and still return them from its cache as if they had been stored. Memory still has all
 //! objects, so the next commit begins with a new file.
 
 use super::State;
@@ -182,7 +181,8 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
         Some(written) if written > found => return Err(DiskError::Behind { found, written }),
         Some(_) => {}
         None if went_back => {
-            // The next start finds no commit to take back any more, and has to refuse the store all the same.
+            // The next start will find no commit to go back from, and must refuse the store too: this revision makes it
+            // do so.
             let written = found + 1;
             file.acknowledge(written);
             return Err(DiskError::Behind { found, written });
@@ -198,7 +198,7 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
     Ok((database, rows))
 }
 
-/// Opens a file. Returns true with it if redb went back to the root before the last one.
+/// Opens a file. Also returns whether redb went back from the last root to the one before.
 fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     let goes_back = Arc::new(AtomicBool::new(false));
     let mut careful = builder();
@@ -249,7 +249,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn what_memory_holds_replaces_a_file_that_failed() {
+    fn the_objects_in_memory_replace_a_file_that_failed() {
         let directory = tempfile::tempdir().unwrap();
         let (mut disk, rows) = Disk::open(directory.path()).unwrap();
         assert!(matches!(Disk::open(directory.path()), Err(DiskError::InUse)));

@@ -94,7 +94,8 @@ impl StoreFile for Directory {
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError> {
         let draft = self.path.join("objects.redb.new");
         if let Err(error) = Self::write(&draft, fill) {
-            // On a full disk the next attempt may need the space of the draft. A draft that stays is overwritten then.
+            // On a full disk the next attempt may need the space of the draft. If the removal fails, the next attempt
+            // overwrites the draft.
             drop(std::fs::remove_file(&draft));
             return Err(error);
         }

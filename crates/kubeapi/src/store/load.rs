@@ -1,6 +1,6 @@
 //! Builds the state in memory from the rows of the store's file.
 //!
-//! An unreadable row costs only its object: the row stays in the file, and the log names it.
+//! If a row cannot be read, only its object is missing: the row stays in the file, and the log names it.
 
 use super::log::{Event, Verb};
 use super::rows::{EventRow, Rows};
@@ -25,8 +25,9 @@ struct Row {
     json: Vec<u8>,
 }
 
-/// Builds the state, beginning with the kinds. Where the stored definition of a kind cannot be read, the one in `crds`
-/// describes its objects: without them agents would see an empty list, and would unmount and delete the storage of the objects.
+/// Builds the state, beginning with the kinds. If the stored definition of a kind cannot be read, the definition in
+/// `crds` describes the objects of the kind. Without these objects agents would see an empty list, and would unmount
+/// and delete the storage of the objects.
 pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<Unread>) {
     let mut state = State::new(history);
     state.revision = rows.revision;
@@ -106,7 +107,7 @@ fn compile(crd: &Object) -> Result<crate::registry::Definition, String> {
         .map_err(|causes| causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
-/// Replaces stored definitions that cannot be read by the program's own.
+/// Replaces each stored definition that cannot be read by the program's own definition of that kind.
 fn use_own_definitions(registry: &mut Registry, crds: &[Value], unread: &[Unread]) {
     for row in unread {
         let Ok(key) = parse_key(&row.key) else { continue };
@@ -125,7 +126,7 @@ fn restore(
     revision: Option<u64>,
 ) -> Result<Arc<Stored>, String> {
     let own = object.meta.resource_version.as_deref().and_then(|revision| revision.parse().ok());
-    let revision = own.or(revision).ok_or("it has no resourceVersion")?;
+    let revision = own.or(revision).ok_or("the object has no resourceVersion")?;
     let definition = registry.get(&key.resource).ok_or("no CRD describes its kind")?;
     Ok(Arc::new(converted(definition, object, revision)))
 }
@@ -154,9 +155,9 @@ fn forget_history(state: &mut State, history: usize) {
     state.log.set_horizon(state.revision);
 }
 
-/// Decodes an event of the log. An object that the event shares with the event before it, or with the current
-/// state, is not decoded twice. The kind of the event may have been removed; no client can watch it then, and the
-/// event only keeps its place.
+/// Decodes an event of the log. An object that the event shares with the event before it, or with the current state, is
+/// not decoded twice. If the kind of the event was removed, no client can watch it, and the event only keeps its place
+/// in the log.
 fn event(
     state: &State,
     latest: &mut HashMap<Key, Arc<Stored>>,

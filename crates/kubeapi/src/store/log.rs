@@ -169,7 +169,7 @@ mod tests {
             log.push(event);
             assert_eq!(log.horizon(), horizon, "disk and memory drop the same events");
         }
-        // Fifteen of the large events fit, with the other members of their objects.
+        // Each large event takes a little more than a sixteenth of the limit, so fifteen of them fit.
         assert_eq!(log.horizon(), 15);
         assert_eq!(log.since("configmaps", 15, usize::MAX).unwrap().len(), 25);
         assert!(log.since("configmaps", 14, usize::MAX).is_err());

@@ -64,7 +64,7 @@ impl StorageBackend for Flaky {
     }
 }
 
-/// A store's place in memory, with all of its files on one flaky disk.
+/// The place of a store in memory: all of its files are on one flaky disk.
 #[derive(Debug, Clone)]
 struct Shelf {
     file: Arc<Mutex<Flaky>>,

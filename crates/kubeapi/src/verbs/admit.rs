@@ -158,8 +158,8 @@ fn all_causes(
 ) -> Vec<Cause> {
     let definition = &resource.definition;
     let mut causes = metadata::check(definition, object);
-    // The schema of the version that the client uses; it differs from the stored version only in clusters with several
-    // versions.
+    // The schema of the version that the client uses; it differs from that of the stored version only for kinds with
+    // several versions.
     let version = resource.version();
     let shown = |object: &Object| {
         let mut object = object.clone();

@@ -94,7 +94,7 @@ fn set_server_metadata(
         && let Some(prefix) = prefix
     {
         let free = |name: &String| batch.get(&target.key(&resource.definition, name)).is_none();
-        // When no try finds a free name, the next one is refused as taken.
+        // If no try finds a free name, one more name is generated; if that name is taken too, the create is refused.
         let name = (0..TRIES).map(|_| generate_name(&prefix)).find(free);
         meta.name = Some(name.unwrap_or_else(|| generate_name(&prefix)));
     }

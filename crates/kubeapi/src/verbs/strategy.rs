@@ -1,6 +1,5 @@
 //! The checks and defaults of each built-in kind beyond its schema (kubernetes `pkg/registry/*/strategy.go` and
 //! `pkg/apis/core/validation`).
-//! `pkg/apis/core/validation`).
 
 use crate::names;
 use crate::object::Object;

@@ -13,7 +13,7 @@ pub(crate) fn gadgets(server: &Server) -> Value {
 }
 
 #[tokio::test]
-async fn a_kind_lives_and_dies_with_its_crd() {
+async fn a_kind_is_served_until_its_crd_is_deleted() {
     let server = Server::alone().await;
     let path = format!("/apis/{}/v1/gadgets", server.group());
     let path = path.as_str();
@@ -49,7 +49,7 @@ async fn a_kind_lives_and_dies_with_its_crd() {
 }
 
 #[tokio::test]
-async fn a_changed_schema_shows_in_old_objects() {
+async fn a_changed_schema_applies_to_old_objects() {
     let server = Server::alone().await;
     server.widget("a", json!({"node": "n"})).await;
     let mut changed = server.crd();
@@ -83,7 +83,7 @@ async fn an_object_that_became_invalid_can_still_be_finalized() {
 }
 
 #[tokio::test]
-async fn a_crd_that_asks_for_too_much_is_refused() {
+async fn a_crd_with_unsupported_features_is_refused() {
     let server = Server::alone().await;
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
     let cases = [

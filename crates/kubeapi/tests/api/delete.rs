@@ -35,9 +35,9 @@ async fn names(server: &Server) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the garbage collector knows all objects created so far. It learns of objects by its own
-/// watches; an owner that is deleted before the collector has seen its dependents leaves them behind as
-/// dependents of an unknown owner.
+/// Waits until the garbage collector knows all objects created so far. The collector learns of objects through its own
+/// watches. If an owner is deleted before the collector has seen its dependents, the dependents stay, with an owner
+/// that the collector never knew.
 async fn collector_caught_up(server: &Server) {
     let last_owner = server.widget("last-owner", json!({"node": "n"})).await;
     owned(server, "last-child", &last_owner, false).await;
@@ -63,7 +63,7 @@ async fn wait_for_sole_owner(server: &Server, name: &str, owner: &Value) {
 }
 
 #[tokio::test]
-async fn an_object_without_finalizers_goes_at_once_and_others_with_their_last_finalizer() {
+async fn an_object_is_removed_at_once_or_with_its_last_finalizer() {
     let server = Server::start().await;
     let plain = server.widget("a", json!({"node": "n"})).await;
     let gone = server.delete(&path("a"), &Value::Null).await.expect(200);
@@ -93,7 +93,7 @@ async fn an_object_without_finalizers_goes_at_once_and_others_with_their_last_fi
 }
 
 #[tokio::test]
-async fn preconditions_hold_or_nothing_happens() {
+async fn a_delete_whose_preconditions_do_not_hold_changes_nothing() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let other = json!({"preconditions": {"uid": "other"}});
@@ -114,7 +114,7 @@ async fn preconditions_hold_or_nothing_happens() {
 }
 
 #[tokio::test]
-async fn a_collection_goes_by_selector() {
+async fn a_collection_is_deleted_by_selector() {
     let server = Server::start().await;
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {
         server.widget(name, json!({"node": node})).await;
@@ -128,7 +128,7 @@ async fn a_collection_goes_by_selector() {
 }
 
 #[tokio::test]
-async fn dependents_go_with_their_last_owner() {
+async fn dependents_are_deleted_with_their_last_owner() {
     let server = Server::start().await;
     let first = server.widget("one", json!({"node": "n"})).await;
     let second = server.widget("two", json!({"node": "n"})).await;
@@ -148,7 +148,7 @@ async fn dependents_go_with_their_last_owner() {
 }
 
 #[tokio::test]
-async fn an_owner_that_never_was_takes_its_dependent_along_but_an_unknown_kind_does_not() {
+async fn a_dependent_of_a_missing_owner_is_deleted_unless_the_owners_kind_is_unknown() {
     let server = Server::start().await;
     let ghost = json!({"apiVersion": server.group().to_owned() + "/v1", "kind": "Widget", "metadata": {"name": "ghost", "uid": "1"}});
     owned(&server, "a", &ghost, false).await;
@@ -158,7 +158,7 @@ async fn an_owner_that_never_was_takes_its_dependent_along_but_an_unknown_kind_d
 }
 
 #[tokio::test]
-async fn a_foreground_owner_waits_for_what_blocks_it() {
+async fn an_owner_in_foreground_deletion_waits_for_blocking_dependents() {
     let server = Server::start().await;
     let owner = server.widget("owner", json!({"node": "n"})).await;
     let mut body = server.draft("child", json!({"node": "n"}));
@@ -180,7 +180,7 @@ async fn a_foreground_owner_waits_for_what_blocks_it() {
 }
 
 #[tokio::test]
-async fn orphans_stay() {
+async fn orphaned_dependents_are_not_deleted() {
     let server = Server::start().await;
     let owner = server.widget("owner", json!({"node": "n"})).await;
     owned(&server, "child", &owner, true).await;
@@ -210,7 +210,7 @@ fn another(server: &Server) -> String {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_when_it_is_empty() {
+async fn a_deleted_namespace_is_removed_once_it_is_empty() {
     let server = Server::start().await;
     let name = format!("{}-2", server.namespace());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -286,7 +286,7 @@ async fn delete_options_that_cannot_be_read_delete_nothing() {
 }
 
 #[tokio::test]
-async fn a_foreground_deletion_leaves_what_another_owner_holds() {
+async fn a_foreground_deletion_leaves_dependents_that_have_another_owner() {
     let server = Server::start().await;
     let first = server.widget("one", json!({"node": "n"})).await;
     let second = server.widget("two", json!({"node": "n"})).await;
@@ -301,7 +301,7 @@ async fn a_foreground_deletion_leaves_what_another_owner_holds() {
 }
 
 #[tokio::test]
-async fn foreground_goes_down_the_tree_and_survives_a_circle() {
+async fn a_foreground_deletion_completes_for_a_tree_and_for_a_circle_of_owners() {
     let server = Server::start().await;
     let top = server.widget("top", json!({"node": "n"})).await;
     let middle = owned(&server, "middle", &top, true).await;
@@ -312,7 +312,7 @@ async fn foreground_goes_down_the_tree_and_survives_a_circle() {
     collector_caught_up(&server).await;
     server.delete(&path("top"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     remain(&server, &["leaf", "middle", "top"]).await;
-    // Removing the owner reference counts like deleting the dependent.
+    // Removing the owner reference counts as if the dependent had been deleted.
     let let_go = json!({"metadata": {"ownerReferences": null}});
     server.merge(&path("leaf"), &let_go).await.expect(200);
     remain(&server, &["leaf"]).await;

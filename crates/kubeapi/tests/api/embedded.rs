@@ -1,4 +1,5 @@
-//! Tests of the embedded server only: restarts in process, a history of a chosen length, and features that it lacks.
+//! Tests of the embedded server only: restarts within the process, a history of a chosen length, and unsupported
+//! features.
 
 mod admission;
 mod backup;

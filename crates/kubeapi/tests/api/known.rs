@@ -1,42 +1,55 @@
-//! The intended differences between the embedded server and the real one recorded in `recorded/`: requests that no
-//! client sends. An entry whose answers agree again must be removed, or its test fails.
+//! The intended differences between the answers of the embedded server ("here") and those of the real one ("there"),
+//! which `recorded/` holds. No client sends the requests that have these answers. An entry whose answers agree again
+//! must be removed, or its test fails.
 
 /// Transcript, numbers of its exchanges, and the difference.
 const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     (
         "create",
         &[9],
-        "a kind that lies in namespaces is made in none: 405, not a page that is not there",
+        "an object of a namespaced kind is created outside a namespace: 405 here, 404 there",
     ),
-    ("delete", &[26], "orphanDependents in the query, which Kubernetes has given up"),
+    ("delete", &[26], "the deprecated query option orphanDependents is ignored here"),
     (
         "delete-collection",
         &[17],
-        "in no namespace nothing is deleted: 405, not a page that is not there",
+        "a collection is deleted outside a namespace: 405 here, 404 there",
     ),
-    ("discovery", &[4], "a document that is not there has a body"),
-    ("forms", &[6, 9], "metadata of a list and of an object are one form"),
-    ("leases", &[9], "fields of a feature that is off by default are kept"),
-    ("leases", &[15], "a lease that nobody holds shows no holder instead of an empty one"),
-    ("list", &[19, 20, 21], "sendInitialEvents is an option of watches, and ignored in a list"),
+    ("discovery", &[4], "the 404 for an unknown document has a body here"),
+    (
+        "forms",
+        &[6, 9],
+        "PartialObjectMetadata and PartialObjectMetadataList are the same form here",
+    ),
+    ("leases", &[9], "fields of a feature that is off by default are stored here"),
+    (
+        "leases",
+        &[15],
+        "the holder's cell of a lease without a holder has no value here, an empty text there",
+    ),
+    ("list", &[19, 20, 21], "sendInitialEvents is an option of watches: a list ignores it here"),
     (
         "list",
         &[39, 54],
-        "conditions with < and >, and backslashes in conditions on fields, are refused",
+        "label selectors with < and >, and field selectors with backslashes, are refused here",
     ),
-    ("merge-patch", &[14], "another uid is a conflict in a patch too"),
-    ("merge-patch", &[21], "a patch that changes the apiVersion is refused as a patch"),
-    ("merge-patch", &[35], "force is an option of server-side apply, and ignored otherwise"),
-    ("namespaces", &[3, 5], "spec.finalizers of a namespace is the server's"),
+    ("merge-patch", &[14], "a patch with another uid is a conflict here"),
+    (
+        "merge-patch",
+        &[21],
+        "the refusal of a patch that changes apiVersion names the patch here, the field there",
+    ),
+    ("merge-patch", &[35], "force is an option of server-side apply: other patches ignore it here"),
+    ("namespaces", &[3, 5], "only the server sets spec.finalizers of a namespace here"),
     (
         "namespaces",
         &[6, 7, 8, 9, 10, 14],
-        "one revision more: a patch that changes nothing changes who manages the field, of which the embedded server keeps no account",
+        "one revision more there: a patch that changes no value changes the manager of a field, which is not recorded here",
     ),
-    ("paths", &[4], "a version that is not there is a page that is not there"),
-    ("watch-beginnings", &[18], "continue is an option of lists, and ignored in a watch"),
-    ("watch-beginnings", &[20], "a bookmark has no row, also among tables"),
-    ("paths", &[26], "an object cannot be made with its name in the path"),
+    ("paths", &[4], "the 404 for an unknown version is plain text here"),
+    ("watch-beginnings", &[18], "continue is an option of lists: a watch ignores it here"),
+    ("watch-beginnings", &[20], "a bookmark has no row here, even between tables"),
+    ("paths", &[26], "a POST to the path of an object is not allowed here"),
 ];
 
 /// Returns whether an answer of the embedded server is an intended difference.

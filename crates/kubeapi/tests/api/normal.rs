@@ -1,4 +1,5 @@
-//! Removes from answers what two servers cannot have in common. Every rule hides something, so each has its reason.
+//! Removes from answers the values that two servers cannot have in common. Each rule hides a difference, so each has a
+//! reason.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,7 @@ pub(crate) struct Names {
     group: String,
     uids: Vec<String>,
     revisions: Vec<String>,
-    /// True within a client's request, whose numbers the test has chosen.
+    /// True within a client's request, in which the test has chosen the numbers.
     sent: bool,
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// The work that follows from a write is a part of it, so there is nothing to wait for.
+/// The embedded server does all work that follows from a write within the write, so a test need not wait.
 pub(crate) const PATIENCE: Duration = Duration::ZERO;
 /// Whether this server's answers are recorded.
 pub(crate) const RECORDS: bool = false;

@@ -12,7 +12,7 @@ pub(crate) fn reduce(value: &mut Value) {
             *value = refusal(map);
         }
         Value::Object(map) => {
-            // No client prints the description of a column, and the server prints the cells of built-in kinds.
+            // No client prints the description and the type of a column.
             if let Some(columns) = map.get_mut("columnDefinitions").and_then(Value::as_array_mut) {
                 for part in ["description", "type"] {
                     columns.iter_mut().for_each(|column| column[part] = Value::Null);
@@ -71,7 +71,7 @@ fn refusal(status: &Map<String, Value>) -> Value {
     json!({"code": status.get("code"), "reason": status.get("reason"), "fields": fields})
 }
 
-/// Returns whether a text is no warning, or one that both servers must give.
+/// Returns whether a text is no warning, or is a warning that both servers must give.
 fn must_be_said(text: &str) -> bool {
     !text.starts_with("299 - ") || text.contains("unknown field")
 }

@@ -1,5 +1,5 @@
-//! Does at once what kube-controller-manager would do later. The real server runs without it, because its work comes at
-//! a time of its own and would make every run different.
+//! Does at once the work that kube-controller-manager would do later. The real server runs without
+//! kube-controller-manager, which works at times that would differ in every run.
 
 use crate::operation::{Memory, Operation};
 use crate::servers::{Prepared, Reply, Server};

@@ -47,8 +47,8 @@ impl Kind {
         }
     }
 
-    /// Returns the built-in kinds except Events: the embedded server accepts these as they come, and does
-    /// not compare their namespaces.
+    /// Returns the built-in kinds except Events, which the embedded server accepts as they come: it does not compare
+    /// their namespaces.
     pub(crate) fn builtins() -> Vec<Self> {
         let text = json!({"type": "string"});
         let texts = json!({"type": "object", "additionalProperties": text});
@@ -99,7 +99,8 @@ impl Kind {
         }
     }
 
-    /// Returns the name of an object of this kind; the name of a cluster-scoped object contains the run's word.
+    /// Returns the name of an object of this kind; the name of a cluster-scoped object contains the unique word of the
+    /// run.
     pub(crate) fn name(&self, random: &mut Random) -> String {
         let name = random.pick(&NAMES);
         if self.plural == "namespaces" {

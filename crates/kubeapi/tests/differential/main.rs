@@ -146,7 +146,7 @@ fn cut(value: &Value) -> String {
     text
 }
 
-/// Returns the subject of a difference, whatever object showed it.
+/// Returns the signature of a difference, which does not depend on the object that showed it.
 fn signature(operation: &Operation, difference: &Difference) -> String {
     static NUMBERS: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9]+").unwrap());
     static NAMES: LazyLock<Regex> =
@@ -268,7 +268,7 @@ async fn report_shortest(plane: &Plane, run: &Run) {
     }
 }
 
-/// Operations that once had different answers still have the same.
+/// Sends operations that once had different answers, and checks that the answers are now the same.
 #[tokio::test]
 async fn operations_that_once_differed_have_the_same_answers() {
     let plane = Plane::start().await;

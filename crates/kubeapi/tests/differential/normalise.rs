@@ -1,4 +1,4 @@
-//! The permitted differences of two answers. Each rule hides something, so each has its reason.
+//! The permitted differences of two answers. Each rule hides a difference, so each has a reason.
 
 use crate::contract;
 use crate::operation::Memory;
@@ -26,8 +26,8 @@ pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
     answer
 }
 
-/// Removes the permitted differences from the object of a watch event. Revisions that no answer has shown cannot be
-/// told apart: the revisions of the real server count other changes too.
+/// Removes the permitted differences from the object of a watch event. All revisions that no answer has shown count as
+/// equal: the revisions of the real server also count other changes.
 pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
     let mut event = event.clone();
     let mut memory = memory.clone();
@@ -43,7 +43,7 @@ pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
 
 fn clean(body: &mut Value, memory: &mut Memory) {
     let kind = body["kind"].as_str().unwrap_or_default().to_owned();
-    // The revision of a list also counts what else the server stores, its own leases among it.
+    // The revision of a list also counts other writes to the real server, such as those of its own leases.
     if (kind == "Table" || kind.ends_with("List"))
         && let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut)
     {
@@ -55,8 +55,8 @@ fn clean(body: &mut Value, memory: &mut Memory) {
         body["items"] = json!([]);
     }
     if kind == "CustomResourceDefinition" {
-        // The real server's controllers write the status after the answer; the state that they lead to is compared once
-        // it is reached.
+        // The real server's controllers write the status after the answer. The state that the status reaches in the end
+        // is compared separately.
         if let Some(body) = body.as_object_mut() {
             body.remove("status");
         }
@@ -97,7 +97,7 @@ fn walk(value: &mut Value, memory: &mut Memory) {
 }
 
 fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
-    // A server without server-side apply does not record which client wrote a field.
+    // The embedded server has no server-side apply, and so does not record which client wrote a field.
     map.remove("managedFields");
     for (key, value) in map.iter_mut() {
         match (key.as_str(), &value) {

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-/// Placeholders: `<run>` is the word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are of the object at
-/// that path, `<continue:PATH>` is the token of the last page of that list.
+/// Placeholders: `<run>` is the unique word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are the revision,
+/// an older revision and the uid of the object at that path; `<continue:PATH>` is the token of the last page of that
+/// list.
 static PLACES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("<(rv|oldrv|uid|continue):([^<>]*)>").unwrap());
 
@@ -72,7 +73,7 @@ impl Operation {
         }
     }
 
-    /// Returns the path of the list that has the object, or that the request is about.
+    /// Returns the path of the list that contains the request's object, or of the list that the request is about.
     pub(crate) fn collection(&self) -> &str {
         let path = self.path.trim_end_matches("/status").trim_end_matches("/finalize");
         if self.is_about_one() {
@@ -110,8 +111,8 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The earlier answers of one server: they fill placeholders, and number the names that are compared
-/// with the other server's.
+/// The earlier answers of one server. They fill placeholders, and they number the names that each server chooses, so
+/// that these names can be compared with the other server's.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) run: String,
@@ -181,7 +182,8 @@ impl Memory {
     /// Records the objects of an answer.
     pub(crate) fn note(&mut self, operation: &Operation, reply: &Reply) {
         let collection = &self.fill(operation.collection());
-        // A client does not continue a list with a selector by the token of another list.
+        // No client uses the token of one list to continue another, so the token of a list with a selector is not
+        // recorded.
         let selects = operation.query.iter().any(|(name, _)| name.ends_with("Selector"));
         if let Some(items) = reply.body["items"].as_array() {
             if !selects {

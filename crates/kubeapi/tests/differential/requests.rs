@@ -71,8 +71,8 @@ pub(crate) fn operation(random: &mut Random, known: &Knowledge) -> Operation {
         8 => delete_collection(random, kind, &list),
         _ => odd(random, kind.custom, &list, &path),
     };
-    // An empty namespace with a finalizer in its metadata is removed one change later here; no client sets such a
-    // finalizer.
+    // The embedded server removes an empty namespace with a finalizer in its metadata one change later; no client sets
+    // such a finalizer.
     let holds = kind.plural == "namespaces" && names_finalizers(&operation);
     // The embedded server does not create a lease by an update; no client does that.
     let makes = kind.plural == "leases" && operation.method == Method::PUT;
@@ -142,7 +142,7 @@ fn create(random: &mut Random, kind: &Kind, list: &str, name: &str, namespace: &
         body["metadata"]["namespace"] = json!(namespace);
     }
     if random.chance(1) {
-        // As in a copy of an object that was being deleted. No client begins a deletion by an update.
+        // The body looks like a copy of an object that was being deleted. No client begins a deletion by an update.
         body["metadata"]["deletionTimestamp"] = json!("2020-01-02T03:04:05Z");
     }
     disturb(random, kind, &mut body);
@@ -265,7 +265,8 @@ fn disturb(random: &mut Random, kind: &Kind, body: &mut Value) {
     }
     match random.below(8) {
         0 => body["apiVersion"] = json!("other.example/v1"),
-        // The rules that kube-apiserver still applies to an object of another custom kind are not worth copying.
+        // kube-apiserver still applies some rules to a custom object of another kind; copying these rules is not worth
+        // it.
         1 if kind.custom => body["apiVersion"] = json!("other.example/v2"),
         1 => body["kind"] = json!("Other"),
         2 => drop(body.as_object_mut().and_then(|body| body.remove("kind"))),
@@ -349,7 +350,7 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
         }
     }
     if !kind.custom {
-        // Go's comparisons disagree about empty maps; nulls leave an empty map where there was none.
+        // Go's comparisons disagree about empty maps, and a map of nulls becomes an empty map where there was no map.
         let has_value = |map: &Map<String, Value>| map.values().any(|value| !value.is_null());
         patch.retain(|_, value| value.as_object().is_none_or(has_value));
     }
@@ -391,8 +392,8 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
     patch
 }
 
-/// Drops nulls from lists: a list is replaced as a whole, and a null in it removes nothing. kube-apiserver drops it
-/// (`pruneAryNils`), RFC 7386 does not.
+/// Drops nulls from lists. A patch replaces a list as a whole, and a null in the list removes nothing: kube-apiserver
+/// drops that null (`pruneAryNils`), and RFC 7386 keeps it.
 fn drop_nulls_in_lists(value: &mut Value, inside: bool) {
     match value {
         Value::Object(map) => {
@@ -488,7 +489,7 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
             random.pick(&odd).clone_into(&mut path);
         }
         let fresh = kind.body(random, Care::Nearly);
-        // The path may lead to a text with a format.
+        // The path may lead to a text that must have a certain format.
         let value = fresh.pointer(&path).cloned().unwrap_or_else(|| values::no_list(random));
         let value = if random.chance(70) { value } else { at.clone() };
         let value = if path == "/metadata/annotations" { json!({"p": "q"}) } else { value };
@@ -574,14 +575,14 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
     if !kind.namespaced && !kind.custom {
         operation = operation.asking("labelSelector", own);
     } else if random.chance(25) {
-        // Without selectors: where no further object matches, kube-apiserver still names a next page, which is empty.
+        // Only without selectors: with a selector, kube-apiserver names a next page even if no further object matches.
         operation = operation.asking("limit", random.pick(&["1", "2", "0", "100", "-1", "x"]));
     } else if random.chance(60) {
         operation = operation.asking("labelSelector", random.pick(&LABEL_SELECTORS));
     } else {
         operation = operation.asking("fieldSelector", random.pick(&FIELD_SELECTORS));
     }
-    // The next page belongs to the list of the first one.
+    // The continue token of the first page is valid only for the same list.
     if operation.path == list && random.chance(10) {
         operation = operation.asking("continue", &format!("<continue:{list}>"));
     }
@@ -603,7 +604,8 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
 /// Returns a meaningless request.
 fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
     match random.below(9) {
-        // The handlers of custom resources treat a POST to a name in a way of their own, on which no client relies.
+        // The handlers of custom resources treat a POST to the path of an object in a special way, on which no client
+        // relies.
         0 if !custom => Operation::new(Method::POST, one).with(&json!({})),
         1 => Operation::new(Method::PUT, list).with(&json!({})),
         2 => Operation::new(Method::PATCH, list).with(&json!({})),
@@ -617,8 +619,8 @@ fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
     }
 }
 
-/// Returns whether each server writes a number in this value in its own way: `test` compares the
-/// written form of numbers.
+/// Returns whether a number in this value may be written differently by each server: `test` compares numbers as
+/// written.
 fn spelled_by_each(value: &Value) -> bool {
     value.to_string().contains("e+")
 }

@@ -44,9 +44,9 @@ impl Pair {
         Answers { ours, theirs, differences }
     }
 
-    /// Drops the difference that comes from field managers: an update that changes only the manager of a field is
-    /// a change on the real server, which records managers, and none here. There the object has a new revision,
-    /// here the old one.
+    /// Drops the difference that comes from field managers. An update that changes only the manager of a field is a
+    /// change on the real server, which records managers, and no change on the embedded server. The object gets a new
+    /// revision on the real server, and keeps its revision on the embedded one.
     async fn forgive_managers(&mut self, operation: &Operation, differences: &mut Vec<Difference>) {
         let [only] = differences.as_slice() else { return };
         let revision = |value: &Value| value.as_str()?.strip_prefix("rv-")?.parse::<usize>().ok();

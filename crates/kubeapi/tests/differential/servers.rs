@@ -81,8 +81,8 @@ pub(crate) struct Embedded {
     _directory: TempDir,
 }
 
-/// The real server. Its controllers are stopped, because their work comes at a time of its own; [`crate::controllers`]
-/// does the little of it that the operations need.
+/// The real server. Its controllers are stopped, because they work at times that differ in every run;
+/// [`crate::controllers`] does the part of their work that the operations need.
 pub(crate) struct Plane {
     _plane: ControlPlane,
     _directory: TempDir,

@@ -1,4 +1,4 @@
-//! Watches that last for a whole run, and the history of each object in them.
+//! Watches that last for a whole run, and the history of each object as the watches show it.
 
 use crate::kinds::Kind;
 use crate::normalise;
@@ -106,8 +106,8 @@ fn histories(events: &Events, memory: &Memory) -> Histories {
         let verb = event["type"].as_str().unwrap_or_default();
         let object = clean["object"].clone();
         match history.last_mut().filter(|_| verb == "MODIFIED") {
-            // A change of field managers alone is an event of the real server only. Of its two revisions, the one that
-            // an answer has shown counts.
+            // A change of field managers alone is an event of the real server only. Of the two revisions around this
+            // change, the one that an answer has shown counts.
             Some((_, before)) if unrevised(before) == unrevised(&object) => {
                 if object["metadata"]["resourceVersion"] != "unseen" {
                     *before = object;

@@ -55,7 +55,10 @@ fn only_a_marker_with_the_same_digest_and_size_makes_a_job_package_complete() {
     let directory = tempfile::tempdir().unwrap();
     let store = with_package(directory.path(), &RUNS);
     assert!(!store.is_ready(&JobPackage { size: 5, ..package() }));
-    assert!(!store.is_ready(&JobPackage { unpacked: Some(4), ..package() }), "the unpacked form");
+    assert!(
+        !store.is_ready(&JobPackage { unpacked: Some(4), ..package() }),
+        "the unpacked form is another job package"
+    );
     fs::write(store.place(READY, &Key::new(&package())).join(MARKER), "{").unwrap();
     assert!(!store.is_ready(&package()));
 }

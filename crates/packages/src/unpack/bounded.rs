@@ -1,5 +1,5 @@
-//! Limits how many bytes of an archive are read. A header cannot make its reader hold more than 1 MiB in memory,
-//! whatever the archive says.
+//! Limits how many bytes of an archive are read. The reader holds at most 1 MiB of a header in memory, whatever sizes
+//! the archive states.
 
 use std::{
     cell::Cell,
@@ -9,8 +9,7 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Maximum bytes between one entry's end and the next one's data: headers,
-/// with the long names and attributes before them.
+/// Maximum bytes between the data of two entries: a header, with the long names and attributes before it.
 const HEADER: u64 = 1 << 20;
 
 /// Why reading was cut off.
@@ -22,11 +21,11 @@ pub(super) enum Cutoff {
     Stopped,
 }
 
-/// How many bytes may still be read.
+/// The number of bytes that may still be read.
 #[derive(Debug, Clone)]
 pub(super) struct Allowance {
     left: Rc<Cell<u64>>,
-    /// Bytes left for the current header; none while data is read.
+    /// Bytes left for the current header; `None` while data is read.
     header: Rc<Cell<Option<u64>>>,
     cutoff: Rc<Cell<Option<Cutoff>>>,
     stop: watch::Receiver<bool>,

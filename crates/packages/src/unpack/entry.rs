@@ -10,7 +10,7 @@ use std::{
 use tar::EntryType;
 use thiserror::Error;
 
-/// Why an entry is refused, and the archive with it.
+/// Why an entry is refused. The whole archive is refused with it.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EntryError {
     #[error(
@@ -35,10 +35,10 @@ pub enum EntryError {
     NoFile(String),
 }
 
-/// An entry that may be created.
+/// An entry that passed the check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Path of names only, at least one.
+    /// Relative path of at least one name, without `.` and `..`.
     pub(super) path: PathBuf,
     pub(super) kind: Kind,
 }
@@ -48,7 +48,7 @@ pub(super) struct Entry {
 pub(super) enum Kind {
     Directory,
     File {
-        /// Whether it may be executed.
+        /// Whether the file may be executed.
         is_program: bool,
         /// Time of the last change, in seconds since 1970.
         modified: i64,
@@ -112,7 +112,7 @@ fn check_parts(
     Ok(Some(Entry { path: place, kind }))
 }
 
-/// Returns the path if it has only names; `None` if it may lead elsewhere.
+/// Returns the path without `.` components; `None` if it is absolute, has `..`, or has a NUL byte.
 fn names_only(path: &[u8]) -> Option<PathBuf> {
     let mut names_only = PathBuf::new();
     for part in Path::new(OsStr::from_bytes(path)).components() {
@@ -125,9 +125,9 @@ fn names_only(path: &[u8]) -> Option<PathBuf> {
     (!path.contains(&0)).then_some(names_only)
 }
 
-/// Returns whether a symbolic link at this place stays inside the archive's directory. Its target may go up only at its
-/// start, from the real directory of the link: after a name that may itself
-/// be a link, it is unknown from where `..` goes up.
+/// Returns whether a symbolic link at this place stays inside the archive's directory. `..` may stand only at the start
+/// of its target, where each `..` is a parent of the link's own directory. A later `..` may follow a name that is
+/// itself a link, and could then lead anywhere.
 fn stays_inside(place: &Path, target: &[u8]) -> bool {
     let depth = place.components().count().saturating_sub(1);
     let (mut ups, mut has_name) = (0, false);

@@ -105,7 +105,11 @@ fn plain_and_compressed_archives_become_the_same_directory() {
         assert_eq!(unpacked.text("lib/link"), "data");
         assert_eq!(unpacked.text("again"), "data");
         let program = fs::metadata(unpacked.at("bin/run")).unwrap();
-        assert_eq!(program.permissions().mode() & 0o7777, 0o755, "no setuid, and read by all");
+        assert_eq!(
+            program.permissions().mode() & 0o7777,
+            0o755,
+            "the setuid bit is dropped, and everybody may read"
+        );
         assert_eq!((program.mtime(), program.uid()), (1_000_000_000, 0));
     }
 }
@@ -121,7 +125,7 @@ fn entries_that_may_lead_outside_are_refused_and_create_nothing_there() {
         none().link(EntryType::Symlink, "l", "../outside"),
         none().link(EntryType::Link, "l", "../archive"),
         none().link(EntryType::Link, "l", "/etc/passwd"),
-        // A link that stays inside, through which a later name could be anywhere.
+        // `l` links to the directory `d`, so that the later entry `l/y` is created through a link.
         none().file("d/x", "").link(EntryType::Symlink, "l", "d").file("l/y", ""),
         none().file("d/x", "").link(EntryType::Symlink, "l", "d").link(
             EntryType::Directory,
@@ -129,7 +133,7 @@ fn entries_that_may_lead_outside_are_refused_and_create_nothing_there() {
             "",
         ),
         none().file("f", "").file("f/y", ""),
-        // A hard link to a symbolic link lies, and leads, elsewhere.
+        // The symbolic link `d/l` to `..` stays inside; its hard link `l` would lead outside.
         none().link(EntryType::Symlink, "d/l", "..").link(EntryType::Link, "l", "d/l"),
         none().link(EntryType::Link, "l", "not/there"),
         none().file("x", "first").file("x", "second"),

@@ -61,7 +61,7 @@ impl Tree {
         Ok(symlinkat(target, &parent, name)?)
     }
 
-    /// Creates a hard link, which must not exist. Returns whether the target is a file.
+    /// Creates a hard link, which must not exist. Returns false, and creates nothing, if the target is no plain file.
     pub(super) fn hardlink(&self, path: &Path, target: &Path) -> io::Result<bool> {
         let (from, old) = match (target.parent(), target.file_name()) {
             (Some(parent), Some(name)) => (self.enter(parent, false), name),
@@ -71,7 +71,7 @@ impl Tree {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             from => from?,
         };
-        // A hard link to a symbolic link would lie, and lead, elsewhere.
+        // Refuses a hard link to a symbolic link: the same target would be followed from another directory.
         let is_file = match fstatat(&from, old, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(status) => status.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits(),
             Err(Errno::ENOENT) => false,
@@ -94,7 +94,7 @@ impl Tree {
         Ok((self.enter(path.parent().unwrap_or(Path::new("")), true)?, name))
     }
 
-    /// Opens a directory. With `makes`, creates what is missing on the way.
+    /// Opens a directory. With `makes`, creates the missing directories of the path.
     fn enter(&self, path: &Path, makes: bool) -> io::Result<OwnedFd> {
         let mut at = self.root.try_clone()?;
         for name in path {

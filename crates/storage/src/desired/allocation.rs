@@ -8,7 +8,8 @@ use super::{NamespaceId, NodeName, ObjectUid};
 
 /// Identity of an allocation: the NnfNodeBlockStorage that requests it and its index in `spec.allocations`.
 ///
-/// The uid, not the name: an object that was deleted and created again must not inherit the data of its predecessor.
+/// The uid identifies the object, not its name: an object that was deleted and created again must not inherit the data
+/// of its predecessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationId {
     /// `metadata.uid` of the NnfNodeBlockStorage.
@@ -23,7 +24,7 @@ impl fmt::Display for AllocationId {
     }
 }
 
-/// A place in the chassis: a port of the PCIe switch, never a bare number.
+/// The place of a host in the chassis: a port of the PCIe switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
     /// The rabbit itself.
@@ -33,7 +34,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the endpoint's number in the sites' objects: 0 for the rabbit, index + 1 for a compute.
+    /// Returns the endpoint's number in API objects: 0 for the rabbit, index + 1 for a compute.
     pub fn number(self) -> u8 {
         match self {
             Self::Rabbit => 0,
@@ -86,7 +87,7 @@ impl Spread {
         }
     }
 
-    /// Returns the number of drives to use when that many are available.
+    /// Returns the maximum number of drives, which an allocation uses when they are available.
     pub fn most(self) -> usize {
         self.most.into()
     }
@@ -103,7 +104,7 @@ pub struct Reported {
     pub id: NamespaceId,
     /// Size in bytes, from the status.
     pub size: u64,
-    /// Whether the status of another allocation names it too: it belongs to neither until that is settled.
+    /// Whether the status of another allocation names it too: it belongs to neither allocation while both name it.
     pub contested: bool,
 }
 

@@ -48,7 +48,7 @@ impl fmt::Display for FileSystemId {
 /// The contents of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileSystemKind {
-    /// No file system: the block device itself is offered, on a file.
+    /// No file system: the block device itself is bound onto a file.
     Raw,
     /// XFS, mounted by one node at a time.
     Xfs,

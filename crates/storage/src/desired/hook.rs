@@ -33,7 +33,8 @@ impl fmt::Display for HookScope {
     }
 }
 
-/// The phase in which a hook runs, named as the profile's field: first the phases of set-up, then those of tear-down.
+/// The phase in which a hook runs, named like the profile's field. The phases of set-up come first, then the phases of
+/// tear-down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookPoint {
     /// Before a volume is activated for a mount.

@@ -26,7 +26,7 @@ pub enum MountSource {
         /// The UUID that its superblock must have.
         id: FileSystemId,
     },
-    /// Another mount point, whose mount is bound to this one too, for `--index-root`.
+    /// Another mount point: its mount is bound (`mount --bind`) at this mount point too. For `--index-root`.
     Bind(MountPoint),
     /// A Lustre file system: `<mgs nids>:/<fsname>`.
     Lustre(String),

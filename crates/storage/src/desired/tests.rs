@@ -24,7 +24,11 @@ fn mount_points_are_cleaned_and_split_at_their_root() {
     }
     let deep = parse("/mnt/nnf/a/b").unwrap();
     assert_eq!(deep.parent(), Some(parse("/mnt/nnf/a").unwrap()));
-    assert_eq!(parse("/mnt/nnf/a").unwrap().parent(), None, "the root is the admin's");
+    assert_eq!(
+        parse("/mnt/nnf/a").unwrap().parent(),
+        None,
+        "the allowed root belongs to the admin"
+    );
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn a_failure_ends_the_steps_of_its_drive_and_all_failures_are_returned() {
     let mut done = Vec::new();
     let error = execute(&host, [steps, vec![detach(0)]].concat(), &mut done).unwrap_err();
     assert_eq!(done, [delete(0, 1), delete(2, 1)], "the following steps do not start");
-    assert_eq!(*error.step, delete(3, 1), "that others were faster is not the cause");
+    assert_eq!(*error.step, delete(3, 1), "a change by another unit is not the first error");
     let StepError::Several { first, others } = &error.source else { panic!("{error:?}") };
     assert!(first.to_string().contains("erase nqn.2026-01.io.warren:drive-3:1"), "{first}");
     assert_eq!(others.len(), 1);

@@ -120,7 +120,7 @@ impl FakeDrives {
         self.drives.iter().find(|drive| drive.nqn == *nqn)
     }
 
-    /// Returns the drive, to make or erase a namespace on it; fails when it is away or refuses.
+    /// Returns the drive, to make or erase a namespace on it; fails when the drive is absent or refuses commands.
     fn working(&self, nqn: &Nqn) -> Result<&FakeDrive, StepError> {
         let drive = self.drive(nqn);
         let drive = drive.ok_or_else(|| StepError::Changed(format!("drive {nqn} is gone")))?;

@@ -194,8 +194,8 @@ impl Pools {
     }
 }
 
-/// Returns the health of a pool that lost this many devices. Pools may lose one device, although pools of the default
-/// profile have no redundancy.
+/// Returns the health of a pool that lost this many devices. Every simulated pool survives the loss of one device,
+/// although pools of the default profile have no redundancy.
 fn health(lost: usize) -> PoolHealth {
     match lost {
         0 => PoolHealth::Online,

@@ -23,7 +23,7 @@ use super::hung;
 pub(super) struct BoundedCalls {
     what: &'static str,
     deadline: Duration,
-    /// Whether a timeout also reports DLM locks that were not granted; not when the call itself reads those.
+    /// Whether a timeout also reports DLM locks that were not granted; false when the call itself reads those locks.
     tells_locks: bool,
     /// The thread of the last call that returned in time: the next call need not start one.
     idle: Mutex<Option<Worker>>,
@@ -106,7 +106,7 @@ impl BoundedCalls {
         Self { what: "observation", deadline, tells_locks: true, idle, stuck }
     }
 
-    /// Bounds reads of the lock manager's tables. A timeout does not read those tables again.
+    /// Bounds reads of the lock manager's tables. The error of a timeout does not read those tables again.
     pub(super) fn at_locks(deadline: Duration) -> Self {
         Self { tells_locks: false, ..Self::new(deadline) }
     }
@@ -174,7 +174,7 @@ impl BoundedCalls {
         }
     }
 
-    /// The error to return while an earlier call under `name` has not returned.
+    /// Returns the error to report while an earlier call under `name` has not returned; `None` when all have.
     pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
         let mut stuck = self.stuck.lock();
         stuck.retain(|_, under| {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     #[should_panic = "on purpose"]
-    fn a_panic_goes_on_in_the_caller() {
+    fn a_panic_in_a_call_continues_in_the_caller() {
         let _ = BoundedCalls::new(Duration::from_secs(60)).run("a", || panic!("on purpose"));
     }
 
@@ -230,7 +230,7 @@ mod tests {
         assert!(error.to_string().contains("did not end within 1 s (thread "), "{error}");
         let again = calls.run("vg-0", || unreachable!("it is stuck")).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(calls.run("vg-1", || 7).unwrap(), 7, "others go on");
+        assert_eq!(calls.run("vg-1", || 7).unwrap(), 7, "a call under another name is not blocked");
 
         drop(release);
         end.recv().unwrap();
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(changes.stuck.lock()["drive"].len(), 2);
         drop(first);
         assert!(given_up.recv().unwrap(), "it was given up");
-        assert!(changes.unended("drive").is_some(), "the other goes on");
+        assert!(changes.unended("drive").is_some(), "the other call still runs");
         drop(second);
         assert!(given_up.recv().unwrap(), "it was given up");
         for stuck in changes.stuck.lock().remove("drive").unwrap_or_default() {

@@ -37,11 +37,11 @@ struct Abandoned {
     target: String,
 }
 
-/// Has the kernel kill `command` when the agent dies, by PR_SET_PDEATHSIG(2const): otherwise a mkfs or a hook would run
-/// beside its own repetition.
+/// Has the kernel kill `command` when the agent dies, by PR_SET_PDEATHSIG(2const): otherwise a mkfs or a hook would
+/// still run when the next agent runs it again.
 ///
-/// The signal is sent when the thread that started the program ends, so that thread waits for the program. Programs
-/// that the program starts do not inherit this: a line of several commands may continue with its last one.
+/// The signal is sent when the thread that started the program ends, so that thread waits for the program. Children of
+/// that program do not inherit this setting: of a line with several commands, the running one may continue.
 pub(super) fn kill_with_parent(command: &mut Command) -> &mut Command {
     let us = Pid::this();
     let bind = move || {
@@ -54,11 +54,12 @@ pub(super) fn kill_with_parent(command: &mut Command) -> &mut Command {
 
 /// Runs `work` in a child process and waits at most `deadline`.
 ///
-/// The child has no descriptors but those of `keep`: any other that it inherited could keep another mount busy.
+/// The child keeps only the descriptors in `keep`: any other descriptor that it inherited could keep another mount
+/// busy.
 ///
 /// # Errors
-/// `work`'s errno; or `Hung` with the child's id and where in the kernel it stands. While that child lives, the same
-/// call for the same target fails at once with the same error.
+/// `work`'s errno; or `Hung` with the child's PID and the place in the kernel where it waits. While that child lives,
+/// the same call for the same target fails at once with the same error.
 pub(super) fn run(
     call: &'static str,
     target: &str,
@@ -85,8 +86,8 @@ pub(super) fn run(
             let done = panic::catch_unwind(AssertUnwindSafe(work))
                 .unwrap_or_else(|_| Err(Errno::EIO.into()));
             let errno = done.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
-            // A failed write is an end of file for the parent. std's pipe writer has no state that
-            // the fork could break.
+            // When the write fails, the parent reads an end of file. std's pipe writer has no state that the fork could
+            // break.
             let _ = io::Write::write_all(&mut { failure }, &errno.to_ne_bytes());
             // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(0) }
@@ -229,7 +230,10 @@ mod tests {
             let text = again().unwrap_err().to_string();
             assert!(text.contains(&format!("process {pid} (")), "{text}");
         }
-        assert!(run("test", "/mnt/other", LONG, &[], || Ok(())).is_ok(), "nothing else waits");
+        assert!(
+            run("test", "/mnt/other", LONG, &[], || Ok(())).is_ok(),
+            "a call on another target is not refused"
+        );
 
         kill(pid, Signal::SIGKILL).unwrap();
         let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;

@@ -26,7 +26,7 @@ mod left;
 
 pub(super) use left::unended;
 
-/// Bytes kept of stderr: a program reports the cause first and its end last; usage texts are in between.
+/// Bytes kept of stderr: programs print the cause of a failure first or last, and usage texts in between.
 const STDERR_KEPT: Ends = Ends { first: 512, last: 512 };
 /// Bytes kept of stdout: LVM's report of a rabbit with the maximum number of namespaces is some hundred KiB.
 const STDOUT_KEPT: Ends = Ends { first: 8 << 20, last: 0 };
@@ -36,13 +36,13 @@ const NOT_ENDED: &str = "; SIGKILL did not end it: it is stuck in the kernel";
 /// How long a killed process group may take to end before it is abandoned.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(2);
 
-/// A command as a value.
+/// A command that can be run several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cmd {
     argv: Vec<String>,
     /// The command as messages show it.
     text: String,
-    /// The job or allocation that runs the command, when others may run the same one; empty otherwise.
+    /// The job or allocation that runs the command, when another may run the same command; empty otherwise.
     owner: String,
 }
 
@@ -74,7 +74,8 @@ impl Cmd {
 
     /// Runs the command and drops its stdout.
     ///
-    /// Returns when the program itself has ended, even while others still hold its pipes: a hook may start a daemon.
+    /// Returns when the program itself has ended, even while other processes still hold its pipes: a hook may start a
+    /// daemon.
     ///
     /// # Errors
     /// When the command cannot be started, fails, or exceeds `deadline`; then its whole process group is killed. While

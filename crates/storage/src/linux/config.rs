@@ -18,24 +18,24 @@ pub struct LinuxConfig {
     pub lustre_unmount: LustreUnmount,
 }
 
-/// How a Lustre client is unmounted: it waits for servers that do not answer, at least once through
-/// each of its timeouts.
+/// How a Lustre client is unmounted. For servers that do not answer, the client waits until each of its timeouts has
+/// passed at least once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LustreUnmount {
     /// Replaces [`LinuxConfig::mount_deadline`], and the command deadline where that is shorter.
     pub deadline: Duration,
-    /// Whether to unmount by force after that (umount2(2), `MNT_FORCE`): data that no server has is lost.
+    /// Whether to unmount by force after the deadline (umount2(2), `MNT_FORCE`): data that no server has is lost.
     pub force: bool,
 }
 
 impl Default for LustreUnmount {
-    /// 180 s: a client of a frozen rabbit was seen to take 103 s.
+    /// 180 s: unmounting a client of a frozen rabbit was seen to take 103 s.
     fn default() -> Self {
         Self { deadline: Duration::from_secs(180), force: false }
     }
 }
 
-/// Where namespaces come from.
+/// The source of the node's namespaces.
 #[derive(Debug, Clone)]
 pub enum DriveConfig {
     /// NVMe drives whose physical functions this node has: a rabbit.

@@ -1,6 +1,7 @@
 //! Paths beneath an allowed root, reached without following a symbolic link or passing through another mount.
 //!
-//! A user owns the inside of a mount, so nothing trusted is resolved through one (openat2(2), `RESOLVE_*`).
+//! Users own the directories inside a mount, so the agent resolves no path of its own through a mount (openat2(2),
+//! `RESOLVE_*`).
 
 mod leaf;
 
@@ -28,7 +29,8 @@ use nix::{
     unistd::{UnlinkatFlags, unlinkat},
 };
 
-/// A name in a directory that is held open, so that no user can replace a directory above it.
+/// A name in a directory. The directory is held open, so that the name leads to the same place even when a user
+/// replaces a directory above.
 #[derive(Debug)]
 pub(super) struct DirectoryEntry {
     /// The directory, held open.
@@ -89,7 +91,7 @@ fn split(target: &MountPoint) -> (&Path, OsString) {
 }
 
 fn open_root(root: &Path) -> io::Result<Option<OwnedFd>> {
-    // The root is the admin's choice, symbolic links included.
+    // The admin chose the root, so symbolic links in its path are followed.
     match nix::fcntl::open(
         root,
         OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
@@ -181,7 +183,7 @@ impl DirectoryEntry {
     pub(super) fn make_directory(&self) -> io::Result<()> {
         let mode = MODE;
         match mkdirat(&self.parent, self.name.as_os_str(), mode) {
-            // Users pass through here, whatever umask the agent was started with.
+            // Users pass through this directory, so its mode must not depend on the agent's umask.
             Ok(()) => Ok(fchmodat(
                 &self.parent,
                 self.name.as_os_str(),

@@ -14,13 +14,13 @@ use crate::host::{CommandError, StepError};
 
 /// Maximum number of requests that a message names; it counts the others.
 const NAMED: usize = 4;
-/// Interval for checking that a lock space was left: lvmlockd answers before it leaves.
+/// Interval for checking whether the node has left a lock space: lvmlockd answers before it leaves.
 const LEFT_EVERY: Duration = Duration::from_millis(50);
 /// Status bit of a lock space whose recovery is complete (DLM_RS_DONE, Linux fs/dlm/dlm_internal.h).
 const RECOVERED: u32 = 0x40;
 
-/// Tells dlm_controld that the cluster node `id` is fenced, so that it grants the locks of that node (dlm_tool(8),
-/// `fence_ack`). Call it only with proof that the node no longer reaches the storage.
+/// Tells dlm_controld that the cluster node `id` is fenced, so that other nodes are granted the locks which that node
+/// held (dlm_tool(8), `fence_ack`). Call it only with proof that the node no longer reaches the storage.
 ///
 /// `program` is the tool's path, or its name to be found on `PATH`.
 ///
@@ -37,8 +37,8 @@ pub(super) fn ungranted() -> Vec<String> {
     ungranted_in(Path::new("/sys/kernel/dlm"), Path::new("/sys/kernel/debug/dlm"))
 }
 
-/// Returns the volume groups whose lock space this node has joined. lvmlockd names that space `lvm_<group>` (lvm2,
-/// daemons/lvmlockd/lvmlockd-core.c); other names belong to other programs.
+/// Returns the volume groups whose lock space this node has joined. lvmlockd names the lock space of a group
+/// `lvm_<group>` (lvm2, daemons/lvmlockd/lvmlockd-core.c); other names belong to other programs.
 pub(super) fn groups() -> io::Result<Vec<String>> {
     let spaces = spaces(Path::new("/sys/kernel/dlm"))?;
     Ok(spaces.iter().filter_map(|space| space.strip_prefix("lvm_").map(str::to_owned)).collect())

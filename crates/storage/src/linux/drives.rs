@@ -1,4 +1,4 @@
-//! Where namespaces come from: one backend per kind of drive.
+//! The sources of namespaces: one backend per kind of drive.
 
 mod loop_device;
 mod nvme;

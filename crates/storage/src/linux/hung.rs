@@ -30,7 +30,7 @@ pub(super) fn group(group: Pid) -> String {
     texts.join("; ")
 }
 
-/// A process, distinct from a later one with the same PID.
+/// One process; its start time distinguishes it from a later process with the same PID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) pid: Pid,

@@ -17,7 +17,7 @@ const LINES: usize = 3;
 /// Maximum records read: the kernel may write faster than this module reads.
 const RECORDS: usize = 4096;
 
-/// The log from a moment on; empty where it cannot be read.
+/// The kernel's log since [`KernelLog::from_now`] was called; empty where the log cannot be read.
 #[derive(Debug)]
 pub(super) struct KernelLog(Option<File>);
 
@@ -32,7 +32,8 @@ impl KernelLog {
         Self(open().ok())
     }
 
-    /// Returns the first lines since then about `source`. The kernel names a device by its own name.
+    /// Returns the first lines since then about `source`. Most lines name a device as the kernel does, `dm-3`, not by
+    /// its path.
     pub(super) fn lines_about(mut self, source: &str) -> Vec<String> {
         let device = device_name(source);
         let is_wanted = |line: &String| is_about(line, source, device.as_deref());
@@ -54,7 +55,7 @@ impl KernelLog {
     }
 }
 
-/// Returns the message of a record, which stands between its numbers and its dictionary.
+/// Returns the message of a record: the text between the `;` after its numbers and the end of the line.
 fn text(record: &str) -> String {
     let (_, message) = record.split_once(';').unwrap_or_default();
     message.lines().next().unwrap_or_default().to_owned()

@@ -78,7 +78,7 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
             .filter(|(_, device)| !is_ours(device))
             .map(|(name, _)| name)
             .collect(),
-        // [`super::unfinished`] finds unused parts where a part is lost.
+        // [`super::unfinished`] finds the unused parts, which matter only when a part is lost.
         unused_parts: Vec::new(),
     })
 }
@@ -215,7 +215,7 @@ mod tests {
         assert!(belongs_to("vg-lv_rmeta_2", "vg-lv"));
         assert!(!belongs_to("vg-lv--1", "vg-lv"));
         assert!(!belongs_to("vg-lv2", "vg-lv"));
-        assert!(!belongs_to("vg-lv_reads", "vg-lv"), "a name like any other");
+        assert!(!belongs_to("vg-lv_reads", "vg-lv"), "LVM does not reserve this name");
     }
 
     /// Lays out a RAID of two drives, the second of them pulled, as sysfs does.

@@ -1,4 +1,4 @@
-//! Mounts and unmounts: the only module that does.
+//! Mounts and unmounts file systems; no other module does.
 
 use std::{
     io,
@@ -222,7 +222,7 @@ fn unmount_call(
     entry: &DirectoryEntry,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    // Through the open parent: a descriptor on the mount itself would keep it busy.
+    // Use a path through the open parent: a descriptor on the mount itself would keep the mount busy.
     let path = entry.path();
     let keep = [entry.parent.as_raw_fd()];
     // sys-mount 3.1 defines its NOFOLLOW as O_NOFOLLOW, which umount(2) refuses.
@@ -271,6 +271,10 @@ mod tests {
             );
         }
         let patient = Deadlines { call: seconds(600), ..deadlines };
-        assert_eq!(patient.of_unmount("lustre").call, seconds(600), "never shorter than others");
+        assert_eq!(
+            patient.of_unmount("lustre").call,
+            seconds(600),
+            "the deadline of a Lustre unmount is never shorter than that of other unmounts"
+        );
     }
 }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_one_mount_call() {
+    fn plain_lines_become_one_mount_call() {
         assert_eq!(xfs("/dev/loop0 /mnt/nnf/a"), call(MountFlags::empty(), ""));
         assert_eq!(xfs("  /dev/loop0   '/mnt/nnf/a' "), call(MountFlags::empty(), ""));
         assert_eq!(
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_need_mount_8() {
+    fn all_other_lines_run_mount_8() {
         for line in [
             "-o _netdev /dev/loop0 /mnt/nnf/a",
             "-o bind,ro /dev/loop0 /mnt/nnf/a",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_unmounts() {
+    fn a_line_that_is_only_the_mount_point_is_a_plain_unmount() {
         assert!(is_plain_unmount("/mnt/nnf/a", "/mnt/nnf/a"));
         assert!(is_plain_unmount("'/mnt/nnf/a b'", "/mnt/nnf/a b"));
         for line in ["-l /mnt/nnf/a", "/mnt/nnf/b", "/mnt/nnf/a && true", ""] {

@@ -65,7 +65,7 @@ impl Entry {
     }
 }
 
-/// Reads the mount table. Warren uses no names that are not UTF-8, so replacing them is safe.
+/// Reads the mount table. All names that Warren uses are UTF-8, so replacing other bytes is safe.
 fn read() -> io::Result<String> {
     let bytes = fs::read("/proc/self/mountinfo")?;
     Ok(String::from_utf8(bytes)
@@ -255,8 +255,8 @@ pub fn devices_beneath(directory: &Path) -> io::Result<Vec<DeviceNumber>> {
     found.filter_map(|entry| entry.map(|entry| bound_device(&entry)).transpose()).collect()
 }
 
-/// Returns the block device of a device node that is bound on a file. Device nodes are on devtmpfs or tmpfs: only there
-/// a file is read, because that cannot hang.
+/// Returns the block device of a device node that is bound on a file. Device nodes are on devtmpfs or tmpfs; the agent
+/// reads files only on these types, because such a read cannot hang.
 fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     if entry.kind == "tmpfs" {
         let stat = lstat(&entry.point).ok()?;

@@ -1,5 +1,5 @@
-//! Reads and writes a file of Warren's in the root of a mount, whose inside belongs to a user: no link there is
-//! followed, and no content trusted.
+//! Reads and writes a file of Warren's in the root of a mount. The directories in a mount belong to a user, so this
+//! module follows no link there and trusts no contents.
 
 use std::{
     fs::{File, Permissions},
@@ -27,7 +27,7 @@ use crate::{
     host::StepError,
 };
 
-/// Maximum bytes of the file; Warren writes no longer one.
+/// Maximum bytes of the file; Warren never writes a longer file.
 const LONGEST: u64 = 1 << 20;
 
 /// Reads the file in the root of the mount at `target`; `None` when it is not a plain file, or nothing is mounted.

@@ -33,7 +33,7 @@ mod xfs {
     pub(super) const IN_PROGRESS_AT: usize = 126;
 }
 
-/// Offsets in `struct gfs2_sb` (include/uapi/linux/gfs2_ondisk.h), which lies at `GFS2_SB_ADDR` basic blocks;
+/// Offsets in `struct gfs2_sb` (include/uapi/linux/gfs2_ondisk.h), which begins at basic block `GFS2_SB_ADDR`;
 /// mkfs.gfs2(8) writes it last.
 mod gfs2 {
     pub(super) const AT: u64 = 64 * 1024;
@@ -253,7 +253,7 @@ mod tests {
         };
         assert_eq!(kind, "gfs2");
         block[7] = 2;
-        assert!(parse_gfs2(&block).is_none(), "another kind of GFS2's blocks");
+        assert!(parse_gfs2(&block).is_none(), "a GFS2 block of another type is no superblock");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
         Walk::Entry(entry) => entry,
     };
     let Some(leaf) = top.leaf()? else { return Ok(TreeState::default()) };
-    // A mount on the root itself belongs to the owner of that file system.
+    // When a file system is mounted on the root itself, its contents belong to its owner.
     if leaf.mount.is_some() {
         return Ok(TreeState {
             path: PathState::ThroughMount { at: root.path() },

@@ -2,7 +2,7 @@
 //!
 //! A mapping without a table is only in device-mapper's own list: the kernel shows a block device from its first table
 //! on (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with the volume's own mapping, and resumes a
-//! suspended mapping, but refuses a RAID while mappings of its parts exist without the RAID's.
+//! suspended mapping, but refuses to activate a RAID while mappings of its parts exist and its own mapping does not.
 
 use std::time::Duration;
 
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn malformed_rows_are_errors() {
         assert!(row("vg-lv\t253\t0\tLive").is_err());
-        assert!(row("vg-lv:253:0:Live:Active").is_err(), "not as an empty list");
+        assert!(row("vg-lv:253:0:Live:Active").is_err(), "a malformed row is not an empty list");
         assert!(row("vg-lv\tx\t0\tLive\tActive\t0").is_err());
     }
 }

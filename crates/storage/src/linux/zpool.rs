@@ -35,8 +35,8 @@ pub(super) fn imported(
     let pool = dataset.pool();
     let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).output(deadline) {
         Ok(output) => output,
-        // Without the kernel module no pool can be imported. A module without tools is an error: a
-        // pool may be imported.
+        // Without the kernel module no pool can be imported. When the module is loaded but the tools are missing, a
+        // pool may be imported: that is an error.
         Err(error) if error.is_not_installed() && !Path::new(MODULE).exists() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
@@ -176,8 +176,8 @@ fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     Ok(DeviceNumber::parse(text.trim()))
 }
 
-/// Runs the ZFS command of `action`. A destructive command first checks its object again, and one that makes a
-/// target checks the result.
+/// Runs the ZFS command of `action`. Before a destructive command this checks the object again; after a command that
+/// makes a target it checks the result.
 pub(super) fn run(
     action: ZfsAction,
     on: &str,

@@ -41,7 +41,7 @@ struct GroupContext<'a> {
     observed: &'a Observed,
 }
 
-/// The relation of a namespace to the volume group on its allocation.
+/// The relation of a namespace to the volume group of its allocation.
 enum Standing {
     /// The namespace is a member that LVM uses.
     Used,
@@ -90,8 +90,8 @@ impl GroupContext<'_> {
         }
     }
 
-    /// Returns the standing of a namespace. A namespace that this rabbit has access to, or that LVM read, is not
-    /// waiting to be attached: LVM no longer uses it as a member, or its replacement is still to come.
+    /// Returns the standing of a namespace. A namespace that the rabbit has access to, or that LVM read, does not count
+    /// as unattached when LVM does not use it: it counts as lost.
     fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
         if let Some(why) = fault(namespace, self.observed) {
             return Standing::Lost(why.to_owned());

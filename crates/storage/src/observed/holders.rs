@@ -14,12 +14,12 @@ pub struct Holders {
     pub processes: Vec<i32>,
 }
 
-/// How the device of a mount that should go is used, or its file system where there is no device.
+/// How a device is used after its mount was removed; for a file system without a device, how the file system is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Use {
     #[default]
     Free,
-    /// This node has the device mounted at another mount point of Warren's: it is released with the last of them.
+    /// This node has the device mounted at another mount point of Warren's: the device is released with its last mount.
     MountedHere,
     HeldBy(Holders),
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holders_beyond_the_limit_are_counted_and_no_holder_is_a_process_unseen() {
+    fn holders_beyond_the_limit_are_counted_and_an_empty_list_means_an_unseen_process() {
         let names: Vec<_> = (0..11).map(|pid| format!("process {pid}")).collect();
         let text = Holders { names, processes: Vec::new() }.to_string();
         assert!(text.ends_with("process 7 and 3 more"), "{text}");

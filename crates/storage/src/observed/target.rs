@@ -22,7 +22,7 @@ pub enum PathState {
     BlockDevice,
     /// A FIFO, a socket or a character device.
     Other,
-    /// A symbolic link stands in the way, or at the end.
+    /// The path, or a parent of it, is a symbolic link.
     Symlink {
         at: PathBuf,
     },

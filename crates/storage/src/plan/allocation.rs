@@ -32,7 +32,7 @@ pub(super) fn allocate(
         return Err(Rejection::ZeroCapacity { allocation: allocation.id });
     }
     let members = Members::new(allocation, observed);
-    // Steps on a drive that cannot be used now wait for it and hold up no others.
+    // A step on a drive that cannot be used now waits for that drive, and the steps on other drives continue.
     let can_go = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
     let leftovers: Vec<_> = partial(allocation.id, observed).filter(can_go).collect();
     let adopt = members.adopt();
@@ -71,7 +71,7 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
         .filter(|namespace| mine.contains(&namespace.owner))
         .filter(is_there);
     let ours: Vec<_> = ours.collect();
-    // A namespace is deleted only once no host has any of them attached, and detaching does not wait for an erasure.
+    // Detach all namespaces of the allocation before deleting any: no detachment then waits for an erasure.
     let nobody = BTreeSet::new();
     let reached = ours
         .iter()
@@ -93,8 +93,8 @@ fn delete_vanished(id: AllocationId, observed: &Observed) -> impl Iterator<Item 
     lost.map(move |(lost_id, _)| Step::DeleteNamespace { id: lost_id.clone(), allocation: id })
 }
 
-/// Removes the records of namespaces on drives that are gone for good; they would outlive their allocation. This comes
-/// last: until then the allocation does not count as released.
+/// Plans removing the records of namespaces on drives that are gone for good; the records would outlive the allocation.
+/// These steps come last: until then the allocation does not count as released.
 fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let replaced = observed.of_allocation(id);
     let replaced = replaced.filter(|namespace| observed.is_replaced(&namespace.id.subsystem));
@@ -108,8 +108,8 @@ pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) ->
     reached.map(|namespace| detach(namespace, host)).collect()
 }
 
-/// Creates replacements for namespaces that are gone for good, and records them as replaced once there are enough.
-/// Without room for one the allocation stays as it is.
+/// Plans replacements for namespaces that are gone for good, and records these namespaces as replaced once enough
+/// replacements exist. Without room for the replacements the allocation stays as it is.
 fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
     let id = members.allocation.id;
     match members.successors() {
@@ -137,8 +137,9 @@ impl Placement<'_> {
     }
 }
 
-/// Attaches all namespaces before it detaches any, with one exception: a host at a port that a host of the allocation
-/// has left was never meant to have access, and loses it first, whatever else fails.
+/// Plans all attachments before the detachments, with one exception. When a host of the allocation has moved to another
+/// port, the host that is now at the former port was never meant to have access: it is detached first, so that it loses
+/// access even when an attachment fails.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
     let has_moved = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
     let detachments = |namespace| {

@@ -8,7 +8,7 @@ use crate::{
     observed::Observed,
 };
 
-/// Plans the hooks of the phase that are not recorded as run, with `more` variables known now.
+/// Plans the hooks of the phase that are not recorded as run; `more` holds the variables that are known only now.
 pub(super) fn due<'a>(
     hooks: &'a [Hook],
     phase: HookPoint,
@@ -26,9 +26,9 @@ pub(super) fn is_due(hooks: &[Hook], phase: HookPoint, observed: &Observed) -> b
     due(hooks, phase, observed, &BTreeMap::new()).next().is_some()
 }
 
-/// Plans the beginning of a scope's set-up. Its records are stale when tear-down hooks ran since, because set-up must
-/// then repeat the undone work, and when the hooks' object `is_new`. Stale records are dropped first, and are removed
-/// from the returned observation.
+/// Plans the beginning of a scope's set-up. The scope's records are stale in two cases: tear-down hooks have run since,
+/// so that set-up must repeat the undone work; or the hooks' object `is_new`. Stale records are dropped first, and are
+/// removed from the returned observation.
 pub(super) fn begin<'a>(
     scope: &HookScope,
     hooks: &[Hook],
@@ -48,8 +48,8 @@ pub(super) fn begin<'a>(
     (steps, known)
 }
 
-/// Plans opening the scope when it has hooks. Later an open scope means that tear-down hooks must run, and a closed
-/// scope that all of them have run.
+/// Plans opening the scope when it has hooks. Later an open scope means that tear-down hooks must run; a closed scope
+/// means that all tear-down hooks have run.
 pub(super) fn open(scope: &HookScope, hooks: &[Hook], observed: &Observed) -> Option<Step> {
     let is_needed = !hooks.is_empty() && !observed.hooks_open;
     is_needed.then(|| Step::OpenHooks { scope: scope.clone() })

@@ -108,7 +108,7 @@ fn unmounting(
     observed: &Observed,
     more: &BTreeMap<String, String>,
 ) -> Result<Vec<Step>, Rejection> {
-    // A site without the line unmounts in its hooks.
+    // A site that leaves this line empty unmounts the target in its hooks.
     let Some(command) = &target.lines.unmount else { return Ok(Vec::new()) };
     let state = mount::target_state(observed.target.as_ref());
     let line = command.expand(more);

@@ -1,7 +1,7 @@
 //! Plans the creation, activation, deactivation, repair and removal of logical volumes.
 //!
 //! A group belongs to the volume when it has the volume's name and is on the volume's namespaces; LVM reads only these
-//! devices. The group's tag says whether Warren made it or the site's earlier agent.
+//! devices. Warren's tag marks the groups that Warren made; the site's earlier agent made the others.
 
 mod activate;
 mod lines;

@@ -20,7 +20,7 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let more = mounting::variables(mount, observed);
     let run = |phase| hooks::due(&mount.hooks, phase, observed, &more);
     let unmounting = unmounting(mount, observed, &target)?;
-    // Other mounts of Warren's use the volume: it is released with the last of them.
+    // Other mounts of Warren's use the volume: the volume is released with the last of these mounts.
     let stays = observed.in_use == Use::MountedHere;
     let leaving = if stays { Vec::new() } else { leaving(mount, observed) };
 
@@ -171,8 +171,8 @@ pub(super) fn in_reach<'a>(
     Ok(open)
 }
 
-/// Plans giving a raw volume back to root: its owner is the owner of the device node itself, which outlives the mount
-/// and serves another job next.
+/// Plans giving a raw volume back to root. The owner of a raw volume is the owner of its device node, which outlives
+/// the mount and serves another job next.
 fn take_back(mount: &Mount, target: &TargetState) -> Option<Step> {
     let given =
         mount.kind == FileSystemKind::Raw && target.owner.is_some_and(|owner| owner != ROOT);

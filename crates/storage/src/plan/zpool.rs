@@ -1,7 +1,7 @@
 //! Plans the creation, import, repair and destruction of ZFS pools.
 //!
-//! A pool is the target's when it has the target's pool name and lies on exactly the target's namespaces. Lost devices
-//! prove nothing either way.
+//! A pool belongs to the target when it has the target's pool name and lies on exactly the target's namespaces. A lost
+//! device neither proves nor disproves that.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ impl<'a> Pool<'a> {
         Ok(vec![self.step(ZfsAction::Create, self.name(), line)])
     }
 
-    /// Plans the import of a pool so that it can be destroyed. An unusable pool is left to the
-    /// erasure of its namespaces.
+    /// Plans the import of a pool so that it can be destroyed. An unusable pool is not imported: the erasure of its
+    /// namespaces removes it.
     pub(super) fn take_up(&self) -> Result<Vec<Step>, Rejection> {
         if let Some(pool) = &self.seen.imported {
             self.is_ours(pool)?;

@@ -9,7 +9,7 @@ fn line(text: &str, pairs: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn lines_of_the_shipped_profile() {
+fn lines_of_the_shipped_profile_are_expanded() {
     let known = [
         ("$DEVICE", "/dev/loop1"),
         ("$DEVICE_LIST", "/dev/loop1 /dev/loop2"),
@@ -84,7 +84,7 @@ fn values_of_the_command_win_over_values_of_the_node() {
 }
 
 #[test]
-fn cyclic_and_exploding_overrides_end() {
+fn the_expansion_of_cyclic_and_exploding_overrides_ends() {
     assert_eq!(expand("$A", &table(&[("$A", "a$B"), ("$B", "b$A")])), "ab$A");
     assert_eq!(expand("$A", &table(&[("$A", "$A$A")])), "$A$A");
     let bomb: Vec<(String, String)> =
@@ -94,7 +94,7 @@ fn cyclic_and_exploding_overrides_end() {
 }
 
 #[test]
-fn hostile_values_are_quoted_where_they_stand() {
+fn hostile_values_are_quoted_as_their_place_in_the_line_requires() {
     let known =
         [("$JOBID", "1; rm -rf /"), ("$USERID", "a'b"), ("$GROUPID", "$(id)\""), ("$LIST", "")];
     assert_eq!(line("x $JOBID", &known), "x '1; rm -rf /'");

@@ -53,7 +53,7 @@ fn all_failed_with_ebusy(error: &StepError) -> bool {
     }
 }
 
-/// Checks that the next call fulfils a desire whose call failed, or refuses it for a permanent reason.
+/// Checks that the next call reaches the desired state, or refuses it for a reason that stays.
 fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError> {
     match converger.converge(desired) {
         Ok(_) => prop_assert_eq!(converger.plan(desired).unwrap(), vec![]),
@@ -64,7 +64,7 @@ fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// Converges to the removal of everything, in the order of a controller.
+/// Removes everything, in the order in which a controller requests the removals.
 fn take_down(host: &Arc<FakeHost>, converger: &Converger) -> Result<(), TestCaseError> {
     for index in 0..PLACES {
         for wish in [Wish::Unmounted(index), Wish::Gone(index), Wish::Released(index)] {
@@ -242,7 +242,7 @@ fn results_have_the_order_of_the_requests() {
 }
 
 #[test]
-fn a_host_that_undoes_every_step_ends_the_rounds() {
+fn the_converger_gives_up_on_a_host_that_undoes_every_step() {
     #[derive(Debug)]
     struct Forgetful;
     impl Host for Forgetful {
@@ -263,7 +263,7 @@ fn a_host_that_undoes_every_step_ends_the_rounds() {
 /// and each gets one.
 #[test]
 fn a_unit_observes_again_when_another_took_its_drive() {
-    /// Lets a step succeed only after other units took its drive this number of times.
+    /// Fails this number of steps because another unit took the drive, and then lets steps succeed.
     #[derive(Debug)]
     struct Contested(FakeHost, std::sync::atomic::AtomicUsize);
     impl Host for Contested {
@@ -325,7 +325,7 @@ impl Host for Defective {
 }
 
 #[test]
-fn a_panic_fails_only_its_unit_until_it_ends() {
+fn a_panic_fails_only_its_unit_and_only_while_the_defect_exists() {
     let units = [5, 6, 7].map(tree_at);
     for (defect, panic) in
         [(Defect::InObservation, "a bug in an observation"), (Defect::InStep, "a bug in a step")]

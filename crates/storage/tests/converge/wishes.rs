@@ -23,7 +23,7 @@ const TARGET: u32 = PLACES;
 
 const POOL: &str = "pool-0";
 
-/// The place whose mount point may have a foreign mount.
+/// The place (an allocation with its file system and its mount) whose mount point may have a foreign mount.
 pub(crate) const OCCUPIED: u32 = 2;
 
 pub(crate) fn roots() -> AllowedRoots {
@@ -61,7 +61,7 @@ pub(crate) fn allocation(index: u32, computes: u8) -> Allocation {
     Allocation::new(id, 100 << 20, spread, computes.chain([rabbit]).collect())
 }
 
-/// Every other place has a logical volume.
+/// Returns the layer of a place: every other place has a logical volume.
 fn layer(index: u32) -> VolumeLayer {
     if index.is_multiple_of(2) {
         return VolumeLayer::Plain;
@@ -186,7 +186,7 @@ pub(crate) enum Wish {
     Tree(u32),
     NoTree,
     OnlyMounts(Vec<u32>),
-    /// With or without the object that all volumes are named after.
+    /// Removes leftovers; the flag says whether the object exists that all volumes are named after.
     OnlyVolumes(bool),
     TargetAllocated,
     TargetReady,

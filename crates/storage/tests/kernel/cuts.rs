@@ -19,7 +19,7 @@ use crate::{
     with_lvm,
 };
 
-/// The commands that create a volume, and the commands that remove it.
+/// The commands that create, repair and remove a volume.
 const COMMANDS: [&str; 11] = [
     "pvcreate",
     "vgcreate",
@@ -34,11 +34,12 @@ const COMMANDS: [&str; 11] = [
     "pvremove",
 ];
 
-/// The commands of a whole life.
+/// The commands that create, activate and remove a volume.
 const LIFE: [&str; 6] = ["pvcreate", "vgcreate", "lvcreate", "lvchange", "lvremove", "vgremove"];
 
-/// Kills a command before its n-th call, where n grows by one with each start; a command that ends by itself has been
-/// cut everywhere. Does not kill the processes that the command starts, such as dmeventd(8), which stays.
+/// A stand-in kills its command before the command's n-th call; n grows by one with each start. Once a command ends by
+/// itself, it has been killed before each of its calls. The stand-in does not kill processes that the command starts,
+/// such as dmeventd(8), which keeps running.
 const STAND_IN: &str = r#"#!/bin/bash
 here=${0%/*}; command=${0##*/}
 real=$(PATH=${PATH#*:} type -P "$command")
@@ -52,7 +53,7 @@ code=$?
 exit $code
 "#;
 
-/// Commands that print the state of the node when the test does not continue.
+/// Commands that print the state of the node when the test fails.
 const LEFT: &str = "dmsetup info -c; dmsetup table; pvs -a; lvs -a; true";
 
 struct Cuts {
@@ -72,12 +73,12 @@ impl Cuts {
         cuts
     }
 
-    /// Starts to cut every command.
+    /// From now on, the stand-ins kill every command, beginning before its first call.
     fn begin(&self) {
         self.at("1");
     }
 
-    /// Stops cutting commands.
+    /// From now on, the stand-ins run every command to its end.
     fn end(&self) {
         self.at("0");
     }
@@ -93,7 +94,7 @@ impl Cuts {
         cuts.lines().map(str::to_owned).collect()
     }
 
-    /// Converges, repeating the call after each cut; fails when a call fails without a cut.
+    /// Converges, and repeats that after each killed command; panics when it fails although no command was killed.
     #[expect(clippy::disallowed_methods, reason = "no event tells how far a mirror is")]
     fn through(&self, host: &Arc<dyn Host>, desired: &Desired) {
         loop {
@@ -115,14 +116,14 @@ impl Cuts {
         assert_eq!(settle(host, desired), [""; 0]);
     }
 
-    /// Prints how often each command was cut, and fails if one of `commands` was never cut.
+    /// Prints how often each command was killed, and panics if one of `commands` was never killed.
     #[expect(clippy::print_stdout, reason = "shown with the verdict")]
     fn report_cuts(&self, commands: &[&str]) {
         let cuts = self.recorded_cuts();
         for command in commands {
             let count = cuts.iter().filter(|cut| cut.split(' ').next() == Some(command)).count();
             println!("{command}: {count} cuts");
-            assert!(count > 0, "{command} was never cut");
+            assert!(count > 0, "{command} was never killed");
         }
     }
 }
@@ -130,7 +131,7 @@ impl Cuts {
 fn with_cuts(story: impl FnOnce(&Lab, &Cuts)) {
     let stand_ins = std::env::var_os("WARREN_TEST_CUTS");
     let missing =
-        stand_ins.is_none().then_some("WARREN_TEST_CUTS names no directory, the first in PATH");
+        stand_ins.is_none().then_some("WARREN_TEST_CUTS does not name the first directory of PATH");
     if gate::open("cuts", missing) {
         with_lvm(|lab| story(lab, &Cuts::set_up(stand_ins.unwrap().into())));
     }
@@ -157,7 +158,7 @@ fn lvm_of(host: &Arc<dyn Host>, fs: &FileSystem) -> LvmReport {
 }
 
 #[test]
-fn cuts_striped() {
+fn a_striped_volume_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         cuts.begin();
         life(lab, cuts, &striped(lab));
@@ -166,7 +167,7 @@ fn cuts_striped() {
 }
 
 #[test]
-fn cuts_raid() {
+fn a_raid_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         cuts.begin();
         life(lab, cuts, &raid(lab));
@@ -189,9 +190,10 @@ fn raid(lab: &Lab) -> FileSystem {
     fs
 }
 
-/// This test cuts the repair of a mirror; `cuts_raid` cuts its creation and removal.
+/// Kills the commands that repair a mirror; `a_raid_converges_although_lvm_is_killed_at_every_call` kills the commands
+/// that create and remove one.
 #[test]
-fn cuts_repair() {
+fn a_repair_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         let mut fs = raid(lab);
         let rabbit = lab.rabbit();
@@ -214,7 +216,7 @@ fn namespace_device(host: &Arc<dyn Host>, id: &NamespaceId) -> String {
 }
 
 #[test]
-fn cuts_shared() {
+fn a_shared_group_converges_although_lvm_is_killed_at_every_call() {
     let answers = run("sh", &["-c", "lvmlockctl --info"]).status.success();
     if !gate::open("lvmlockd", (!answers).then_some("lvmlockd does not answer")) {
         return;
@@ -224,7 +226,10 @@ fn cuts_shared() {
         let rabbit = lab.rabbit();
         cuts.begin();
         cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
-        assert!(lvm_of(&rabbit, &fs).groups[0].is_shared, "two nodes could have it exclusively");
+        assert!(
+            lvm_of(&rabbit, &fs).groups[0].is_shared,
+            "a local group could be active on two nodes at once"
+        );
         life(lab, cuts, &fs);
         cuts.report_cuts(&LIFE);
         cuts.report_cuts(&["vgchange"]);

@@ -42,7 +42,7 @@ fn a_shut_down_xfs_is_reported_although_its_mount_shows_rw() {
             (facts.kind.as_str(), facts.asked_read_only, facts.is_read_only),
             ("xfs", false, false)
         );
-        // It can be observed and unmounted.
+        // The file system can still be observed and unmounted.
         settle(&lab.rabbit(), &Desired::Unmounted(mount));
         assert!(seen(lab).is_empty());
     });
@@ -67,7 +67,8 @@ fn a_read_only_file_system_is_distinguished_from_a_read_only_mount() {
         assert_eq!((read_only("a"), read_only("b")), ((false, false), (true, false)));
         must("mount", &["-o", "remount,bind,rw", there.to_str().unwrap()]);
         must("mount", &["-o", "remount,ro", here]);
-        // The other mount was not asked to become read-only, as when the kernel shuts a file system down.
+        // The mount at b shows what a mount shows when the kernel makes its file system read-only: the mount itself
+        // still has `rw`.
         assert_eq!((read_only("a"), read_only("b")), ((true, true), (false, true)));
         must("umount", &[there.to_str().unwrap()]);
         std::fs::remove_dir(there).unwrap();

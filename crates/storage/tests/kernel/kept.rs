@@ -9,7 +9,8 @@ use storage::{
 use super::*;
 use crate::lab::{Keeper, with_only_lab};
 
-/// A user in a namespace of their own is root there over nothing but what is theirs.
+/// Returns a mount whose root directory stays root's. In a user namespace of its own a process has rights only over
+/// files of mapped users, and only root is mapped.
 fn of_root(fs: &FileSystem, target: MountPoint) -> Mount {
     Mount { owner: None, ..mount_of(fs, target) }
 }
@@ -28,7 +29,8 @@ fn is_live(lab: &Lab, fs: &FileSystem) -> bool {
     std::path::Path::new("/sys/fs/xfs").join(device.file_name().unwrap()).exists()
 }
 
-/// By an open file, by a bind mount of a directory, and by a working directory.
+/// The other mount namespace keeps the file system by an open file, by a bind mount of a directory, or by a working
+/// directory.
 #[test]
 fn an_xfs_that_another_mount_namespace_keeps_is_not_released() {
     let ways = ["exec 3>AT/kept", "mkdir AT/d && mount --bind AT/d /mnt && cd /mnt", "cd AT"];
@@ -54,7 +56,7 @@ fn an_xfs_that_another_mount_namespace_keeps_is_not_released() {
     }
 }
 
-/// Every container has such a copy. The kernel removes it with the directory that it is on.
+/// Every container has such a copy of the mount. The kernel removes the copy when the mount point is removed.
 #[test]
 fn an_idle_copy_of_a_mount_does_not_keep_the_volume() {
     with_only_lab(|lab| {
@@ -86,7 +88,7 @@ fn an_open_raw_device_is_not_released() {
     });
 }
 
-/// In the agent's own namespace umount(2) refuses; the error names the holder, and no kernel thread.
+/// In the agent's own mount namespace umount(2) fails with EBUSY; the error names the holder, and no kernel thread.
 #[test]
 fn a_holder_is_named_with_the_time_of_its_start() {
     with_only_lab(|lab| {

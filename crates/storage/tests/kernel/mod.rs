@@ -244,7 +244,7 @@ fn a_busy_mount_is_reported_with_its_holders() {
 }
 
 #[test]
-fn twenty_mounts_side_by_side() {
+fn twenty_mounts_run_in_parallel() {
     with_lab(|lab| {
         let converger = Converger::new(lab.rabbit());
         let all = |desired: Vec<Desired>| {
@@ -281,9 +281,9 @@ fn twenty_mounts_side_by_side() {
     });
 }
 
-/// Mountinfo shows the real path of the root.
+/// The mount table shows the path of the root with symbolic links resolved.
 #[test]
-fn a_root_that_is_a_link_hides_nothing() {
+fn mounts_beneath_a_root_that_is_a_link_are_found() {
     with_lab(|_| {
         let directory = TempDir::with_prefix("warren-loop-link-").unwrap();
         fs::create_dir(directory.path().join("elsewhere")).unwrap();
@@ -300,7 +300,7 @@ fn a_root_that_is_a_link_hides_nothing() {
     });
 }
 
-/// Only its line in the mount table shows a covered mount.
+/// A covered mount is visible only in the mount table.
 #[test]
 fn a_covered_raw_volume_is_recognised_by_its_device() {
     with_lab(|lab| {
@@ -472,7 +472,7 @@ fn leftovers_of_a_crash_are_removed() {
 }
 
 #[test]
-fn two_agents_of_one_box_share_a_pool() {
+fn two_agents_of_one_machine_share_a_pool() {
     with_lab(|lab| {
         let rabbit = lab.rabbit();
         let hosts = [Arc::clone(&rabbit), lab.compute("rabbit-1")];

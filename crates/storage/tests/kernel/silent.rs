@@ -44,7 +44,8 @@ fn a_mount_with_a_silent_server_is_observed_and_unmounted() {
     });
 }
 
-/// Nothing beneath a hanging root can be observed; the agent reports this in time, and only one thread waits.
+/// When a root hangs, nothing beneath it can be observed; the agent reports the root in time, and only one thread waits
+/// for it.
 #[test]
 fn a_hanging_root_is_reported() {
     with_lab(|lab| {

@@ -24,7 +24,8 @@ use crate::{
     scenarios::{World, node},
 };
 
-/// A process that leaves our mount namespace keeps copies of the mounts of all labs.
+/// Locked for writing while only one lab may have mounts: a process that leaves our mount namespace keeps copies of the
+/// mounts of all labs.
 static NAMESPACE: RwLock<()> = RwLock::new(());
 
 /// Runs `story` in a lab of its own, if the node allows labs.
@@ -225,7 +226,8 @@ fn glob(directory: &Path) -> Vec<PathBuf> {
 pub struct Keeper(Child);
 
 impl Keeper {
-    /// Runs `script` with these flags of unshare(1), and stays. Copies only the mounts of this lab, and of no other.
+    /// Runs `script` with these flags of unshare(1), and keeps the process until the drop. The process has copies of
+    /// this lab's mounts only.
     pub fn start(lab: &Lab, flags: &str, script: &str) -> Self {
         let here = lab.path().display();
         let others = "cut -d' ' -f5 /proc/self/mountinfo | grep /warren-loop-";
@@ -235,7 +237,7 @@ impl Keeper {
         Self::ready(start("unshare", &["-m", "sh", "-c", &script]))
     }
 
-    /// Runs `script` in our own mount namespace, and stays.
+    /// Runs `script` in our own mount namespace, and keeps the process until the drop.
     pub fn here(script: &str) -> Self {
         Self::ready(start("sh", &["-c", &Self::staying(script)]))
     }
@@ -258,7 +260,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // An end of file ends it.
+        // The process ends when it reads an end of file.
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Creates an allocation, grants and withdraws access, and deletes it; after each call nothing is left to do.
+/// An allocation is created, attached, detached and deleted; after each call nothing is left to do.
 pub fn life(world: &dyn World) {
     let mut wanted = allocation(0, SIZE + 1, &["compute-1", "compute-2"]);
     let rabbit = world.rabbit();
@@ -27,7 +27,7 @@ pub fn life(world: &dyn World) {
     assert!(settle(&rabbit, &Desired::Released(wanted.id)).is_empty());
 }
 
-/// A compute in another slot than assumed reaches its own namespaces, and no other host reaches them.
+/// A compute that is not in the expected slot reaches its own namespaces, and no other host reaches them.
 pub fn moved(world: &dyn World) {
     let mut wanted = allocation(0, SIZE, &["compute-1"]);
     let made = allocate(world, &wanted);
@@ -140,7 +140,7 @@ pub fn spread(world: &dyn World) {
         &world.rabbit(),
         &Desired::Allocated(Allocation { reported: reported(&made), ..wanted.clone() }),
     );
-    assert_eq!(all(world).len(), 4, "nothing is made again");
+    assert_eq!(all(world).len(), 4, "no namespace is created again");
     settle(&world.rabbit(), &Desired::Released(wanted.id));
     assert_eq!((all(world), free(world)), (vec![], before));
 }
@@ -155,7 +155,7 @@ pub fn too_few_drives(world: &dyn World) {
     ));
 }
 
-/// After a crash behind each created namespace, the next agent creates the others.
+/// After a crash that followed any of the creations, the next agent creates the missing namespaces.
 pub fn completed(world: &dyn World) {
     let wanted = Desired::Allocated(over_four(0, &[]));
     let rabbit = world.rabbit();
@@ -202,7 +202,7 @@ pub fn records_lost(world: &dyn World) {
     settle(&rabbit, &Desired::Allocated(known));
     let adopted: Vec<_> =
         all(world).into_iter().filter(|namespace| namespace.id != stranger).collect();
-    assert_eq!(adopted, made, "as they were");
+    assert_eq!(adopted, made, "the namespaces are the same as before the loss");
     settle(&rabbit, &Desired::Released(wanted.id));
     assert_eq!(all(world).iter().map(|namespace| &namespace.id).collect::<Vec<_>>(), [&stranger]);
 }

@@ -1,4 +1,4 @@
-//! Tests of the behaviour that both hosts share: each function runs on a real node and on the node in memory.
+//! Scenarios for both implementations of `Host`: each function runs on a real node and on the node in memory.
 #![expect(unreachable_pub, reason = "a module of several test binaries")]
 
 pub mod allocations;

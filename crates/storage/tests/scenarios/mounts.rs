@@ -7,7 +7,7 @@ use storage::{
 
 use super::*;
 
-/// A mount has its owner and is on one node only; after the unmount its mount point is gone.
+/// A mount's root has the desired owner, and the mount is on one node only; after the unmount its mount point is gone.
 pub fn xfs(world: &dyn World) {
     let (namespace, fs) = create_file_system(world, 0);
     let compute = world.compute("compute-1");
@@ -38,7 +38,7 @@ pub fn xfs(world: &dyn World) {
     assert!(settle(&compute, &Desired::Unmounted(mount)).is_empty());
 }
 
-/// A raw volume is its device, bound on a file.
+/// A raw volume is mounted by binding its device on a file.
 pub fn raw(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &["compute-1"]));
     let mut fs = file_system(world, 0, &namespace.id);
@@ -101,7 +101,7 @@ pub fn only_mounts(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let kept = mount_of(&fs, world.point("kept"));
-    // The kernel writes neither of these characters as it is.
+    // The mount table shows the blank and the backslash as octal codes.
     let orphan = mount_of(&fs, world.point(r"orphan \040"));
     settle(&rabbit, &Desired::Mounted(kept.clone()));
     settle(&rabbit, &Desired::Mounted(orphan.clone()));
@@ -159,7 +159,7 @@ pub fn covered(world: &dyn World) {
     assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
 }
 
-/// A foreign mount appears on top between the observation and the step.
+/// A foreign mount that appears on top of ours between the observation and the step is not unmounted.
 pub fn swapped(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();

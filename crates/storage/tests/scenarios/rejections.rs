@@ -8,7 +8,7 @@ pub fn occupied(world: &dyn World) {
     let rejection = rejected(world, &world.rabbit(), &Desired::Mounted(mount.clone()));
     assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
     assert!(rejection.to_string().contains("tmpfs"), "{rejection}");
-    // Nothing of it exists: the refused file system can be removed.
+    // The file system was never mounted there, so its removal has nothing to do.
     let before = world.foreign();
     assert!(settle(&world.rabbit(), &Desired::Unmounted(mount)).is_empty());
     assert_eq!(world.foreign(), before);
@@ -35,7 +35,7 @@ pub fn symlinks(world: &dyn World) {
             rejected(world, &rabbit, &Desired::Mounted(mount_of(&fs, world.point(below))));
         let Rejection::ThroughSymlink { at, .. } = &rejection else { panic!("{rejection}") };
         assert_eq!(*at, world.point("link").path());
-        // Nothing of ours can be mounted there, so there is nothing to unmount.
+        // No mount of ours can be there, so there is nothing to unmount.
         assert!(settle(&rabbit, &Desired::Unmounted(mount_of(&fs, world.point(below)))).is_empty());
     }
 }
@@ -56,7 +56,7 @@ pub fn wrong_things_in_the_way(world: &dyn World) {
     assert!(matches!(rejection, Rejection::NotEmpty { .. }), "{rejection}");
 }
 
-/// A user owns the inside of a mount: nothing is mounted through one.
+/// Users own the directories inside a mount, so the agent mounts nothing there.
 pub fn through_a_mount(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let (_, other) = create_file_system(world, 1);

@@ -19,7 +19,7 @@ pub fn life(world: &dyn World) {
     let links: Vec<_> =
         links.iter().map(|(name, target)| (name.as_str(), target.as_str())).collect();
     assert_eq!(settle(&rabbit, &Desired::IndexTree(tree(world, &links))).len(), 17);
-    // Compute 4 is lost: its link goes, the others keep their numbers.
+    // Compute 4 is lost: its link is removed, and the other links keep their targets.
     let fewer: Vec<_> = links.iter().copied().filter(|(name, _)| *name != "compute-4").collect();
     let steps = settle(&rabbit, &Desired::IndexTree(tree(world, &fewer)));
     assert_eq!(steps, [format!("unlink {}/compute-4", world.point("wf-0"))]);
@@ -53,7 +53,7 @@ pub fn seventeen_computes(world: &dyn World) {
     assert!(left.contains(&r#"compute-15 Link("node-15")"#.to_owned()), "{left:?}");
 }
 
-/// A wrong link is corrected; other files stay, and so does the root that has them.
+/// A wrong link is corrected; other files stay, and the root that contains them stays too.
 pub fn planted(world: &dyn World) {
     let rabbit = world.rabbit();
     let root = world.point("wf-0");

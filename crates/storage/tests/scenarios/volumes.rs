@@ -7,7 +7,7 @@ use storage::{
 
 use super::*;
 
-/// The default profile's lines, with a lock only where a test has lock managers.
+/// Returns the default profile's lines without those for locks, which need a lock manager.
 pub fn lines(volume: &Volume) -> LvmLines {
     let (group, name) = (&volume.group, &volume.logical);
     LvmLines {
@@ -56,7 +56,7 @@ fn verbs(steps: &[String]) -> Vec<&str> {
 fn starts(steps: &[String], with: &[&str]) {
     assert_eq!(steps.len(), with.len(), "{steps:#?}");
     for (step, start) in steps.iter().zip(with) {
-        assert!(step.starts_with(start), "{step} starts not with {start}: {:?}", verbs(steps));
+        assert!(step.starts_with(start), "{step} does not start with {start}: {:?}", verbs(steps));
     }
 }
 
@@ -166,7 +166,7 @@ pub fn shared_group(world: &dyn World) {
     settle(&rabbit, &Desired::Mounted(mount.clone()));
     let steps = settle(&rabbit, &Desired::FileSystemGone(zero));
     starts(&steps, &["remove logical volume"]);
-    assert!(is_active(&rabbit, &other), "the other is mounted on");
+    assert!(is_active(&rabbit, &other), "the other volume stays mounted");
     assert!(settle(&rabbit, &Desired::Mounted(mount.clone())).is_empty());
     // A mounted volume is not removed.
     assert!(converge(&rabbit, &Desired::FileSystemGone(other.clone())).is_err());

@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 pub struct SharedLease(Arc<Mutex<OwnLease>>);
 
 impl SharedLease {
-    /// Returns true if this coordinator may act at this moment.
+    /// Returns true if this coordinator may act now, because it renewed its Lease in time.
     #[must_use]
     pub fn may_act(&self) -> bool {
         let lease = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ pub struct LeaseStates {
     pub at: Duration,
 }
 
-/// Which coordinators may still act, by their Leases.
+/// The coordinators that may still act, judged by their Leases.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     may_act: bool,

@@ -22,7 +22,7 @@ fn servers(name: &str, since: &str) -> Servers {
     .unwrap()
 }
 
-/// Without this, a workload manager that fills an older Servers at that moment would get the same bytes.
+/// Otherwise a workload manager that fills an older Servers before the API answers would get the same bytes.
 #[tokio::test]
 async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     let mut engine = engine();
@@ -52,7 +52,8 @@ async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     assert_eq!(free(&engine), 100);
 }
 
-/// If two such changes were made at once, two management targets could give one name to two file systems.
+/// If two changes that ask for names or give out names were made at once, two management targets could give one name to
+/// two file systems.
 #[test]
 fn changes_that_give_fs_names_are_made_one_at_a_time() {
     let before: api::NnfLustreMgt = from_value(json!({

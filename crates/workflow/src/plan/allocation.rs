@@ -198,12 +198,14 @@ fn too_few_error(
     );
     wlm_error(match former {
         Some(mount) => format!(
-            "{all}: ClientMount {}/{} has one, whose node Computes does not name any more; name it, or delete the ClientMount",
+            "{all}: ClientMount {}/{} holds one for a node that is not in Computes any more; add the node to Computes, or delete the ClientMount",
             mount.spec.node,
             mount.name_any()
         ),
         None => {
-            format!("{all}: give it an allocationCount for each of the job's computes there")
+            format!(
+                "{all}: set the allocationCount of {rabbit} to the number of the job's computes there"
+            )
         }
     })
 }

@@ -218,7 +218,7 @@ pub fn enabled(rabbit: &str, storage: &Storage) -> Checked {
     )))
 }
 
-/// Checks that the rabbits have the bytes, beside what is reserved for other Servers.
+/// Checks that the rabbits have the bytes that a Servers asks for, without those that other Servers have reserved.
 ///
 /// # Errors
 /// Failed with the rabbit and the missing bytes; Queued when other jobs hold the bytes.
@@ -269,7 +269,7 @@ fn demand<'a>(all: impl IntoIterator<Item = &'a Servers>) -> BTreeMap<String, i6
 /// directive would wait for the others to release theirs.
 ///
 /// # Errors
-/// When a rabbit has fewer bytes than that.
+/// When a rabbit's drives have fewer bytes in all.
 pub fn space_of_all(view: &View<'_>) -> Checked {
     let filled = view.directives.iter().enumerate().filter_map(|(index, directive)| {
         let servers = directive.storage.servers.as_ref()?;

@@ -1,4 +1,5 @@
-//! The site's own Lustre file systems, which no job makes: finds the one that a path lies in, and gives it to containers.
+//! The site's own Lustre file systems, which no job makes: finds the file system that a path lies in, and gives
+//! containers access to it.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use crate::{
     view::View,
 };
 
-/// Returns the directories where nodes have them mounted; `None` while LustreFileSystems cannot be listed.
+/// Returns the directories where nodes mount the file systems; `None` while LustreFileSystems cannot be listed.
 pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     let directories = site.settings.directories.values().map(String::as_str);
     let lustre = site.lustre.as_ref()?.values().filter_map(|object| mount_root(object));
@@ -80,8 +81,8 @@ fn mode_refused(
     ))
 }
 
-/// Returns the file system that a path lies in: the one with the longest root, and among those one that
-/// gives pods this mode.
+/// Returns the file system that a path lies in: the file system with the longest root. If several have this root,
+/// prefers one that gives pods the access mode.
 fn find_by_path<'a>(
     site: &'a Site,
     path: &str,
@@ -97,7 +98,7 @@ fn find_by_path<'a>(
     above.max_by_key(|(root, object)| (root.len(), grants_mode(object, namespace, mode)))
 }
 
-/// Returns the directory where nodes have it mounted; `None` if `mountRoot` is not absolute.
+/// Returns the directory where nodes mount the file system; `None` if `mountRoot` is not absolute.
 fn mount_root(object: &LustreFileSystem) -> Option<&str> {
     let root = object.spec.mount_root.trim_end_matches('/');
     root.starts_with('/').then_some(root)

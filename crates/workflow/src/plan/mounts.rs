@@ -1,7 +1,7 @@
-//! PreRun and PostRun: gives the computes access and mounts the storage there; and unmounts it and withdraws access.
+//! PreRun: gives computes access to the storage and mounts it on them. PostRun: unmounts it and withdraws the access.
 //!
-//! Each compute proceeds by itself: it mounts as soon as its rabbit has given it access, whatever the others do. Access
-//! is withdrawn only from nodes that have provably unmounted, or are down.
+//! Each compute proceeds by itself: it mounts as soon as its rabbit has given it access, and waits for no other
+//! compute. Access is withdrawn only from nodes that have provably unmounted, or are down.
 
 mod maker;
 
@@ -46,8 +46,8 @@ pub fn mount_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let access = group.blocks.values().filter_map(|block| {
         set_access(block, |allocation| {
             let mut nodes = computes_granted(block, allocation, &computes_of);
-            // A compute that left Computes keeps access until it has unmounted. While a mount cannot be read,
-            // every node keeps it.
+            // A compute that left Computes keeps access until it has unmounted. While a mount cannot be read, every
+            // node keeps its access.
             let others = if group.unreadable.is_empty() {
                 keep_access(block, allocation, &mounted)
             } else {
@@ -132,7 +132,8 @@ pub fn unmount_and_withdraw(site: &Site, group: &Group) -> Progress {
 pub fn unmount_all(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
     let mut waited = MountProgress::default();
-    // Nodes that are down get the wish too, and unmount when they come back; the plan does not wait for them.
+    // The desired state of mounts on nodes that are down changes too, so that those nodes unmount when they come back.
+    // The plan does not wait for them.
     for mount in group.mounts.values().filter(|mount| !says_unmounted(mount)) {
         changes.extend(desire(mount, MountState::Unmounted));
         if !site.is_down(&mount.spec.node) {
@@ -171,7 +172,8 @@ pub fn withdraw_access(site: &Site, group: &Group) -> Progress {
     progress
 }
 
-/// Returns true if it is being deleted: its agent then withdraws all access, whatever `access` lists.
+/// Returns true if the block storage is being deleted: its rabbit's agent then withdraws the access even of nodes that
+/// `access` lists.
 pub fn is_deleted(block: &NnfNodeBlockStorage) -> bool {
     block.metadata.deletion_timestamp.is_some()
 }
@@ -182,7 +184,7 @@ pub fn still_mounted<'a>(site: &Site, group: &'a Group) -> BTreeSet<&'a str> {
     mounts.map(|mount| mount.spec.node.as_str()).collect()
 }
 
-/// Returns the nodes in an allocation's `access` that may have it mounted.
+/// Returns the nodes in an allocation's `access` that may have the storage mounted.
 pub fn keep_access(
     block: &NnfNodeBlockStorage,
     allocation: usize,
@@ -192,23 +194,23 @@ pub fn keep_access(
     now.into_iter().flatten().filter(|node| mounted.contains(node.as_str())).cloned().collect()
 }
 
-/// Returns true if no node but the rabbit has access to any of its allocations.
+/// Returns true if no node but the rabbit has access to any allocation of the block storage.
 pub fn is_alone(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
     nodes_with_access(block).all(|node| node == rabbit)
 }
 
-/// Returns true if a node has access to any of its allocations.
+/// Returns true if a node has access to any allocation of the block storage.
 pub fn has_access(block: &NnfNodeBlockStorage, node: &str) -> bool {
     nodes_with_access(block).any(|other| other == node)
 }
 
-/// Returns the nodes that have access to any of its allocations.
+/// Returns the nodes that have access to any allocation of the block storage.
 pub fn nodes_with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &String> {
     let status = block.status.iter().flat_map(|status| &status.allocations);
     status.flat_map(|allocation| allocation.accesses.keys())
 }
 
-/// Returns true if nothing of the ClientMount is mounted: its node says so in answer to the present wish, or
+/// Returns true if nothing of the ClientMount is mounted: its node has reported this after it was told to unmount, or
 /// the node is down.
 pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
     says_unmounted(mount) || site.is_down(&mount.spec.node)
@@ -234,7 +236,8 @@ pub fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
     Change::patch(mount, &after)
 }
 
-/// Gives each allocation to its rabbit and to the computes that `computes_of` returns for its index.
+/// Gives access to each allocation of a block storage: to the rabbit, and to the nodes that `computes_of` returns for
+/// the allocation's index.
 pub fn set_access(
     block: &NnfNodeBlockStorage,
     computes_of: impl Fn(usize) -> Vec<String>,
@@ -246,8 +249,8 @@ pub fn set_access(
     };
     let allocations = &block.spec.allocations;
     let wanted: Vec<_> = (0..allocations.len()).map(access).collect();
-    // Each plan of a job calls this for each of its rabbits, and nearly all are as they should be: skip copying
-    // and comparing whole objects.
+    // Each plan calls this function for each rabbit of the job, and the access is almost always right already: skip
+    // copying and comparing whole objects.
     let is_there = allocations.iter().map(|allocation| &allocation.access).eq(&wanted);
     if is_there || is_deleted(block) {
         return None;
@@ -295,7 +298,7 @@ pub fn mount_path(view: &View<'_>, index: usize, file_system: FileSystem) -> Str
         let uid = workflow.uid().unwrap_or_default();
         return format!("{}/{uid}-{index}", view.site.settings.mount_root);
     };
-    // No name is the beginning of another. If one is ever added that is, put the longer first.
+    // The name of no variable is the beginning of another name here. If that changes, the longer name must come first.
     let variables = [
         ("$DIRECTIVE_INDEX", index.to_string()),
         ("$WORKFLOW_UID", workflow.uid().unwrap_or_default()),

@@ -1,8 +1,8 @@
 //! `create_persistent`, `persistentdw` and `destroy_persistent`: storage that outlives the workflow that made it.
 //!
-//! The plan of a workflow creates the storage and asks for its end. What several workflows share is changed only by the
-//! plan of the storage itself ([`instance`]): the consumers, the access, and the mounts. A directive that uses the
-//! storage waits for that plan.
+//! The plan of a workflow creates the storage, and requests its destruction. The consumers, access and mounts are
+//! shared by several workflows, so only the plan of the storage itself ([`instance`]) changes them. A directive that
+//! uses the storage waits for that plan.
 
 mod create;
 mod destroy;

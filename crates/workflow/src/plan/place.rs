@@ -21,7 +21,7 @@ use crate::{
     view::View,
 };
 
-/// Bytes of the smallest allocation that is placed. The minimum of a file system is checked by its mkfs.
+/// Bytes of the smallest allocation that the engine places; mkfs checks the minimum of each file system itself.
 const LEAST: u64 = 1;
 
 /// Fills an empty Servers.
@@ -36,7 +36,8 @@ pub fn fill(view: &View<'_>, servers: &Servers, sets: &[StorageAllocationSet]) -
     Progress::default().with(Change::patch(servers, &after))
 }
 
-/// Returns a directive's Servers as the engine would fill it now; `None` if it is filled already, or is not known.
+/// Returns a directive's Servers as the engine would fill it now; `None` if it is filled already, or while it or the
+/// breakdown does not exist.
 pub fn fill_if_empty(view: &View<'_>, index: usize) -> Option<Result<Servers, Outcome>> {
     let directive = &view.directives[index];
     let sets = directive.breakdown.as_ref()?.status.as_ref()?.storage.as_ref()?;

@@ -62,13 +62,13 @@ pub fn remove_mounts<'a>(site: &Site, mounts: impl Iterator<Item = &'a ClientMou
     progress
 }
 
-/// Returns true if only the rabbit may have access, and only it has.
+/// Returns true if no node but the rabbit has access, and `access` of each allocation lists at most one node.
 fn is_withdrawn(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
     is_alone(block, rabbit)
         && block.spec.allocations.iter().all(|allocation| allocation.access.len() <= 1)
 }
 
-/// Returns the wait for what still exists, or the error that blocks it.
+/// Returns the wait for the objects that still exist, or the error that blocks their removal.
 pub fn removal_progress(group: &Group) -> Progress {
     if group.is_gone() {
         return Progress::default();
@@ -89,8 +89,8 @@ pub fn removal_progress(group: &Group) -> Progress {
     Progress::wait(format!("removal on {}", some_of(nodes)))
 }
 
-/// Takes the finalizer off a deleted mount of a node that is down: its agent cannot. When the node comes back, its
-/// agent unmounts what no object names.
+/// Takes the finalizer off a deleted mount of a node that is down, because the node's agent cannot do so. When the node
+/// comes back, its agent unmounts every mount that no object names.
 fn release_mount_of_down_node(site: &Site, mount: &ClientMount) -> Option<Change> {
     let is_waited_for = mount.metadata.deletion_timestamp.is_some()
         && has_finalizer(mount, finalizer::CLIENT_MOUNT);
@@ -110,7 +110,7 @@ pub fn is_held(group: &Group) -> bool {
     group.servers.as_ref().is_some_and(|servers| has_finalizer(&**servers, SERVERS_FINALIZER))
 }
 
-/// Takes the finalizer off a deleted workflow, once no node holds anything of it.
+/// Takes the finalizer off a deleted workflow, once nothing of the workflow is left on any node.
 pub fn release_workflow(view: &View<'_>, outcomes: &[Outcome]) -> Vec<Change> {
     let is_gone = outcomes.iter().all(|outcome| *outcome == Outcome::Done)
         && view.leftovers.is_empty()

@@ -73,7 +73,7 @@ fn the_older_of_two_reservations_that_do_not_both_fit_wins() {
     reservations.begin_creation(at.clone(), younger.clone());
     assert_eq!(free(&reservations, &older), 40, "the creation for the younger one was sent");
     reservations.end_creation(&at);
-    assert_eq!(free(&reservations, &older), 100, "the API refused it");
+    assert_eq!(free(&reservations, &older), 100, "the API refused the creation");
     reservations.allocate(&at, Some(younger.clone()), Some(&block(0)));
     assert_eq!(free(&reservations, &older), 40, "the allocation of the younger one is being made");
 }
@@ -99,7 +99,11 @@ fn a_younger_servers_waits_for_an_unreadable_one() {
     assert_eq!(reservations.blocking_unreadable(&asking), None, "asking is older");
     let at = ("r".to_owned(), "b".to_owned());
     reservations.begin_creation(at.clone(), unread.clone());
-    assert_eq!(reservations.blocking_unreadable(&asking), Some(&unread), "its creation was sent");
+    assert_eq!(
+        reservations.blocking_unreadable(&asking),
+        Some(&unread),
+        "the creation of its storage was sent"
+    );
     reservations.end_creation(&at);
     reservations.allocate(&at, Some(unread.clone()), Some(&block(0)));
     assert_eq!(
@@ -121,7 +125,7 @@ fn allocations_of_other_controllers_are_not_free() {
 }
 
 #[test]
-fn the_own_reservation_counts_as_free() {
+fn the_reservation_of_the_asking_servers_counts_as_free() {
     let (mut reservations, asking) = (Reservations::default(), place("me"));
     reservations.reserve(&asking, Some(&servers(60, 1)));
     assert_eq!(reservations.space("r", &node(100, 0), &asking).free, 100);

@@ -60,7 +60,7 @@ impl World {
         self.view_knowing(at, None)
     }
 
-    /// Returns the same, but takes what is `known` of a persistent storage from the caller.
+    /// Returns a workflow with all of its objects, but takes one persistent storage from the caller (`known`).
     pub(super) fn view_knowing(
         &self,
         at @ (namespace, name): &ObjectKey,

@@ -90,7 +90,8 @@ impl World {
         children.volumes.iter().filter_map(|at| self.volumes.get(&at.0, &at.1))
     }
 
-    /// Returns the objects that containers of earlier workflows of this name left behind: all but those with this uid.
+    /// Returns the objects that containers of earlier workflows of this name left behind: all but those of the workflow
+    /// with this uid.
     #[must_use]
     pub fn orphans(&self, workflow: &ObjectKey, uid: &str) -> Orphans {
         let Some(children) = self.children.get(workflow) else { return Orphans::default() };
@@ -124,7 +125,7 @@ impl World {
     }
 }
 
-/// Returns the objects that belong to another workflow than the one with this uid.
+/// Returns the objects that belong to another workflow than that with this uid.
 fn of_other_workflows<'a, K: Object>(
     all: impl Iterator<Item = &'a Arc<K>>,
     uid: &str,

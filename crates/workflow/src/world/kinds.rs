@@ -23,7 +23,7 @@ use crate::site::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     All,
-    /// All, if the API serves the kind, which belongs to another project, and the coordinator may list it.
+    /// All objects, if the API serves the kind and the coordinator may list it. The kind belongs to another project.
     IfServed,
     /// Objects with the label of containers, in the namespace of containers.
     Containers,
@@ -68,7 +68,7 @@ impl Settings {
         each.kind::<NnfPortManager>(Scope::All);
         each.kind::<ConfigMap>(Scope::Containers);
         let is_on_kubernetes = containers.namespace.is_some();
-        // Without job packages the kind may be missing in the API.
+        // An API without job packages may not serve the kind NodeContainers.
         if !is_on_kubernetes || containers.packages {
             each.kind::<NodeContainers>(Scope::All);
         }
@@ -83,7 +83,8 @@ impl Settings {
     }
 }
 
-/// Takes in an object as the API stored it. For a new object, the number is that of the lists delivered before its creation.
+/// Takes in an object as the API stored it. For a new object, the number is that of the lists that the watches had
+/// delivered before its creation.
 type TakeStored = fn(&mut World, DynamicObject, Option<u64>) -> Vec<Wake>;
 
 /// Scope of each kind, and the function by which the world takes in a stored object.

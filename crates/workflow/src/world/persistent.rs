@@ -29,7 +29,7 @@ pub(super) type Names = BTreeMap<ObjectKey, BTreeSet<ObjectKey>>;
 /// Mounts by node and name.
 pub(super) type Mounts = BTreeMap<ObjectKey, Arc<ClientMount>>;
 
-/// What the views of all users of a persistent storage have in common.
+/// The part of a persistent storage that is the same in the views of all its users.
 #[derive(Debug)]
 pub(super) struct Known<'a> {
     at: &'a ObjectKey,
@@ -169,7 +169,8 @@ impl World {
         self.computes.get(&namespace, &name).into_iter().flat_map(|computes| computes.names())
     }
 
-    /// Returns the Servers or profile of this name that belongs to something else and stays.
+    /// Returns, as text, the Servers or profile that has this storage's object name but belongs to no persistent
+    /// storage.
     fn name_conflict(&self, at: &ObjectKey) -> Option<String> {
         let name = instance_object_name(&at.1);
         let describe = |kind: &str, metadata: &ObjectMeta| {
@@ -217,7 +218,7 @@ fn without_mounts(storage: &Group) -> Group {
     }
 }
 
-/// Returns true if an object is of this workflow.
+/// Returns true if an object carries the labels of this workflow.
 fn is_for<K: Resource>(object: &K, workflow: &Workflow) -> bool {
     object.label(label::WORKFLOW_UID) == workflow.metadata.uid.as_deref()
 }

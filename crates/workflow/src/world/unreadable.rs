@@ -18,7 +18,8 @@ impl World {
         wakes
     }
 
-    /// Wakes these workflows and all persistent storage: their plans keep the objects of an unreadable workflow.
+    /// Records which workflows cannot be read. After a change, wakes these workflows and all persistent storage, whose
+    /// plan keeps the objects of an unreadable workflow.
     fn update_unreadable_workflows(&mut self) -> Vec<Wake> {
         let unread = self.workflows.unreadable();
         let unread =

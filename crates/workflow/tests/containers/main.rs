@@ -38,7 +38,7 @@ fn on_a_real_server(test: impl AsyncFnOnce(&Path)) {
     runtime.block_on(test(directory.path()));
 }
 
-/// Runs several tests on one control plane, because starting it takes longer than any of them.
+/// One test runs several cases on one control plane, because starting it takes longer than any of them.
 #[test]
 fn a_real_job_controller_runs_the_containers_of_workflows() {
     on_a_real_server(async |directory| {
@@ -91,7 +91,8 @@ fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
     });
 }
 
-/// A rabbit without power: no kubelet ends its pods, and the Job controller calls their Job failed only after they are gone.
+/// A rabbit without power: no kubelet ends its pods, and the Job controller marks their Job failed only after they are
+/// gone.
 #[test]
 fn a_silent_rabbit_is_reported_until_its_next_report() {
     on_a_real_server(async |directory| {
@@ -198,7 +199,7 @@ async fn miss_the_end_deadline(site: &Site) {
     site.pods("long", 2).await;
     site.set_pod_status("long", ready_pod()).await;
     site.wait("long", "PreRun", "Completed", "").await;
-    // Time before PostRun does not count for the end deadline.
+    // The end deadline counts from the beginning of PostRun: the time before must not matter.
     tokio::time::sleep(Duration::from_secs(3)).await;
     site.ask("long", "PostRun").await;
     site.wait("long", "PostRun", "Error", "failed to complete after 2 seconds").await;
@@ -252,7 +253,7 @@ async fn fetch_packages_first(site: &Site) {
     site.hold("packs", true).await;
     site.ask("packs", "Teardown").await;
     site.wait("packs", "Teardown", "DriverWait", "end of containers on r, s").await;
-    assert_eq!(site.packages("packs").await, ["r", "s"], "pods still use them");
+    assert_eq!(site.packages("packs").await, ["r", "s"], "pods still use the packages");
     site.hold("packs", false).await;
     site.agents_remove_packages("packs").await;
     site.wait("packs", "Teardown", "Completed", "").await;
@@ -307,7 +308,11 @@ async fn assert_roles_are_listed(site: &Site) {
     for pod in site.pods("ranks", 3).await {
         let ports = &pod["spec"]["containers"][0]["ports"];
         let is_launcher = pod["metadata"]["labels"]["nnf.cray.hpe.com/role"] == "launcher";
-        assert_eq!(ports[0]["hostPort"].is_u64(), is_launcher, "of a rabbit's port: {pod:#}");
+        assert_eq!(
+            ports[0]["hostPort"].is_u64(),
+            is_launcher,
+            "only the launcher has a port of its rabbit: {pod:#}"
+        );
     }
     let columns = |output: &Value, names: [&str; 2]| -> Vec<[String; 2]> {
         let text = |run: &Value, name: &str| run[name].as_str().unwrap_or_default().to_owned();

@@ -77,7 +77,7 @@ pub(crate) async fn check_bound_and_kept(site: &Site, directory: &Path) {
     let client = site.coordinators_client(directory).await;
     let all: Api<PersistentVolume> = Api::all(client.clone());
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
-    // New rights take effect a moment later.
+    // The API server applies new rights a moment later.
     until("the rights", async || all.list(&ListParams::default()).await.ok()).await;
     until("the rights", async || claims.list(&ListParams::default()).await.ok()).await;
     let (volume, claim, job) = new_objects();
@@ -93,7 +93,7 @@ pub(crate) async fn check_bound_and_kept(site: &Site, directory: &Path) {
     make(&client, [Change::create(&job)]).await;
     let pods = site.pods("raw", 1).await;
     assert_eq!(pods[0]["spec"]["containers"][0]["volumeDevices"][0]["devicePath"], "/dev/nnf/0");
-    // No test reads logs from this kubelet.
+    // A node needs the port of a kubelet; this test reads no logs from it.
     site.place("raw", 1).await;
     make(&client, Change::delete(&claim).into_iter().chain(Change::delete(&volume))).await;
     site.set_pod_status("raw", ended_pod(0, "")).await;

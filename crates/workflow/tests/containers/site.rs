@@ -246,7 +246,7 @@ impl Site {
         self.list::<Job>(name).await.into_iter().map(|job| to_value(job).unwrap()).collect()
     }
 
-    /// Waits until a workflow has so many pods, and returns them.
+    /// Waits until a workflow has this number of pods, and returns them.
     pub(crate) async fn pods(&self, name: &str, count: usize) -> Vec<Value> {
         until(&format!("{count} pods of {name}"), async || {
             let pods = self.list::<Pod>(name).await;
@@ -331,7 +331,7 @@ impl Site {
         }
     }
 
-    /// Waits until a workflow has so many Secrets, and returns them.
+    /// Waits until a workflow has this number of Secrets, and returns them.
     pub(crate) async fn secrets(&self, name: &str, count: usize) -> Vec<Value> {
         until(&format!("{count} Secrets of {name}"), async || {
             let secrets = self.list::<Secret>(name).await;
@@ -365,7 +365,8 @@ impl Site {
         self.patch::<Workflow>(name, json!({"metadata": {"annotations": annotations}})).await;
     }
 
-    /// Places the pods on nodes of their rabbits' names, as a scheduler does; the kubelet of all of them listens on a port.
+    /// Places the pods on nodes that are named after their rabbits, as a scheduler does. One kubelet on this port
+    /// serves all nodes.
     pub(crate) async fn place(&self, name: &str, port: u16) {
         for pod in self.list::<Pod>(name).await {
             let node = pod.spec.as_ref().unwrap().hostname.clone().unwrap();

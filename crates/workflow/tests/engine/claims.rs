@@ -1,4 +1,5 @@
-//! Several coordinators drive the same workflows: tests take-overs, and what the API then refuses.
+//! Several coordinators drive the same workflows: tests take-overs, and what the API then refuses. Numbers such as S2.2
+//! are scenarios of `crates/containers/golden/claim/vectors.json`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,7 +21,8 @@ use crate::{
     site::{Site, at},
 };
 
-/// The coordinator that runs the engine, and the coordinators whose Leases it saw expire.
+/// The coordinator that runs the engine (`me`), whether it has not renewed its own Lease (`is_silent`), and the
+/// coordinators whose Leases it saw expire.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Coordinator {
     pub(crate) me: Option<Holder>,
@@ -29,7 +31,7 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// Delivers versions of Leases: expired ones stay the same, all others change.
+    /// Delivers five lists of Leases: the version of an expired Lease stays the same, all others change each time.
     pub(crate) fn tell(&self, world: &mut World) {
         let names = ["a/1", "a/2", "b/1"];
         for at in [0, 10, 20, 30, 40] {
@@ -160,7 +162,7 @@ fn another_coordinator_changes_nothing_until_the_holders_lease_expires() {
     }
 }
 
-/// S2.2: the containers continue to run unchanged.
+/// S2.2: the restarted coordinator claims the run again, and the containers continue to run unchanged.
 #[test]
 fn a_restarted_coordinator_adopts_running_containers() {
     let mut site = Site::with_containers_of_a("PreRun");
@@ -189,7 +191,7 @@ fn no_coordinator_completes_a_state_before_the_run_records_it() {
     assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
 }
 
-/// S2.3: all changes that it planned before it was paused are refused.
+/// S2.3: a coordinator is paused after planning, and another takes over: all changes of the first are refused.
 #[test]
 fn changes_planned_before_a_takeover_are_refused() {
     let mut site = Site::with_containers_of_a("PreRun");
@@ -230,7 +232,7 @@ fn a_coordinator_without_its_lease_does_nothing() {
     assert_claim(&site, "Running", "a/1", 1, 1);
 }
 
-/// S6.1: the containers end with their run, in whatever phase it is.
+/// S6.1: the containers end with their run, in every phase of the run.
 #[test]
 fn containers_are_cancelled_in_each_phase_and_leave_nothing() {
     for (phase, report) in [("Claimed", None), ("Starting", None), ("Running", Some(running()))] {
@@ -270,7 +272,7 @@ fn a_failed_run_stays_failed() {
     assert!(site.names("Job").is_empty() && site.is_ready("w", "Teardown"));
 }
 
-/// Coordinators without memory take turns, and each is stopped after one change. A run still has only one final phase.
+/// Newly started coordinators take turns, and each is stopped after one change. A run still has only one final phase.
 #[test]
 fn coordinators_stopped_after_any_change_take_over_from_each_other() {
     for (seed, kind) in [(0, "gfs2"), (1, "gfs2"), (2, "gfs2"), (3, "raw")] {

@@ -1,4 +1,5 @@
-//! Computes that change, are missing or come late: two nodes never mount one allocation unless they may share it.
+//! Computes that change, are missing or come late: two nodes never mount one allocation unless the file system allows
+//! it.
 
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -28,7 +29,7 @@ fn a_replacement_compute_does_not_get_an_allocation_that_may_be_mounted() {
         let (_, ready, status, message) = site.status_of("w");
         assert_eq!((ready, &*status), (false, "Error"), "{kind}: {message}");
         assert!(message.contains("Too many clients for storage: c2 is served by r"), "{message}");
-        assert!(message.contains("ClientMount c1/default-w-0-computes has one"), "{message}");
+        assert!(message.contains("ClientMount c1/default-w-0-computes holds one"), "{message}");
         // Only the deletion of c1's mount proves that c1 has nothing mounted.
         site.dead.clear();
         site.settle();
@@ -47,7 +48,7 @@ fn a_deleted_mount_is_created_again_for_the_same_allocation() {
     site.fill_computes("w", &["c2"]);
     site.delete(&at("ClientMount", "c2", "default-w-0-computes"));
     site.settle();
-    assert_eq!(slot(&site, "c2"), json!(1), "c1 has the first mounted");
+    assert_eq!(slot(&site, "c2"), json!(1), "c1 has mounted the first allocation");
     site.remove("w");
 }
 
@@ -72,11 +73,11 @@ fn the_rabbits_tree_links_to_the_computes_that_have_the_allocations() {
         site.settle();
         assert_eq!(links(&site), ["c3", "c2"], "{kind}");
         assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
-        // c3 leaves the job. Its link stays: a user may still want its data.
+        // c3 leaves the job. The link to c3 stays: a user may still want the data of c3.
         site.fill_computes("w", &["c2"]);
         site.settle();
         assert_eq!(links(&site), ["c3", "c2"], "{kind}");
-        // c2, the only compute left, gets the first allocation and has no second link.
+        // c2, the only remaining compute, gets the first allocation, and the tree has no second link to c2.
         for compute in ["c2", "c3"] {
             site.delete(&at("ClientMount", compute, "default-w-0-computes"));
         }
@@ -135,7 +136,8 @@ fn prerun_of_persistent_storage_fails_without_computes() {
     site.end("kept");
 }
 
-/// The watch of Computes or Servers may be behind that of the workflow, and workload managers end a job at the first error.
+/// The watch of Computes or Servers may deliver later than that of the workflow, and workload managers end a job at the
+/// first error.
 #[test]
 fn errors_for_the_workload_manager_are_reported_once_the_state_is_not_new() {
     let mut site = Site::new(1, 100 * GIB);

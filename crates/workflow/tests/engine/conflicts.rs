@@ -1,4 +1,4 @@
-//! Another client writes every object between the engine's plan and its change.
+//! Another client writes every object after the engine's plan and before the engine's change.
 
 use serde_json::json;
 

@@ -98,7 +98,7 @@ impl Site {
     }
 }
 
-/// The status of a running Job. The site's clock starts at 1,800,000,000, this start time.
+/// The status of a running Job. The site's clock starts at 1,800,000,000 s, which is the Job's start time.
 pub(crate) fn running() -> Value {
     json!({"active": 1, "ready": 1, "startTime": "2027-01-15T08:00:00Z"})
 }
@@ -134,7 +134,7 @@ fn a_disabled_rabbit_gets_no_containers_of_jobs_without_storage_there() {
         assert!(site.names("Job").is_empty());
         state(&mut site, "s", "Enabled");
         assert_eq!(site.names("Job").len(), 2, "{}", site.message("w"));
-        // Containers that exist stay.
+        // Containers that exist stay when their rabbit is disabled.
         for rabbit in ["r", "s"] {
             state(&mut site, rabbit, "Disabled");
         }
@@ -172,7 +172,7 @@ fn containers_run_beside_gfs2_lustre_and_raw() {
     }
 }
 
-/// The plan of the storage mounts it on rabbits, and unmounts it there once the containers have ended.
+/// The plan of the storage mounts the storage on rabbits, and unmounts it there once the containers have ended.
 #[test]
 fn containers_keep_persistent_storage_mounted_on_their_rabbits() {
     for kind in ["gfs2", "lustre", "raw"] {

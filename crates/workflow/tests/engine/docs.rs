@@ -1,10 +1,10 @@
-//! Runs the directives of the user documentation through whole lives.
+//! Brings workflows with the directives of the user documentation from Proposal to Teardown.
 
 use crate::site::{Site, at};
 
 const COMPUTES: [&str; 2] = ["c1", "c2"];
 
-/// Returns the directives of a command, in the order of the page.
+/// Returns the documented directives with this command, in the order of the page.
 fn documented_directives(command: &str) -> Vec<String> {
     let page = include_str!("../../../../docs/use/directives.md");
     let lines = page.lines().filter_map(|line| line.strip_prefix("    "));

@@ -1,4 +1,4 @@
-//! Lives with faults: they end as those without.
+//! Workflows with faults on their way from Proposal to Teardown: the result is the same as without faults.
 
 use serde_json::json;
 
@@ -11,12 +11,14 @@ fn directives() -> Vec<String> {
     vec![directive("raw", "one"), directive("xfs", "two")]
 }
 
-/// Runs a life of two storages where only the changes that `cut` chooses are made of each plan.
+/// Brings a workflow with two storages from Proposal to its deletion. Of each plan only the changes that `cut` chooses
+/// are made.
 fn life(cut: &impl Fn(usize) -> Vec<usize>) -> Site {
     run_life(Site::new(2, 100 * GIB), &directives(), &["c1", "c2"], cut)
 }
 
-/// Brings a workflow to its end. If `cut` leaves out changes of a plan, a new engine starts after it.
+/// Brings a workflow from Proposal to its deletion. If `cut` leaves out changes of a plan, a new engine starts after
+/// it.
 pub(crate) fn run_life(
     mut site: Site,
     directives: &[String],
@@ -42,7 +44,7 @@ fn an_engine_restarted_after_every_change_ends_with_the_same_objects() {
     let whole = life(&|length| (0..length).collect());
     let first = life(&|length| (0..length.min(1)).collect());
     let last = life(&|length| (length.saturating_sub(1)..length).collect());
-    // The objects themselves differ in their versions.
+    // Only the keys are compared: the objects themselves differ in their versions.
     assert!(
         first.objects.keys().eq(whole.objects.keys())
             && last.objects.keys().eq(whole.objects.keys())
@@ -54,10 +56,10 @@ fn an_engine_restarted_after_every_change_ends_with_the_same_objects() {
 }
 
 #[test]
-fn a_life_takes_64_writes_and_none_is_repeated() {
+fn a_whole_workflow_takes_64_writes_and_repeats_none() {
     let site = life(&|length| (0..length).collect());
-    // Creations of 16 objects; placement, status, access, withdrawal and removal of the storage; 18 writes
-    // of the workflow's status.
+    // The writes create 16 objects; place the storage, write its status, give and withdraw access, and remove the
+    // storage; and write the workflow's status 18 times.
     assert_eq!(site.writes, 64);
 }
 
@@ -91,7 +93,7 @@ fn deleted_objects_are_created_again_or_reported() {
                 "{state}, {place:?}: {status} {message}"
             );
             if state_now == "PreRun" && ready {
-                // Two computes with two storages each; the rabbit mounts one of them too.
+                // Two computes mount two storages each; the rabbit mounts the raw storage too.
                 assert_eq!(site.names("ClientMount").len(), 2 * 2 + 1, "{state}, {place:?}");
             }
             site.remove("w");
@@ -222,7 +224,7 @@ fn access_and_storage_stay_while_a_mount_cannot_be_read() {
     site.remove("w");
 }
 
-/// An agent reports this status if a mount of an earlier version of the object is still there.
+/// An agent reports this status while the mount of an earlier version of the ClientMount is still there.
 #[test]
 fn access_and_storage_stay_while_a_node_has_an_old_mount() {
     let mut site = Site::new(2, 100 * GIB);
@@ -291,7 +293,7 @@ fn storage_of_other_controllers_is_left_alone() {
     assert_eq!(site.names("NnfNodeBlockStorage"), ["r/theirs"]);
 }
 
-/// Waking the key would plan for an object that no longer exists.
+/// A woken key would be planned for an object that no longer exists.
 #[test]
 fn the_answer_to_the_removal_of_the_last_finalizer_wakes_no_key() {
     let mut site = Site::new(1, 100 * GIB);
@@ -322,7 +324,8 @@ fn fail(site: &mut Site, rabbit: &str) {
     }
 }
 
-/// A workload manager may let a job continue without some computes: it forces Setup ready and names only the remaining ones.
+/// A workload manager may let a job continue without some computes: it forces Setup ready and then names only the
+/// remaining computes.
 #[test]
 fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
     for kind in ["xfs", "raw", "gfs2"] {
@@ -345,7 +348,7 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
         site.ask("w", "DataIn");
         site.settle();
         site.fill_computes("w", &["c1", "c2"]);
-        // A remaining compute that is not ready is waited for, whatever the failed rabbit reports.
+        // The workflow waits for a remaining compute that is not ready, whatever the failed rabbit reports.
         site.dead.push("c2".to_owned());
         site.ask("w", "PreRun");
         site.settle();
@@ -368,7 +371,7 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
     }
 }
 
-/// flux-coral2 gives up the computes of every rabbit that the status of Servers does not call ready.
+/// flux-coral2 removes computes from the job if the status of Servers does not say that their rabbit is ready.
 #[test]
 fn the_status_of_servers_names_the_late_rabbits_once_they_are_few() {
     let mut site = Site::new(1, 100 * GIB);

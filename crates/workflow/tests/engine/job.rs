@@ -18,7 +18,7 @@ impl Site {
         self.create_by(1001, name, directives);
     }
 
-    /// Creates a workflow of this user.
+    /// Creates a workflow whose user has this user id.
     pub(crate) fn create_by(&mut self, user: u32, name: &str, directives: &[String]) {
         let workflow = json!({
             "kind": "Workflow", "metadata": {"name": name, "namespace": "default"},
@@ -48,7 +48,7 @@ impl Site {
         self.edit("Computes", "default", name, |object| object["data"] = json!(data));
     }
 
-    /// Creates a workflow and asks for its storage.
+    /// Creates a workflow with these computes, and requests Setup.
     pub(crate) fn ask_for_storage(&mut self, name: &str, directives: &[String], computes: &[&str]) {
         self.create(name, directives);
         self.settle();
@@ -57,7 +57,7 @@ impl Site {
         self.settle();
     }
 
-    /// Tears a workflow down, checks that the waiting one gets its space, and tears that one down too.
+    /// Tears workflow `from` down, checks that the waiting workflow `to` gets its bytes, and tears `to` down too.
     pub(crate) fn pass_space_on(&mut self, from: &str, to: &str) {
         self.ask(from, "Teardown");
         self.settle();

@@ -39,16 +39,16 @@ impl Clone for Live {
 #[derive(Debug)]
 struct Running {
     world: World,
-    /// Objects that its watches delivered.
+    /// Objects that the engine's watches delivered.
     seen: BTreeMap<At, Stored>,
-    /// Objects that were unreadable when it started.
+    /// Objects that were unreadable when the engine started.
     unreadable: Vec<At>,
-    /// Where containers run, by its settings.
+    /// Where containers run, as the engine's settings say.
     containers: Option<Containers>,
     index_names: IndexNames,
     claims: Coordinator,
     woken: BTreeSet<Key>,
-    /// Keys whose last plan left an outcome that is not Done, and whether one is Failed or Queued.
+    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome is Failed or Queued.
     waiting: BTreeMap<Key, bool>,
     /// Keys that the engine plans again at a certain time.
     due: BTreeMap<Key, Timestamp>,
@@ -135,7 +135,8 @@ impl Site {
     /// Runs until nothing changes. The engine plans only keys that are woken; panics if a newly started engine would plan
     /// changes for other keys.
     pub(crate) fn settle(&mut self) {
-        // A new engine starts if the settings differ, or other objects are unreadable: those must never have been readable.
+        // If the settings or the unreadable objects differ, a new engine starts: it has never read the unreadable
+        // objects.
         let is_same = |running: &Running| {
             running.unreadable == self.unreadable
                 && running.containers == self.containers

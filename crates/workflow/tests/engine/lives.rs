@@ -1,4 +1,4 @@
-//! Lives of workflows without faults.
+//! Workflows from Proposal to Teardown without faults.
 
 use serde_json::json;
 use workflow::IndexNames;
@@ -27,7 +27,7 @@ fn local_storage_goes_from_proposal_to_teardown_and_leaves_nothing() {
 }
 
 #[test]
-fn a_workflow_without_directives_walks_through_all_states() {
+fn a_workflow_without_directives_passes_through_all_states() {
     let mut site = Site::new(1, GIB);
     site.bring("w", &[], "Teardown", &[]);
     site.remove("w");
@@ -76,9 +76,9 @@ fn computes_keep_their_allocations_and_the_tree_follows_the_jobs_order() {
     site.remove("w");
 }
 
-/// NNF's data movers expect these names; they know neither `node-<k>` nor the links.
+/// NNF's data movers expect these names; they use neither `node-<k>` nor the links.
 #[test]
-fn index_names_rabbit_names_the_trees_after_the_rabbit() {
+fn with_index_names_rabbit_the_directories_are_named_after_the_rabbit() {
     for kind in ["raw", "gfs2"] {
         let mut site = Site::new(3, 100 * GIB);
         site.index_names = IndexNames::Rabbit;

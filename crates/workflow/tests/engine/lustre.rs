@@ -1,4 +1,4 @@
-//! Lustre: the order of targets, file system names, whole lives, and faults.
+//! Lustre: the order of targets, file system names, workflows from Proposal to Teardown, and faults.
 
 mod agents;
 mod faults;
@@ -71,7 +71,8 @@ pub(crate) fn put_persistent(site: &mut Site, name: &str, rabbit: &str, state: &
     site.settle();
 }
 
-/// Adds two profiles: one for management targets of a pool, and one for file systems that use the pool.
+/// Adds two storage profiles: `target` for management targets of a pool, and `pooled` for file systems that use the
+/// pool.
 pub(crate) fn lend_pool(site: &mut Site) {
     for (name, options) in [
         ("target", json!({"standaloneMgtPoolName": "pool"})),
@@ -94,7 +95,7 @@ pub(crate) fn create_target(name: &str) -> Vec<String> {
 }
 
 impl Site {
-    /// Returns the targets of a workflow's first directive: rabbit, name, kind, and index of the first.
+    /// Returns the targets of a workflow's first directive: rabbit, name, kind, and index of the first target.
     fn targets(&self, workflow: &str) -> Vec<String> {
         let uid = &self.workflow(workflow)["metadata"]["uid"];
         let storages = self.objects.iter().filter(|((kind, ..), object)| {

@@ -1,6 +1,6 @@
-//! The whole-system tests of the Go controllers (rows with numbers) and other tests of them, row by row: the row passes
-//! here, another test covers it, or its directives are refused because it is not supported yet. If an unsupported row
-//! passes, this test fails.
+//! Compares with the tests of the Go controllers, row by row; rows with a number are their whole-system tests. A row is
+//! supported and runs here, or another test covers it, or the row is not supported yet and its directives are refused.
+//! This test fails if an unsupported row passes.
 
 use std::path::Path;
 
@@ -13,11 +13,11 @@ use crate::{
 };
 
 enum Row {
-    /// A life of these directives passes to the end of Teardown.
+    /// A workflow with these directives goes from Proposal to the end of Teardown.
     Lives(&'static [&'static str]),
     /// Tests that cover the row: file relative to this directory, and name.
     Elsewhere(&'static [(&'static str, &'static str)]),
-    /// The Go controllers report an error in Proposal too; the message contains these words.
+    /// Proposal fails with these words, as it does with the Go controllers.
     Refused(&'static [&'static str], &'static str),
     /// Not supported yet: Proposal fails with these words.
     Open(&'static [&'static str], &'static str),
@@ -58,7 +58,7 @@ const ROWS: [(&str, Row); 64] = [
             "computes_outside_of_the_rabbits_mount_too_and_unknown_ones_fail",
         )]),
     ),
-    // With the Go controllers a person fences a node; here the agents do, and the engine uses their evidence.
+    // With the Go controllers, a person fences a node; here the agents do, and the engine trusts their evidence.
     (
         "6 GFS2 fence",
         Elsewhere(&[
@@ -77,7 +77,7 @@ const ROWS: [(&str, Row); 64] = [
         "8 GFS2 with storage profile",
         Lives(&["#DW jobdw type=gfs2 capacity=50GB name=gfs2 profile=other"]),
     ),
-    // Scenario raid-job of the lab checks the volumes that the profile's command lines create.
+    // Scenario `raid-job` of the lab checks the volumes that the profile's command lines create.
     (
         "9 XFS with storage profile and LV create",
         Lives(&["#DW jobdw type=xfs capacity=1TB name=xfs profile=other"]),
@@ -201,7 +201,7 @@ const ROWS: [(&str, Row); 64] = [
         )]),
     ),
     (
-        "states: a jobdw's storage goes in Teardown",
+        "states: a jobdw's storage is removed in Teardown",
         Elsewhere(&[(
             "lives.rs",
             "local_storage_goes_from_proposal_to_teardown_and_leaves_nothing",
@@ -216,7 +216,7 @@ const ROWS: [(&str, Row); 64] = [
         ]),
     ),
     (
-        "states: destroy_persistent of what is not there",
+        "states: destroy_persistent of storage that does not exist",
         Lives(&["#DW destroy_persistent name=none"]),
     ),
     (
@@ -229,14 +229,14 @@ const ROWS: [(&str, Row); 64] = [
     ("states: no directives", Lives(&[])),
     ("states: XFS and GFS2 side by side", Lives(&[GFS2, XFS])),
     (
-        "states: requires is handed on",
+        "states: requires is passed on",
         Open(&["#DW persistentdw name=kept requires=user-container-auth"], NOT_HERE),
     ),
     (
-        "access: the label of its end",
+        "access: the label that tells when the access ends",
         Elsewhere(&[("samples.rs", "objects_for_agents_have_the_shape_of_the_go_controllers")]),
     ),
-    ("access: its end after copies in and out", Open(&[GFS2, COPY_IN, COPY_OUT], NOT_HERE)),
+    ("access: ends after copies in and out", Open(&[GFS2, COPY_IN, COPY_OUT], NOT_HERE)),
     ("PostRun: failed data movement", Open(&[XFS, COPY_IN], NOT_HERE)),
     ("containers: on the rabbits of the job's computes", Elsewhere(&[BESIDE])),
     (
@@ -257,10 +257,10 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: unknown persistentdw",
         Refused(&["#DW persistentdw name=none"], "no such persistent storage"),
     ),
-    // These checks are tested in their crate; a workflow with copies is refused before them.
+    // The crate `directive` tests these checks. Here a workflow with copies is refused before its copies are checked.
     (
         "Proposal: copy without jobdw, persistentdw or global Lustre",
-        Elsewhere(&[(CHECKS, "copies_need_both_ends")]),
+        Elsewhere(&[(CHECKS, "the_source_and_destination_of_a_copy_must_exist")]),
     ),
     (
         "Proposal: unknown profile",
@@ -273,7 +273,7 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: none or several default profiles, for storage and copies",
         Elsewhere(&[
             ("refusals.rs", "a_site_without_a_default_profile_is_reported"),
-            (CHECKS, "profiles_exist_or_one_is_the_default"),
+            (CHECKS, "a_named_profile_must_exist_and_the_default_must_be_single"),
         ]),
     ),
     (
@@ -301,7 +301,7 @@ const ROWS: [(&str, Row); 64] = [
             ("persistent/shared.rs", "a_taken_name_is_refused_and_the_message_names_the_owner"),
             (
                 "persistent/shared.rs",
-                "of_two_workflows_that_take_a_name_at_once_exactly_one_gets_it",
+                "exactly_one_of_two_workflows_that_take_a_name_at_once_gets_it",
             ),
         ]),
     ),
@@ -309,7 +309,7 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: capacity and standaloneMgtPoolName, and jobdw with it",
         Elsewhere(&[(
             "../../../directive/src/breakdown/tests.rs",
-            "a_stand_alone_mgt_has_the_profiles_size_and_no_job",
+            "a_stand_alone_mgt_has_the_profiles_size_and_is_refused_for_a_job",
         )]),
     ),
     (
@@ -328,7 +328,7 @@ const ROWS: [(&str, Row); 64] = [
                 "an_exclusive_mdt_is_placed_alone_and_refused_beside_other_targets",
             ),
             ("refusals.rs", "allocation_counts_are_bounded_and_fixed_once_storage_is_made"),
-            ("placement.rs", "more_than_a_rabbit_has_in_all_is_an_error_at_once"),
+            ("placement.rs", "a_request_beyond_a_rabbits_total_capacity_fails_at_once"),
             ("placement.rs", "setup_waits_while_a_rabbit_is_disabled"),
         ]),
     ),
@@ -345,7 +345,7 @@ const ROWS: [(&str, Row); 64] = [
         Elsewhere(&[("refusals.rs", "admission_checks_the_order_of_states")]),
     ),
     (
-        "webhook: drivers' shares",
+        "webhook: entries of drivers",
         Elsewhere(&[("refusals.rs", "admission_protects_driver_entries_and_teardown")]),
     ),
 ];
@@ -379,7 +379,7 @@ fn site() -> Site {
     let make = "#DW create_persistent type=lustre capacity=50GB name=kept";
     site.bring("make", &[make.to_owned()], "Teardown", &[]);
     site.delete(&at("Workflow", "default", "make"));
-    // One rabbit for its management server, one for those of the rows.
+    // One rabbit holds the management server of this persistent Lustre, the other rabbit those of the rows.
     site.add_rabbit("s", &[], 10_000 * GIB);
     site.settle();
     site

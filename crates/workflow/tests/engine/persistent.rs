@@ -159,7 +159,7 @@ fn objects_of_persistent_storage_have_the_shape_of_the_go_controllers() {
         let theirs = captured(&format!("directivebreakdown-persistent-{kind}"));
         let mut ours = site.get("DirectiveBreakdown", "default", name)["status"].clone();
         if kind == "create" {
-            // Their profile padded by 300 MiB, and their directive asked for 1 GB.
+            // The Go controllers' profile added 300 MiB, and their directive asked for 1 GB.
             let size = &theirs["status"]["storage"]["allocationSets"][0]["minimumCapacity"];
             ours["storage"]["allocationSets"][0]["minimumCapacity"] = size.clone();
         }

@@ -9,7 +9,7 @@ use crate::{
 
 #[test]
 fn a_job_waits_for_capacity_that_another_job_holds() {
-    // Two computes take 2 GiB and the padding each.
+    // The two computes of each job take 1 GiB each, and the padding: the rabbit has room for one job.
     let mut site = Site::new(2, 3 * GIB);
     for name in ["a", "b"] {
         site.create(name, &[directive("xfs", "scratch")]);
@@ -47,7 +47,7 @@ fn a_waiting_workflow_is_not_written_when_the_free_capacity_changes() {
 }
 
 #[test]
-fn more_than_a_rabbit_has_in_all_is_an_error_at_once() {
+fn a_request_beyond_a_rabbits_total_capacity_fails_at_once() {
     let mut site = Site::new(2, GIB);
     site.ask_for_storage("w", &[directive("xfs", "scratch")], &["c1", "c2"]);
     let (_, _, status, message) = site.status_of("w");
@@ -56,7 +56,7 @@ fn more_than_a_rabbit_has_in_all_is_an_error_at_once() {
     site.remove("w");
 }
 
-/// Each directive alone would fit, and would wait for ever for the others to release their bytes.
+/// Each directive alone would fit; both together would wait for ever for each other's bytes.
 #[test]
 fn directives_that_together_exceed_a_rabbit_fail_before_anything_is_created() {
     for filled_by_wlm in [false, true] {

@@ -192,14 +192,15 @@ fn admission_checks_the_order_of_states() {
         let why = changed(edit).unwrap_err();
         assert!(why.contains(part), "{part}: {why}");
     }
-    // The client asked for DataIn, and the engine has not seen it yet: the ready state is the one before.
+    // The client has requested DataIn, and the engine has not seen the request yet: `status.ready` is still that of
+    // Setup.
     let (mut asked, mut next) = (old.clone(), old.clone());
     asked["spec"]["desiredState"] = json!("DataIn");
     next["spec"]["desiredState"] = json!("PreRun");
     assert!(admit(Some(&asked), &next, None).unwrap_err().contains("DataIn is not ready"));
 }
 
-/// If admission refused what is stored, its finalizers could not be removed.
+/// If admission refused a stored value, the finalizers of its object could not be removed.
 #[test]
 fn admission_does_not_check_stored_fields_again() {
     let mut site = Site::new(1, 100 * GIB);
@@ -207,7 +208,7 @@ fn admission_does_not_check_stored_fields_again() {
     let stored = site.workflow("w").clone();
     let mut unreadable = stored.clone();
     unreadable["spec"]["userID"] = json!("root");
-    assert_eq!(admit(Some(&unreadable), &stored, None), Ok(()), "it may be corrected");
+    assert_eq!(admit(Some(&unreadable), &stored, None), Ok(()), "the object may be corrected");
     let wrong: [&Edit; 4] = [
         &|old| old["spec"]["hurry"] = json!(true),
         &|old| old["spec"]["dwDirectives"] = json!(["#DW nonsense"]),
@@ -233,9 +234,12 @@ fn admission_checks_no_directives_before_the_rules_were_listed() {
     let check = |world: &World| admit(None, &new, world.rules().map(|rules| &**rules));
     let mut world = World::new(Settings::default());
     world.take::<Workflow>(Event::Listed(Vec::new()));
-    assert_eq!(check(&world), Ok(()), "another kind was listed");
+    assert_eq!(check(&world), Ok(()), "only another kind was listed");
     world.take::<DWDirectiveRule>(Event::Listed(Vec::new()));
-    assert!(check(&world).unwrap_err().contains("no DWDirectiveRule"), "there are none");
+    assert!(
+        check(&world).unwrap_err().contains("no DWDirectiveRule"),
+        "the rules were listed, and there are none"
+    );
     let rules: Item<DWDirectiveRule> = Ok(shipped::rules());
     world.take(Event::Listed(vec![rules]));
     assert_eq!(check(&world), Ok(()));
@@ -247,13 +251,13 @@ fn admission_protects_driver_entries_and_teardown() {
     site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
     let old = site.workflow("w").clone();
     let refused: [(&Edit, &str); 3] = [
-        (&|new| new["status"]["drivers"] = json!([]), "no share may be added or taken away"),
+        (&|new| new["status"]["drivers"] = json!([]), "no entry may be added or removed"),
         (
             &|new| {
                 let share = new["status"]["drivers"][0].clone();
                 new["status"]["drivers"].as_array_mut().unwrap().push(share);
             },
-            "no share",
+            "no entry",
         ),
         (&|new| new["status"]["drivers"][0]["watchState"] = json!("DataIn"), "in that state only"),
     ];
@@ -342,7 +346,8 @@ fn allocation_counts_are_bounded_and_fixed_once_storage_is_made() {
     site.remove("w");
 }
 
-/// Workload managers pass these fields on: variables to the job, references and the token to their own requests.
+/// Workload managers use these fields: they pass the variables on to the job, and send requests with the references and
+/// the token.
 #[test]
 fn status_fields_that_a_client_wrote_are_corrected() {
     let mut site = Site::new(1, 100 * GIB);
@@ -365,7 +370,7 @@ fn status_fields_that_a_client_wrote_are_corrected() {
 
 /// A driver entry that a client left out or completed does not make a state ready.
 #[test]
-fn a_state_is_ready_by_its_outcomes_not_by_its_driver_entries() {
+fn driver_entries_that_a_client_changed_do_not_make_a_state_ready() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.edit("Workflow", "default", "w", |object| {
@@ -427,7 +432,7 @@ fn a_job_id_of_64_bits_is_kept_exactly() {
     assert!(why.contains("spec.jobID is immutable"), "{why}");
 }
 
-/// Persistent storage may have the name that a later job's storage will need.
+/// Persistent storage may have the name that the storage of a later job will have.
 #[test]
 fn persistent_storage_named_like_a_jobs_storage_blocks_no_job() {
     let mut site = Site::new(1, 100 * GIB);

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use workflow::change::Change;
 
-/// Panics if a change adds to an object what a site's API server refuses. Faults of `old` come from the test,
-/// not from the engine.
+/// Panics if a change adds to an object something that a site's API server refuses. Faults that `old` has already come
+/// from the test, not from the engine.
 pub(crate) fn check(change: &Change, old: Option<&Value>, new: &Value) {
     let known = old.map(site_rules::faults).unwrap_or_default();
     let mut faults = site_rules::faults(new);

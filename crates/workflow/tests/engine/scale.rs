@@ -1,4 +1,4 @@
-//! Counts the cost of a state, which must grow in proportion to the job.
+//! Counts the cost of each state of a workflow, which must grow in proportion to the number of computes.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -21,7 +21,8 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts the allocations of a thread as a measure of a plan's work: copying a name or keeping an object allocates.
+/// Counts the memory allocations of a thread, as a measure of a plan's work: copying a name or keeping an object
+/// allocates.
 struct Counting;
 
 #[expect(
@@ -51,11 +52,11 @@ struct Cost {
     /// Number of plans of the workflow until nothing was left to do.
     plans: usize,
     writes: usize,
-    /// Allocations during all plans.
+    /// Memory allocations during all plans.
     work: usize,
 }
 
-/// Returns the cost of each state of a life with so many computes.
+/// Returns the cost of each state of a workflow with this number of computes.
 fn life(kind: &str, computes: usize) -> BTreeMap<&'static str, Cost> {
     let names: Vec<String> = (0..computes).map(|number| format!("n{number:04}")).collect();
     let mut site = Site::new(1, GIB);
@@ -95,9 +96,10 @@ fn settle_and_count(site: &mut Site) -> Cost {
     }
 }
 
-/// From n to 2n computes the cost grows as much as from 2n to 3n. Not for Lustre: its profile sets the number of targets.
+/// From n to 2n computes the cost grows as much as from 2n to 3n. Lustre is not tested: its profile sets the number of
+/// targets.
 #[test]
-fn a_state_costs_in_proportion_to_the_computes() {
+fn the_cost_of_a_state_is_proportional_to_the_number_of_computes() {
     for kind in ["xfs", "raw", "gfs2"] {
         let [once, twice, thrice] = [2, 4, 6].map(|rabbits| life(kind, rabbits * CHASSIS));
         for state in STATES {

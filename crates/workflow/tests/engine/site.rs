@@ -1,5 +1,5 @@
-//! A site in memory: an API that behaves as kube-apiserver was observed to, and agents that do what the objects ask.
-//! After every change it checks invariants, for example that no storage is removed while it is mounted.
+//! A site in memory: an API that behaves as kube-apiserver was observed to behave, and agents that do what the objects
+//! say. After every change it checks invariants, for example that no storage is removed while it is mounted.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ pub(crate) fn at(kind: &str, namespace: &str, name: &str) -> At {
 }
 
 impl Site {
-    /// Returns a site with one rabbit, with so many computes and so many bytes on its drives.
+    /// Returns a site with one rabbit that serves this number of computes and has this number of bytes on its drives.
     pub(crate) fn new(computes: usize, bytes: i64) -> Self {
         let mut site = Self { health: "Healthy", ..Self::default() };
         site.put(json!({
@@ -213,12 +213,12 @@ impl Site {
                 let old = self
                     .objects
                     .get(&place)
-                    .ok_or_else(|| format!("{place:?} is not there"))?
+                    .ok_or_else(|| format!("{place:?} does not exist"))?
                     .clone();
                 let mut new = (*old).clone();
                 json_patch::patch(&mut new, patch).map_err(|error| error.to_string())?;
                 if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"] {
-                    return Err(format!("{place:?} moved on"));
+                    return Err(format!("{place:?} has changed since"));
                 }
                 if place.0 == "Workflow" {
                     workflow::admit(Some(&old), &new, None)?;
@@ -330,7 +330,7 @@ impl Site {
         self.check_lustre(change, place);
     }
 
-    /// Panics if a mount is taken from a rabbit whose containers may use it.
+    /// Panics if a change takes a mount away from a rabbit whose containers may use it.
     fn check_containers(&self, change: &Change, place: &At) {
         let is_taken = match change {
             Change::Delete(..) => true,
@@ -458,7 +458,7 @@ impl Site {
             changed |= self.make(&planned[index]).is_ok();
         }
         if is_stopped {
-            // An engine forgets the Secrets when it stops, and no watch tells the next one.
+            // An engine forgets the Secrets when it stops, and no watch tells the next engine about them.
             self.known_keys.clear();
         }
         let acted = self.act();
@@ -572,7 +572,7 @@ impl ForEachKind for Lists<'_> {
     }
 }
 
-/// Returns true if a mount is of this block storage; true for Lustre, which has no device.
+/// Returns true if a mount is of this block storage. A Lustre mount has no device, so it is of every block storage.
 fn is_for_block(mount: &Value, place: &At) -> bool {
     let device = &mount["spec"]["mounts"][0]["device"]["deviceReference"]["objectReference"];
     device["kind"] != "NnfNodeStorage"

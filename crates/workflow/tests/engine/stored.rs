@@ -1,4 +1,5 @@
-//! An object as a site stores it. Copies share it, and it is decoded once: most sites are short-lived copies of others.
+//! An object as a site stores it. Copies of a site share the object, so it is decoded once: most sites are short-lived
+//! copies of others.
 
 use std::{
     any::Any,

@@ -21,7 +21,7 @@ fn an_unreadable_workflow_keeps_all_of_its_objects() {
         site.unreadable = vec![workflow("w")];
         site.settle();
         assert!(site.objects == before, "{state}: something was changed");
-        // Corrected, the workflow continues. Removed by force instead, it leaves nothing.
+        // If the workflow is corrected, it continues. If it is removed by force instead, nothing of it is left.
         let mut corrected = site.clone();
         corrected.unreadable.clear();
         corrected.settle();
@@ -45,13 +45,13 @@ fn an_unreadable_workflow_stays_a_consumer() {
         site.unreadable = vec![workflow("use")];
         site.settle();
         assert!(site.objects == before, "{state}: something was changed");
-        // Another workflow cannot destroy the storage meanwhile.
+        // Another workflow cannot destroy the storage while the unreadable workflow is a consumer.
         site.create("end", &["#DW destroy_persistent name=kept".to_owned()]);
         site.settle();
         site.ask("end", "Teardown");
         site.settle();
         assert!(site.status_of("end").3.contains("use-0"), "{state}: {:?}", site.status_of("end"));
-        // With the workflow its consumer entry goes.
+        // The consumer entry is removed together with its workflow.
         site.edit("Workflow", "default", "use", |object| {
             object["metadata"]["finalizers"] = json!([]);
         });
@@ -62,10 +62,10 @@ fn an_unreadable_workflow_stays_a_consumer() {
     }
 }
 
-/// Returns a site with room for one job. Its engine stopped after filling the Servers of `a`, which
-/// has since become unreadable.
+/// Returns a site with room for one job. Its engine stopped after it had filled the Servers of workflow `a`, and that
+/// Servers has since become unreadable.
 fn with_unreadable_reservation() -> Site {
-    // Two computes take 2 GiB and the padding.
+    // The two computes of a job take 1 GiB each, and the padding.
     let mut site = Site::new(2, 3 * GIB);
     site.create("a", &[directive("xfs", "scratch")]);
     site.settle();

@@ -56,7 +56,8 @@ impl Site {
         true
     }
 
-    /// Panics if a Job is created before its volumes, or a mount is deleted while a PersistentVolume names one of its paths.
+    /// Panics if a Job is created before its volumes, or a mount is deleted while a PersistentVolume names a path in
+    /// the mount.
     pub(crate) fn check_volumes(&self, change: &Change, place: &At) {
         match (change, &*place.0) {
             (Change::Create(_, object), "Job") => {

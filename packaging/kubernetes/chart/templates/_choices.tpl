@@ -1,4 +1,4 @@
-{{/* Whether the admission policies are installed: `auto` goes by the version of the server: its API of policies is v1 from 1.30 on. */}}
+{{/* `always` if the admission policies are installed, else `never`. `auto` depends on the server's version: ValidatingAdmissionPolicy is v1 from Kubernetes 1.30 on. */}}
 {{- define "warren.policy" -}}
 {{- if eq .Values.policy "auto" -}}
 {{- ternary "always" "never" (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) -}}

@@ -54,9 +54,9 @@ impl Scene {
         command.args(words.unwrap_or(own).iter().map(|word| self.local_path(word)));
         command.env_clear().env("PATH", PATH).env("KUBERNETES_SERVICE_HOST", API);
         command.env("KUBERNETES_SERVICE_PORT", "443").current_dir("/").stdin(Stdio::null());
-        // As runc and crun set it, by the user's entry in /etc/passwd.
+        // runc and crun set HOME from the user's entry in /etc/passwd.
         command.env("HOME", "/tmp");
-        // Open MPI names its directory there after host and user, and every test has the same ones.
+        // Open MPI names a directory in TMPDIR after host and user, which are the same in every test.
         command.env("TMPDIR", self.path("tmp"));
         for variable in container.env.iter().flatten() {
             let value = variable.value.as_deref().unwrap_or_default();
@@ -129,6 +129,6 @@ pub(super) fn only_child_of(process: u32) -> Pid {
             is_child(&stat)?.then(|| entry.file_name().to_str()?.parse().ok())?
         })
         .collect();
-    assert_eq!(children.len(), 1, "of {process}: {children:?}");
+    assert_eq!(children.len(), 1, "process {process} has one child: {children:?}");
     Pid::from_raw(children[0])
 }

@@ -19,7 +19,7 @@ impl Scene {
             fs::create_dir_all(self.path(place)).unwrap();
         }
         fs::set_permissions(self.path(""), Permissions::from_mode(0o755)).unwrap();
-        // The first container of a pod writes its program as the job's user.
+        // As the job's user, the first container of a pod writes the program there.
         for place in ["nnf/bin", "nnf/scratch", "tmp"] {
             fs::set_permissions(self.path(place), Permissions::from_mode(0o777)).unwrap();
         }
@@ -34,13 +34,13 @@ impl Scene {
         }
     }
 
-    /// Copies a directory of this machine to where the pods' user can read it.
+    /// Copies a directory of this machine to a place where the pods' user can read it.
     pub(crate) fn copy(&self, from: &Path, to: &Path) {
         let copied = command("cp").arg("-a").args([from, to]).output().unwrap();
         assert!(copied.status.success(), "{copied:?}");
     }
 
-    /// Writes new keys, for containers that start from now on.
+    /// Writes new keys, which only containers that start later use.
     pub(crate) fn take_other_keys(&self) {
         let job = &self.launcher.1;
         let secret = volume(job, "nnf-keys").secret.as_ref().unwrap();
@@ -52,8 +52,8 @@ impl Scene {
         }
     }
 
-    /// Writes each pod's /etc/hosts: its own names, as a kubelet writes them, and the names by which
-    /// it finds the others.
+    /// Writes each pod's /etc/hosts: the pod's own names, as a kubelet writes them, and the names by which the pod
+    /// finds the others.
     pub(super) fn name_hosts(&self) {
         let all: Vec<String> = self.pods().map(|(_, job)| full_name(job)).collect();
         for (place, (host, job)) in self.pods().enumerate() {

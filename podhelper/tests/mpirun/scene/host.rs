@@ -28,7 +28,7 @@ impl Host {
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
-        // The process has entered its namespaces once it is `sleep`.
+        // Once the process is `sleep`, it has entered its namespaces.
         let name = format!("/proc/{}/comm", child.id());
         while fs::read_to_string(&name).unwrap() != "sleep\n" {
             let ended = child.try_wait().unwrap();

@@ -14,7 +14,7 @@ use serde_json::{Value, from_value, json};
 /// Domains that a kubelet searches by default.
 const CLUSTER: [&str; 3] = ["default.svc.cluster.local", "svc.cluster.local", "cluster.local"];
 
-/// Returns a profile with these fields of `mpiSpec`, whose workers must answer within so many seconds.
+/// Returns a profile with these fields of `mpiSpec`, whose workers must answer within `seconds`.
 pub(super) fn profile(mpi: &Value, seconds: i64) -> NnfContainerProfileData {
     let pod = |name: &str| json!({"containers": [{"name": name, "image": "registry.example/i:1"}]});
     let mut spec = json!({"launcher": pod("launcher"), "worker": pod("worker")});

@@ -17,7 +17,7 @@ use super::Outcome;
 /// Returns the allocations to release after another found no room: those that this pass made and
 /// no status has reported.
 ///
-/// Anything older stays, whatever happens to the others: it may hold a job's data, even if its status was lost.
+/// Older allocations stay, whatever happens to the others: they may hold a job's data, even if their status was lost.
 pub fn to_roll_back(
     object: &NnfNodeBlockStorage,
     wanted: &[Allocation],
@@ -123,11 +123,14 @@ mod tests {
         assert_eq!(
             drives_unreadable(&object, &other),
             None,
-            "all its namespaces are on other drives"
+            "all namespaces of the object are on other drives"
         );
         assert_eq!(drives_unreadable(&object, &Observed::default()), None);
         object.status = None;
-        assert!(drives_unreadable(&object, &other).is_some(), "its namespaces are unknown");
+        assert!(
+            drives_unreadable(&object, &other).is_some(),
+            "the namespaces of the object are unknown"
+        );
     }
 
     #[test]
@@ -150,17 +153,17 @@ mod tests {
         let wanted = samples::allocations(&object);
         assert!(
             to_roll_back(&object, &wanted, &[old(&wanted[0]), full()]).is_empty(),
-            "its status may have been lost"
+            "an earlier pass made it, and its status may have been lost"
         );
         let both = [old(&wanted[0]), Ok(Converged::default())];
         object.status = Some(status(&object, &wanted, &both, &[], &samples::started(), None));
         assert!(
             to_roll_back(&object, &wanted, &[new(&wanted[0]), full()]).is_empty(),
-            "it was reported"
+            "the status has reported the allocation"
         );
         assert!(
             to_roll_back(&object, &wanted, &[new(&wanted[0]), new(&wanted[1])]).is_empty(),
-            "there is room"
+            "no allocation lacks room"
         );
     }
 }

@@ -72,7 +72,11 @@ fn a_missing_drive_stays_listed_and_blocks_no_other() {
         reported.user
     );
     observed.namespaces.clear();
-    assert_eq!(after(observed).allocations[0].devices.len(), 0, "nothing is left of it");
+    assert_eq!(
+        after(observed).allocations[0].devices.len(),
+        0,
+        "the allocation has no device left"
+    );
     assert_eq!(crate::failure::degraded(&missing_namespaces(&wanted[0], &seen(&wanted[0]))), None);
 }
 
@@ -135,7 +139,7 @@ fn an_allocation_without_drives_counts_as_observed_and_has_no_paths() {
     let outcomes = [Err(ConvergeError::Rejected(lost)), old(&wanted[1])];
     let error = Some(ResourceError::new("x"));
     let after = status(&object, &wanted, &outcomes, &[], &later, error.clone());
-    assert!(is_current(&after, &later), "the other's paths hold");
+    assert!(is_current(&after, &later), "the other allocation's paths are current");
     let [lost, other] = &after.allocations[..] else { panic!("{after:?}") };
     assert_eq!(lost.devices, before.allocations[0].devices);
     assert_eq!(lost.accesses.keys().collect::<Vec<_>>(), ["compute-01", "rabbit-1"]);
@@ -146,7 +150,7 @@ fn an_allocation_without_drives_counts_as_observed_and_has_no_paths() {
     let lost = Rejection::Lost { allocation: wanted[0].id, missing: Vec::new() };
     let outcomes = [Err(ConvergeError::Rejected(lost)), old(&wanted[1])];
     let never = status(&object, &wanted, &outcomes, &[], &later, error);
-    assert!(!never.ready, "it was never made");
+    assert!(!never.ready, "the allocation was never made");
 }
 
 #[test]

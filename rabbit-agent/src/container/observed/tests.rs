@@ -47,7 +47,7 @@ fn an_exited_container_without_an_end_time_is_lost() {
     let mut containers: serde_json::Value = serde_json::from_str(CONTAINERS).unwrap();
     for container in containers.as_array_mut().unwrap() {
         if container["Name"] == "w-u-1-side" {
-            container["ContainerState"]["Status"] = "exited".into();
+            container["State"]["Status"] = "exited".into();
         }
     }
     let attempts = recorded(&containers.to_string(), Logs::OfEnded);

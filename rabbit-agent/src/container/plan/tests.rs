@@ -7,7 +7,7 @@ use crate::container::{
     observed::ObservedContainer as Seen,
 };
 
-/// Returns the time so many seconds after the start of the object.
+/// Returns the time this many seconds after the start of the object.
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
@@ -75,7 +75,7 @@ fn files_pod_and_containers_are_created_before_any_start() {
     assert_eq!(
         plan(&desired(|_| {}), &none, &fresh(), false, at(0)),
         [],
-        "its storage is not there"
+        "the storage is not mounted"
     );
 }
 
@@ -99,7 +99,7 @@ fn init_containers_end_before_main_containers_start() {
     assert_eq!(
         now(exit_state(0, 1), exit_state(0, 2)),
         ["stop pod warren-U-1"],
-        "what holds its network"
+        "the infra container still runs"
     );
 }
 
@@ -125,7 +125,7 @@ fn keys_are_written_before_the_pod_is_created_and_removed_after_its_end() {
     assert_eq!(
         steps(stopped, &running, &fresh(), at(2)),
         last,
-        "a suspended object has none either"
+        "the keys of a suspended object are removed too"
     );
     assert!(steps(stopped, &Observed::default(), &fresh(), at(2)).is_empty());
 }
@@ -183,7 +183,7 @@ fn a_removed_pod_and_a_reboot_count_as_attempts() {
     let lost = seen(&[(&[("app", ContainerState::Lost)], false)]);
     assert_eq!(steps(|_| {}, &lost, &record, at(0))[0], "make pod warren-U-2");
     let record = Record { attempt: 2, ..fresh() };
-    assert!(steps(|_| {}, &lost, &record, at(0)).is_empty(), "the second was the last");
+    assert!(steps(|_| {}, &lost, &record, at(0)).is_empty(), "the second attempt was the last");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn removal_removes_pods_and_files() {
         ["remove pod warren-U-1", "remove pod warren-U-2", "remove files of containers U"];
     assert_eq!(steps, expected);
     let cut = Observed { has_directory: true, ..Observed::default() };
-    assert_eq!(removal(uid, 5, &cut), [Step::RemoveFiles(uid)], "of an agent that was killed");
+    assert_eq!(removal(uid, 5, &cut), [Step::RemoveFiles(uid)], "a killed agent left only files");
     assert!(removal(uid, 5, &Observed::default()).is_empty());
 }
 
@@ -248,17 +248,29 @@ fn shared_directories_are_created_per_attempt_and_removed_after_its_end() {
     let cut: &[(&[(&str, ContainerState)], bool)] = &[(&[], false)];
     let missing = steps(shares, &with(&[], cut), &fresh(), at(0));
     assert_eq!(missing, [made[0], "make container warren-U-1-app of app:1"]);
-    assert_eq!(steps(shares, &with(&[1], cut), &fresh(), at(0)).len(), 1, "never made twice");
+    assert_eq!(
+        steps(shares, &with(&[1], cut), &fresh(), at(0)).len(),
+        1,
+        "existing directories are not made again"
+    );
     let failed: &[(&[(&str, ContainerState)], bool)] = &[(&[("app", exit_state(1, 5))], false)];
     let waiting = steps(shares, &with(&[1], failed), &fresh(), at(6));
-    assert_eq!(waiting, ["remove directories of pod warren-U-1"], "before the next begins");
+    assert_eq!(
+        waiting,
+        ["remove directories of pod warren-U-1"],
+        "the old directories are removed before the next attempt"
+    );
     let next = steps(shares, &with(&[], failed), &fresh(), at(15));
     assert_eq!(next[0], "make directories of pod warren-U-2");
     let holds: &[(&[(&str, ContainerState)], bool)] = &[(&[("app", exit_state(0, 5))], true)];
     let stopping = steps(shares, &with(&[1], holds), &fresh(), at(6));
-    assert_eq!(stopping, ["stop pod warren-U-1"], "something of it runs");
+    assert_eq!(stopping, ["stop pod warren-U-1"], "a process of the attempt runs");
     let over: &[(&[(&str, ContainerState)], bool)] = &[(&[("app", exit_state(0, 5))], false)];
     assert_eq!(steps(shares, &with(&[1], over), &fresh(), at(6)), waiting);
     assert!(steps(shares, &with(&[], over), &fresh(), at(6)).is_empty());
-    assert_eq!(removal(UID.parse().unwrap(), 0, &with(&[1], over)).len(), 2, "with the files");
+    assert_eq!(
+        removal(UID.parse().unwrap(), 0, &with(&[1], over)).len(),
+        2,
+        "the shared directories go with the files"
+    );
 }

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(
             inside.iter().filter(|line| line.starts_with("bridge ")).count(),
             2,
-            "none to itself"
+            "no tunnel to the pod itself"
         );
     }
 }

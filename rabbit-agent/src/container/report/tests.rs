@@ -27,7 +27,7 @@ fn the_state_is_ready_while_all_containers_run_and_final_once_no_process_runs() 
     assert_eq!(
         one_container(exit_state(0, 0), true),
         pair("Ready", ""),
-        "its network is still held"
+        "the infra container still runs"
     );
     assert_eq!(one_container(exit_state(0, 0), false), pair("Succeeded", ""));
 }
@@ -39,7 +39,7 @@ fn a_failure_names_container_exit_code_or_signal_and_the_end_of_its_log() {
     assert_eq!(
         state_and_message(&failed(3), &fresh(), 0),
         pair("Starting", exited),
-        "it is tried again"
+        "another attempt follows"
     );
     let killed = "container app was ended by signal 9: its last words";
     assert_eq!(state_and_message(&failed(137), &fresh(), 0), pair("Starting", killed));
@@ -129,7 +129,7 @@ fn a_request_for_logs_is_answered_and_its_answer_stays() {
     let asked = "2027-01-15T08:01:00.000000Z";
     let answer = (vec![first.clone(), (2, "so far\n".to_owned())], Some(asked.to_owned()), None);
     assert_eq!(pass(Some(asked), "so far\n"), answer);
-    assert_eq!(pass(None, ""), answer, "a pass that nobody asked writes nothing");
+    assert_eq!(pass(None, ""), answer, "a pass without a request writes nothing");
     let later = "2027-01-15T08:02:00.000000Z";
     assert_eq!(pass(Some(later), "more\n").0, [first, (2, "more\n".to_owned())]);
 }

@@ -36,19 +36,19 @@ async fn without_a_cluster_the_directories_are_tried_once_a_minute() {
     let mut closed = fencer(directory.path());
     assert_eq!(closed.retry_after(), RETRY_AFTER_UNUSED);
     closed.lost = true;
-    assert_eq!(closed.retry_after(), RETRY_AFTER, "they were in use");
+    assert_eq!(closed.retry_after(), RETRY_AFTER, "the directories were in use");
     closed.lost = false;
     fs::write(directory.path().join("corosync.conf"), "").unwrap();
     assert_eq!(closed.retry_after(), RETRY_AFTER, "a disk may be mounted late");
 
     fs::remove_file(directory.path().join("corosync.conf")).unwrap();
     fs::remove_file(in_the_way).unwrap();
-    assert_eq!(fencer(directory.path()).retry_after(), RETRY_AFTER, "they are open");
+    assert_eq!(fencer(directory.path()).retry_after(), RETRY_AFTER, "the directories are open");
 }
 
 /// The directory is replaced while the agent is busy, and the agent reads before the kernel's event reaches it.
 #[tokio::test]
-async fn a_replaced_directory_frees_no_node() {
+async fn a_node_stays_fenced_when_the_directory_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let mut fencer = fencer(directory.path());
     let responses = directory.path().join("responses");
@@ -60,6 +60,6 @@ async fn a_replaced_directory_frees_no_node() {
     fs::rename(&responses, directory.path().join("elsewhere")).unwrap();
     fs::create_dir(&responses).unwrap();
     fencer.check().await;
-    assert_eq!(fencer.tools.fences.fenced().len(), 1, "its answer was taken away");
+    assert_eq!(fencer.tools.fences.fenced().len(), 1, "the node stays fenced without its answer");
     assert!(fencer.spool.is_none() && fencer.unreadable.is_some());
 }

@@ -69,7 +69,7 @@ fn an_answered_request_is_not_requested_any_more_and_marks_its_node() {
     let request = Request::read(&name, bytes.as_bytes()).unwrap();
     let verdict = Verdict::Detached(String::new());
     spool.amend(&name, &Response::new(&request, &verdict, Timestamp::UNIX_EPOCH)).unwrap();
-    assert_eq!(spool.scan().unwrap(), Scan::default(), "it is not fenced anew");
+    assert_eq!(spool.scan().unwrap(), Scan::default(), "the node is not fenced again");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_torn_answer_is_replaced() {
     let scan = spool.scan().unwrap();
     assert!(scan.requested.contains_key(&name) && scan.answered.is_empty());
     answer(&spool, &name, &Verdict::NotProved("x".into()));
-    assert!(spool.scan().unwrap().fenced.is_empty(), "it was replaced as a whole");
+    assert!(spool.scan().unwrap().fenced.is_empty(), "the new answer replaced the torn one");
 }
 
 #[test]

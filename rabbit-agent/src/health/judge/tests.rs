@@ -61,7 +61,11 @@ fn an_unreadable_drive_keeps_its_name_and_slot() {
     let [named] = &rabbit.judged.with_missing(seen.clone()).drives[..] else { panic!("one") };
     assert_eq!((&*named.serial, &*named.model, &*named.firmware), ("S1", "M", "F"));
     assert_eq!((named.slot, named.capacity, &named.fault), (8, 0, &silent.fault));
-    assert_eq!(Judgement::default().with_missing(seen.clone()), seen, "nothing was known of it");
+    assert_eq!(
+        Judgement::default().with_missing(seen.clone()),
+        seen,
+        "no earlier check knew the drive"
+    );
 
     let moved = Drive { serial: "S1".into(), model: "M".into(), slot: 3, ..silent };
     let seen = Observed { drives: vec![moved], ..Observed::default() };
@@ -182,17 +186,21 @@ fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
     assert_eq!(
         rabbit.judged.recheck,
         Some(rabbit.now + RECHECK),
-        "no event announces that it cools"
+        "no event announces that the drive has cooled"
     );
     rabbit.warm(66);
-    assert_eq!(rabbit.after(600).len(), 1, "less than five degrees below");
+    assert_eq!(
+        rabbit.after(600).len(),
+        1,
+        "the drive is less than five degrees below the threshold"
+    );
     rabbit.warm(65);
     assert_eq!(rabbit.after(600).len(), 1);
     rabbit.warm(64);
     rabbit.check();
     assert!(rabbit.after(5).is_empty());
     rabbit.warm(69);
-    assert!(rabbit.check().is_empty(), "it was well, and is below the threshold");
+    assert!(rabbit.check().is_empty(), "the drive was not hot before, and is below the threshold");
     rabbit.warm(80);
     assert_eq!(rabbit.check().len(), 2);
     assert_eq!(
@@ -251,7 +259,11 @@ fn drive_warnings_map_to_states_and_end_by_themselves() {
         rabbit.observed.drives[0].warnings = vec![warning];
         rabbit.check();
         assert_eq!(of_drive(&rabbit.judged, &nqn()), (status, health));
-        assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning, "others serve on");
+        assert_eq!(
+            overall(&rabbit.judged),
+            NnfResourceHealth::Warning,
+            "the rabbit serves from its other drives"
+        );
         rabbit.observed.drives[0].warnings.clear();
         rabbit.after(60);
         rabbit.after(5);
@@ -277,10 +289,7 @@ fn a_silent_drive_keeps_its_warnings() {
         (NnfResourceStatus::Offline, NnfResourceHealth::Critical)
     );
     rabbit.observed.drives.clear();
-    assert!(
-        !rabbit.check().iter().any(|text| text.contains("nqn.x:d0")),
-        "a drive that was removed"
-    );
+    assert!(!rabbit.check().iter().any(|text| text.contains("nqn.x:d0")), "the drive was removed");
 }
 
 #[test]
@@ -289,7 +298,7 @@ fn only_new_counts_are_reported_and_for_an_hour() {
     rabbit.smart().media_errors = 3;
     rabbit.smart().unsafe_shutdowns = 12;
     rabbit.drive().errors = Some(LinkErrors { correctable: 5000, nonfatal: 1, fatal: 1 });
-    assert!(rabbit.check().is_empty(), "what was before this agent");
+    assert!(rabbit.check().is_empty(), "counts from before the agent's start are not reported");
     rabbit.smart().media_errors = 5;
     let errors = LinkErrors { correctable: 5000, nonfatal: 1, fatal: 2 };
     rabbit.drive().errors = Some(errors);
@@ -302,7 +311,7 @@ fn only_new_counts_are_reported_and_for_an_hour() {
     rabbit.drive().errors = Some(LinkErrors { correctable: 5099, ..errors });
     assert!(rabbit.check().is_empty(), "few corrected errors are not reported");
     rabbit.drive().errors = Some(LinkErrors::default());
-    assert!(rabbit.check().is_empty(), "counted from zero since it was plugged in anew");
+    assert!(rabbit.check().is_empty(), "a drive that was plugged in again counts from zero");
 }
 
 #[test]
@@ -316,13 +325,13 @@ fn a_condition_due_to_end_but_unread_is_rechecked_once_a_minute() {
     let well = rabbit.observed.clone();
     rabbit.observed.drives[0].fault = Some("it does not answer".into());
     rabbit.observed.smart.clear();
-    assert_eq!(rabbit.after(3600).len(), 2, "it stays what it was");
-    assert_eq!(rabbit.judged.settles, None, "another check right away would find the same");
+    assert_eq!(rabbit.after(3600).len(), 2, "conditions stay as they were");
+    assert_eq!(rabbit.judged.settles, None, "an immediate check would find the same");
     rabbit.observed = well;
     let reported = rabbit.after(60);
     assert!(
         !reported.iter().any(|text| text.contains("media errors")),
-        "clean for an hour: {reported:?}"
+        "the count has not risen for an hour: {reported:?}"
     );
 }
 

@@ -51,7 +51,7 @@ pub(super) fn groups(facts: &Facts, found: &mut Findings) {
                 lost => format!(" ({lost})"),
             };
             let text = format!(
-                "volume group {}: {} physical volumes are missing{lost}: see which drive is, and put it back or replace it",
+                "volume group {}: {} physical volumes are missing{lost}: find the missing drive, and put it back or replace it",
                 group.name, group.missing
             );
             add_finding(found, &subject, Kind::Missing, Severity::Warning, &text);

@@ -124,14 +124,14 @@ fn black_listed_names_and_those_in_use_are_skipped() {
 }
 
 #[test]
-fn one_action_names_one_claim() {
+fn one_action_gives_one_claim_its_name() {
     let spec = json!({"claimList": claims(&["one", "two", "one"])});
     let mut object = mgt(&spec, json!({"fsNameNext": "aaaaaaaa"}));
     let (work, action) = plan(&object, None, &[]).unwrap();
     let Ok(Action::WriteStatus(status)) = action else { panic!("{action:?}") };
     assert_eq!((work, status.claim_list.len()), (Work::Names, 1));
     settle(&mut object, None);
-    assert_eq!(names_of(&object), ["aaaaaaaa", "aaaaaaab"], "a claim that comes twice is one");
+    assert_eq!(names_of(&object), ["aaaaaaaa", "aaaaaaab"], "a repeated claim counts once");
 }
 
 #[test]
@@ -156,7 +156,10 @@ fn an_empty_reference_equals_a_missing_one() {
     );
     let spec = json!({"commandList": [{"reference": {}, "commands": ["lctl"]}]});
     let expected = json!({"fsNameNext": "aaaaaaab", "commandList": [{"ready": true}]});
-    assert!(plan(&mgt(&spec, expected), None, &[]).is_none(), "it ran, and is still asked for");
+    assert!(
+        plan(&mgt(&spec, expected), None, &[]).is_none(),
+        "the command has run, and the spec still has it"
+    );
 }
 
 #[test]
@@ -261,7 +264,7 @@ fn a_name_goes_with_its_target_if_its_owner_or_the_object_is_deleted() {
 }
 
 #[test]
-fn an_invalid_start_name_is_rejected_by_its_place() {
+fn an_invalid_start_name_is_rejected_with_its_field() {
     let claim = json!({"claimList": claims(&["one"])});
     for (start, status, map, expected) in [
         ("Scratch1", Value::Null, None, "spec.fsNameStart: \"Scratch1\" is not a file system name"),
@@ -324,7 +327,11 @@ fn no_two_claims_share_a_name_wherever_the_work_is_interrupted() {
         }
         settle(&mut object, map);
         let given = names_of(&object).len();
-        assert_eq!(given, object.spec.claim_list.len(), "seed {seed}: it converges");
+        assert_eq!(
+            given,
+            object.spec.claim_list.len(),
+            "seed {seed}: each claim has a name in the end"
+        );
         assert!(erased.iter().all(|name| name.parse::<FsName>().is_ok()));
     }
 }

@@ -117,7 +117,7 @@ fn a_drive_that_claims_more_than_it_has_does_not_underflow() {
 }
 
 #[test]
-fn seventeen_servers_with_hosts_in_their_slots() {
+fn the_status_lists_seventeen_servers_with_hosts_in_their_slots() {
     let status = reported(&Observed::default());
     let named: Vec<_> = status
         .servers
@@ -193,9 +193,17 @@ fn slots_have_their_printed_labels_and_others_free_numbers() {
         (0..).zip(labels).map(drive).collect()
     };
     let labels_of = |labels: &[&str]| super::labels(&drives(labels)).take(5).collect::<Vec<_>>();
-    assert_eq!(labels_of(&["8", "7", "3"]), ["8", "7", "3", "1", "2"], "empty slots have the rest");
-    assert_eq!(labels_of(&["2", "", ""]), ["2", "1", "3", "4", "5"], "of one nothing is known");
-    assert_eq!(labels_of(&["", ""]), ["0", "1", "2", "3", "4"], "no slot is labelled here");
+    assert_eq!(
+        labels_of(&["8", "7", "3"]),
+        ["8", "7", "3", "1", "2"],
+        "empty slots get the remaining numbers"
+    );
+    assert_eq!(
+        labels_of(&["2", "", ""]),
+        ["2", "1", "3", "4", "5"],
+        "unlabelled slots get free numbers"
+    );
+    assert_eq!(labels_of(&["", ""]), ["0", "1", "2", "3", "4"], "no slot has a printed label");
     assert_eq!(labels_of(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
     let seen = Observed { drives: drives(&["8", "7"]), ..Observed::default() };
     let reported = status_with_slots(&seen, 3).drives;

@@ -104,7 +104,7 @@ fn too_few_indexed_values_are_counted_and_do_not_panic() {
 }
 
 #[test]
-fn a_value_from_an_object_does_not_run() {
+fn a_value_from_an_object_is_not_run_as_a_command() {
     let mut object = samples::node_storage(1, "xfs");
     object.spec.command_variables.push(variable("$JOBID", "1; touch /tmp/owned"));
     let mut profile = samples::profile();

@@ -52,7 +52,7 @@ async fn a_request_reports_the_log_of_a_running_container() {
     assert_eq!(status(&again).logs, status(&ended).logs);
 }
 
-/// Without any other reason for a pass: only the request wakes the agent, and a starting agent finds earlier requests.
+/// Nothing else causes a pass: only the request wakes the agent, and a starting agent finds earlier requests.
 #[tokio::test]
 async fn a_request_without_a_running_agent_is_answered_once_by_the_next() {
     if !gate::podman() {

@@ -57,7 +57,7 @@ async fn containers_share_a_directory_that_is_new_for_each_attempt() {
     assert!(!place.exists());
 }
 
-/// An agent that is killed meanwhile is followed by one that finds its leftovers.
+/// The agent is killed meanwhile, and the next one finds what it left.
 #[tokio::test]
 async fn a_shared_directory_outlives_the_agent_and_ends_with_its_containers() {
     if !gate::podman() {

@@ -1,7 +1,7 @@
 //! Starts a real control plane, runs a command against it, and ends with the command's exit code.
 //!
 //! `control-plane [--node NAME] COMMAND [ARGUMENT...]`: `WARREN_KUBE` and `KUBECONFIG` name the administrator's kubeconfig for the
-//! command. With `--node`, the kubeconfig of that node's kubelet lies beside it; the command starts the kubelet.
+//! command. With `--node`, the same directory has a kubeconfig for that node's kubelet, which the command must start.
 
 use std::process::{Command, ExitCode};
 

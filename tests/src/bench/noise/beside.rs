@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::{cluster::Cluster, program::signal};
 
-/// The program that runs beside the job, killed when this is dropped if it is the stand-in.
+/// The program that runs beside the job. Dropping this value kills the stand-in, and leaves an agent running.
 #[derive(Debug)]
 pub(super) enum Beside {
     Nobody,
@@ -27,7 +27,7 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if let Self::Poller(child) = self {
-            // An error means that it has ended already.
+            // An error means that the stand-in has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -20,7 +20,7 @@ use crate::bench::row::say;
 
 /// Rounds of the inner loop: about ten microseconds on the machines of 2026.
 const WORK: u64 = 20_000;
-/// Most times that a rank records: the memory for them is touched before it begins.
+/// Largest number of durations that a rank records: it touches the memory for them before it begins.
 const MOST: usize = 16_000_000;
 
 /// Distribution of the times of iterations, in microseconds.
@@ -38,7 +38,7 @@ pub struct Spread {
 /// its duration in milliseconds.
 ///
 /// # Errors
-/// When the arguments are others, the rank cannot be pinned, or another rank fails.
+/// When an argument is missing or no number, the rank cannot be pinned, or another rank fails.
 pub fn run(words: &[String]) -> anyhow::Result<()> {
     let [directory, numbers @ ..] = words else { bail!("a rank needs a directory") };
     let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
@@ -106,7 +106,7 @@ struct Barrier {
 impl Barrier {
     fn join(directory: &Path, index: usize, ranks: usize) -> anyhow::Result<Self> {
         let path = |index: usize| directory.join(format!("rank-{index}"));
-        // A socket of an earlier run.
+        // An earlier run may have left its socket.
         let _ = fs::remove_file(path(index));
         let socket = UnixDatagram::bind(path(index)).context("bind a rank's socket")?;
         socket.set_nonblocking(true)?;
@@ -131,7 +131,7 @@ impl Barrier {
 
     fn send(&self, byte: u8) -> anyhow::Result<()> {
         for other in &self.others {
-            // At the beginning a rank may be ready before the first has its socket.
+            // Repeats at the beginning: the other rank may not have its socket yet.
             while let Err(error) = self.socket.send_to(&[byte], other) {
                 match error.kind() {
                     ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::WouldBlock => {}
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_meet_as_often_as_the_first_decides() {
+    fn all_ranks_make_as_many_iterations_as_the_first_rank_decides() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         std::thread::scope(|scope| {

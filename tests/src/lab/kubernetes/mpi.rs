@@ -13,13 +13,13 @@ pub const RANKS: &str = "localhost/ranks:1";
 /// Image of podhelper, as docs/operate/containers.md builds it.
 pub const PODHELPER: &str = "localhost/podhelper:1";
 
-/// Script that puts [`RANKS`] where a pull would.
+/// Script that imports [`RANKS`] into containerd.
 const IMPORT: &str = "
 ctr -n k8s.io images import /lab/ranks.tar >/dev/null
 rm /lab/ranks.tar
 ";
 
-/// Script that makes podhelper's image and puts it where a pull would.
+/// Script that makes podhelper's image and imports it into containerd.
 const MAKE: &str = "
 cd /var/tmp
 podman build --quiet -t podhelper:1 /lab/podhelper >/dev/null

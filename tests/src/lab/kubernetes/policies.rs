@@ -1,4 +1,5 @@
-//! The program that enforces NetworkPolicies on a node, and a pod of no run that shows their effect.
+//! The program that enforces NetworkPolicies on a node, and a pod outside of all container runs, which shows their
+//! effect.
 
 use anyhow::Context;
 

@@ -13,10 +13,10 @@ pub struct Drive {
     pub capacity: u64,
     /// Virtual functions; 0 for none.
     pub virtual_functions: u16,
-    /// Most namespaces that it can have at a time.
+    /// Largest number of namespaces at a time.
     pub namespaces: usize,
-    /// Milliseconds that it takes to make, delete, attach or detach a namespace, one after another; 0 for no time. A
-    /// drive with a latency must not lose its power meanwhile.
+    /// Milliseconds that the drive takes to make, delete, attach or detach a namespace, one after another; 0 for none.
+    /// A drive with a latency must not lose its power meanwhile.
     pub latency: u32,
     /// Where the drive is, if it is not in this machine.
     pub elsewhere: Option<Elsewhere>,

@@ -8,7 +8,7 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "allocations",
-    about: "an allocation over 16 drives against one on a single drive, and 16 against one; the carver dies 16 times; no byte is lost",
+    about: "times one allocation over 16 drives, one on a single drive, and 16 at once; the carver is killed 16 times; no byte is lost",
     run,
 };
 
@@ -39,7 +39,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let share = GIB / 16;
     ensure!(
         unallocated(&mut guest, 0..DRIVES)? == vec![2 * GIB - share; DRIVES],
-        "it is not spread evenly"
+        "the allocation is not spread evenly"
     );
     carve(&mut guest, "release 0 1")?;
     let (sixteen, steps) = carve(&mut guest, "allocate 0 16")?;
@@ -47,7 +47,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let left = unallocated(&mut guest, 0..DRIVES)?;
     ensure!(left == vec![2 * GIB - 16 * share; DRIVES], "bytes that drives have left: {left:?}");
     carve(&mut guest, "release 0 16")?;
-    ensure!(unallocated(&mut guest, 0..DRIVES)? == empty, "not all of it is free again");
+    ensure!(unallocated(&mut guest, 0..DRIVES)? == empty, "not all bytes are free again");
     say(&format!(
         "   each step takes a drive {LATENCY} ms. One allocation on one drive: {single:.2} s; over {DRIVES}: {one:.2} s, {:.1} times that; \
          sixteen over {DRIVES}: {sixteen:.2} s, {:.1} times one over {DRIVES}",
@@ -68,7 +68,7 @@ fn deaths(guest: &mut Guest, empty: &[u64]) -> anyhow::Result<()> {
             ensure!(now == vec![left; DRIVES], "{what}, died after {last}: {now:?} are left");
         }
     }
-    ensure!(unallocated(guest, 0..DRIVES)? == empty, "not all of it is free again");
+    ensure!(unallocated(guest, 0..DRIVES)? == empty, "not all bytes are free again");
     Ok(())
 }
 

@@ -12,18 +12,18 @@ use super::{Scenario, volumes::nothing_is_left};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "cuts",
-    about: "LVM's commands killed before each of their writes, over the lives of volumes",
+    about: "LVM's commands are killed before each of their writes, from the creation of volumes to their deletion",
     run,
 };
 
 /// Deadline of a step of the cluster's software.
 const STEP: Duration = Duration::from_secs(180);
 
-/// Deadline of a story: hundreds of lives, on an emulated machine.
+/// Deadline of one library test, which makes and removes volumes hundreds of times on an emulated machine.
 const STORY: Duration = Duration::from_secs(3600);
 
-/// Returns a script that runs a story of the library's tests; by `WARREN_TEST_REQUIRE` it fails if
-/// the story cannot run.
+/// Returns a script that runs the library test `story`. `WARREN_TEST_REQUIRE` makes the test fail instead of skipping
+/// when it cannot run.
 fn script(story: &str, required: &str) -> String {
     format!(
         "modprobe -a dm_mod dm_raid loop xfs
@@ -37,13 +37,21 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let network = Some(Network { port: free_port()?, host: 1 });
     let machine = Machine { memory: 3072, network, ..Machine::plain("rabbit") };
     let mut guest = Guest::boot(bench, machine)?;
-    for story in ["cuts_striped", "cuts_raid", "cuts_repair"] {
+    for story in [
+        "a_striped_volume_converges_although_lvm_is_killed_at_every_call",
+        "a_raid_converges_although_lvm_is_killed_at_every_call",
+        "a_repair_converges_although_lvm_is_killed_at_every_call",
+    ] {
         run_story(&mut guest, story, "loop,lvm,cuts")?;
     }
     for step in joining(0, Fencing::Off) {
         guest.run(&step, STEP)?;
     }
-    run_story(&mut guest, "cuts_shared", "loop,lvm,cuts,lvmlockd")
+    run_story(
+        &mut guest,
+        "a_shared_group_converges_although_lvm_is_killed_at_every_call",
+        "loop,lvm,cuts,lvmlockd",
+    )
 }
 
 #[expect(clippy::print_stdout, reason = "how often each command was cut")]

@@ -55,7 +55,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     guest.run(&(on_drive(0) + CARVE), STEP)?;
     let refusals = guest.run(&(on_drive(0) + REFUSED), STEP)?;
     let refusals: Vec<_> = refusals.lines().collect();
-    // The statuses have the bit that means: do not retry.
+    // Each status has the bit Do Not Retry (0x4000) set.
     let wanted = ["0x4118", "0x411a", "0x411c", "0x400b", "0x4115", "0x411b", "0x410a", "0x4119"];
     ensure!(refusals == wanted, "refused with {refusals:?}, not {wanted:?}");
     check_carved(&mut guest)?;

@@ -15,7 +15,7 @@ use super::{
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "fence",
-    about: "a compute hangs holding a GFS2 lock: the rabbit waits until it is fenced, recovers its journal and reads on",
+    about: "a compute hangs while it holds a GFS2 lock: the rabbit waits until the compute is fenced, recovers its journal and reads on",
     run,
 };
 

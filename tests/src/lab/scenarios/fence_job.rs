@@ -23,7 +23,7 @@ use super::{
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "fence-job",
-    about: "a compute hangs holding a GFS2 lock: our rabbit-agent fences it as it is asked to, the rabbit and the other compute go on",
+    about: "a compute hangs while it holds a GFS2 lock: our rabbit-agent fences it on request, the rabbit and the other compute work on",
     run,
 };
 

@@ -16,13 +16,13 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "health",
-    about: "a compute's link and a drive are pulled and put back, a drive warns: the NnfNode says so, and that it is over",
+    about: "a compute's link and a drive are pulled and put back, and a drive warns: the NnfNode reports the beginning and the end of each",
     run,
 };
 
 const STEP: Duration = Duration::from_secs(120);
 
-/// Index and slot of the compute, in whose place is a device that is no drive.
+/// Index and slot of the compute. An emulated device that is not a drive stands in for the compute.
 const COMPUTE: usize = 2;
 
 /// Script that starts our programs as in production, and two recorders that write, with the time, the kernel's
@@ -38,14 +38,14 @@ cat >agent <<'END'
 exec /programs/rabbit-agent --node rabbit-1 --state-dir /var/tmp/state --drive-slots 3 --compute-link 0=/sys/bus/pci/slots/2 \
     --drive-check $1 >>/lab/agent.log 2>&1
 END
-# Whatever is seen within the hour is seen by an event.
+# The agent checks the drives once an hour only: it can learn of the changes below only from events.
 bash agent 1h &
 echo $! >pid
 for try in $(seq 400); do /programs/warren get nnfnode nnf-nlc -n rabbit-1 -o name >/dev/null 2>&1 && break; sleep 0.1; done
 node=
 /programs/warren get nnfnode nnf-nlc -n rabbit-1 --watch -o json | while IFS= read -r line; do
     node="$node $line"
-    # Its last line.
+    # The last line of an object is a lone brace.
     [ "$line" = "}" ] || continue
     read -r now rest < /proc/uptime
     echo "$now $node"
@@ -53,7 +53,7 @@ node=
 done >/lab/nodes.txt 2>/lab/watch.err &
 "#;
 
-/// Script that lets the agent read the SMART logs: drives send no event about them.
+/// Script that restarts the agent so that it reads the SMART logs every 2 s: drives send no event about them.
 const ASK_OFTEN: &str = r#"
 cd /var/tmp
 export WARREN_API=unix:///var/tmp/api.sock WARREN_COORDINATOR=unix:///var/tmp/c.sock
@@ -110,7 +110,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let log = rabbit.file("agent.log");
     ensure!(
         !log.contains("another writer changed its status"),
-        "the agent took itself for another:\n{log}"
+        "the agent took its own write for another writer's:\n{log}"
     );
     Ok(())
 }
@@ -174,7 +174,7 @@ impl Rabbit {
         let read = |line: &str| {
             let (time, node) = line.split_once(' ')?;
             let mut node: Value = serde_json::from_str(node).ok()?;
-            // All but the first are events of the watch, with the object inside.
+            // The first line is the object itself; the others are watch events that contain the object.
             if node["object"].is_object() {
                 node = node["object"].take();
             }

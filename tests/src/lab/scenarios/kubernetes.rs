@@ -35,8 +35,8 @@ const RABBIT: &str = "rabbit-1";
 const COMPUTE: &str = "compute-1";
 const USER: u32 = 1050;
 
-/// Runs a story on a rabbit that is a node of a cluster, and checks that nothing is left of it. `prepare` installs what
-/// the node needs besides.
+/// Runs `story` on a rabbit that is a node of a cluster, and checks that nothing of it is left. `prepare` installs what
+/// else the node needs.
 fn run_story(
     bench: &Bench,
     prepare: impl FnOnce(&mut Cluster) -> anyhow::Result<()>,

@@ -25,19 +25,19 @@ use super::{
 
 pub(super) const KILLS: Scenario = Scenario {
     name: "job-kills",
-    about: "the agents of a rabbit and a compute are killed after every step of an XFS' and a GFS2's life: data is there, nothing leaks",
+    about: "the agents of a rabbit and a compute are killed after every step of a job with XFS and one with GFS2: no data is lost, nothing leaks",
     run: |bench| lives(bench, &["xfs", "gfs2"], Mishap::Kill),
 };
 
 pub(super) const POWER: Scenario = Scenario {
     name: "power-cuts",
-    about: "the power of a rabbit or of its compute goes after every step of an XFS' life: data is there, nothing leaks",
+    about: "a rabbit or its compute loses its power after every step of a job with XFS: no data is lost, nothing leaks",
     run: |bench| lives(bench, &["xfs"], Mishap::PowerLoss(restore)),
 };
 
 pub(super) const POWER_OF_A_CLUSTER: Scenario = Scenario {
     name: "power-cuts-gfs2",
-    about: "the power of a rabbit or of its compute goes after every step of a GFS2's life: data is there, nothing leaks",
+    about: "a rabbit or its compute loses its power after every step of a job with GFS2: no data is lost, nothing leaks",
     run: |bench| lives(bench, &["gfs2"], Mishap::PowerLoss(rejoin)),
 };
 
@@ -48,7 +48,8 @@ const COMPUTE: &str = "compute-0";
 /// Fewest mishaps in a life; with fewer, this scenario no longer recognizes the steps in the log.
 const FEWEST: usize = 16;
 
-/// Script for what survives the rabbit's power: the directory of its programs' state. A compute keeps nothing.
+/// Script that puts the state directory of the rabbit's programs on a disk, so that it survives a loss of power. A
+/// compute keeps nothing.
 const KEEP: &str =
     "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
 
@@ -57,7 +58,7 @@ type Life = Run<Silent, Afflicted>;
 /// Runs lives of jobs with these file systems, one after another.
 fn lives(bench: &Bench, kinds: &[&'static str], mishap: Mishap) -> anyhow::Result<()> {
     ensure!(STATE == "/var/lib/warren", "the programs keep their state in {STATE}");
-    // As few virtual functions as there are hosts: they are made again after each loss of power.
+    // Only as many virtual functions as hosts, because they are made again after each loss of power.
     let drive = Drive { virtual_functions: 2, ..Drive::new(2 * GIB) };
     let rabbit = Machine { drives: vec![drive; 4], ..Machine::plain("rabbit") };
     let rabbit = with_system(bench, rabbit)?;

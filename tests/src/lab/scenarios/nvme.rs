@@ -12,13 +12,13 @@ use super::Scenario;
 
 pub(super) const LIVES: Scenario = Scenario {
     name: "nvme",
-    about: "our programs carve 4 drives for XFS and raw, and die after every step; nothing foreign is touched, nothing leaks",
+    about: "our programs carve 4 drives for XFS and raw, and are killed after every step; foreign data is unchanged, nothing leaks",
     run: lives,
 };
 
 pub(super) const POWER: Scenario = Scenario {
     name: "nvme-power",
-    about: "the power goes while computes have their mounts; virtual functions, namespaces, mounts and data come back",
+    about: "the power fails while computes have their mounts; virtual functions, namespaces, mounts and data come back",
     run: power,
 };
 
@@ -55,7 +55,7 @@ fn lives(bench: &Bench) -> anyhow::Result<()> {
     while deaths < 32 {
         let told = rabbit.live("crash")?;
         let count = told.trim().strip_prefix("deaths ").and_then(|count| count.parse::<u32>().ok());
-        deaths += count.with_context(|| format!("no deaths told: {told}"))?;
+        deaths += count.with_context(|| format!("the output has no number of deaths: {told}"))?;
         rabbit.is_as_before()?;
     }
     Ok(())

@@ -26,7 +26,7 @@ pub(super) const DEBS: Scenario = Scenario {
 
 pub(super) const RPMS: Scenario = Scenario {
     name: "packages-rpm",
-    about: "the same from rpms",
+    about: "a job under systemd, from rpms that are upgraded and removed while it writes",
     run: |bench| run(bench, Format::Rpm),
 };
 
@@ -74,8 +74,8 @@ fn whole_life(job: &mut Run<Silent, Node>) -> anyhow::Result<()> {
     job.cluster.purge()
 }
 
-/// Checks that systemd stops the mount after the agent, and before the services that it may lie on; the default order
-/// of file systems would be a cycle.
+/// Checks that systemd stops the agents before the mount, and the mount before the services on which its storage may
+/// lie. systemd's default order of file systems would make a cycle.
 fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let unit = format!("unit=$(systemd-escape --path --suffix=mount {})\n", job.job.mount_path());
     let property = |what: &str| {
@@ -88,12 +88,12 @@ fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     {
         ensure!(
             before.iter().any(|unit| unit == agent),
-            "{agent} is not among what it is before: {before:?}"
+            "the mount is not ordered before {agent}, only before {before:?}"
         );
     }
     ensure!(
         before.iter().all(|unit| unit != "local-fs.target"),
-        "a cycle with what starts later: {before:?}"
+        "the mount is ordered before local-fs.target, which makes a cycle: {before:?}"
     );
     for agent in ["warren-clientmount-agent", "warren-rabbit-agent"] {
         let printed = job.cluster.run(&format!("systemctl show --value -p After {agent}"))?;
@@ -105,12 +105,12 @@ fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     for below in ["dlm.service", "lvmlockd.service", "corosync.service", "pacemaker.service"] {
         ensure!(
             after.iter().any(|unit| unit == below),
-            "{below} is not among what it is after: {after:?}"
+            "the mount is not ordered after {below}, only after {after:?}"
         );
     }
     ensure!(
         property("Conflicts")?.iter().any(|unit| unit == "umount.target"),
-        "nothing unmounts it at shutdown"
+        "the mount does not conflict with umount.target: it stays mounted at shutdown"
     );
     Ok(())
 }
@@ -128,7 +128,7 @@ fn upgrade_while_written(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let writer = node.background(&format!("MOUNT={path}\n{WRITER}"))?;
     node.wait_for_print(writer, "line 3.")?;
     node.install("now")?;
-    ensure!(mounted()? == mount, "the upgrade mounted anew");
+    ensure!(mounted()? == mount, "the upgrade unmounted the file system and mounted it again");
     let new = processes()?;
     let kept: Vec<_> = old
         .split_whitespace()
@@ -143,7 +143,7 @@ fn upgrade_while_written(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let count = written.lines().next_back().context("how many lines there are")?;
     ensure!(
         last == format!("line {}.", count.trim()),
-        "the file has {count} lines, and it wrote {last}"
+        "the file has {count} lines, but the writer reported {last}"
     );
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "power",
-    about: "a computer hangs and goes on; it loses power while writing: what was synced is there",
+    about: "a computer hangs and continues; then it loses its power while it writes: all synced data is there",
     run,
 };
 

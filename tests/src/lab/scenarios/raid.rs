@@ -8,7 +8,7 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "raid",
-    about: "a drive of a RAID volume is pulled: written to all the while, it is repaired with a spare drive",
+    about: "a drive of a RAID volume is pulled: the volume is repaired with a spare drive, and is written to all the time",
     run,
 };
 

@@ -10,7 +10,7 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "shutdown",
-    about: "systemctl poweroff with a mount in use: unmounted after job and agent, before LVM, its locks and the network go",
+    about: "systemctl poweroff with a mount in use: the mount is unmounted after job and agent stop, before LVM, its locks and the network stop",
     run,
 };
 

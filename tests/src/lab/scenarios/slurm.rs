@@ -1,4 +1,4 @@
-//! Slurm on guests: what its suite cannot show, where each slurmd has a mount namespace of one kernel.
+//! Slurm on guests, each with a kernel of its own. In the suite `slurm` all nodes are mount namespaces of one kernel.
 
 use anyhow::{Context, ensure};
 
@@ -19,7 +19,7 @@ pub(super) const GFS2: Scenario = Scenario {
 
 pub(super) const REBOOT: Scenario = Scenario {
     name: "slurm-reboot",
-    about: "a compute loses its power while a GFS2 job of Slurm's runs there: the job is requeued, or fails as it asked for; nothing leaks, the node serves on",
+    about: "a compute loses its power while a Slurm job with GFS2 runs there: the job is requeued, or fails if it may not be; nothing leaks, the node takes jobs again",
     run: |bench| on_slurm(bench, reboots),
 };
 

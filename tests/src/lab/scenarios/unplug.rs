@@ -8,7 +8,7 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "unplug",
-    about: "a drive is pulled while mounted and written to: the other goes on; put back, it has what was synced",
+    about: "a drive is pulled while it is mounted and written to: the other drive works on; the pulled drive still has all synced data",
     run,
 };
 

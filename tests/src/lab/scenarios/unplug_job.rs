@@ -20,7 +20,7 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "unplug-job",
-    about: "our agents have a job mounted when a compute loses a drive, or its link, or the rabbit a drive: all end it, and the next one works",
+    about: "a compute loses a drive, then its link, and the rabbit loses a drive, each while a job is mounted: the agents clean up, and the next job works",
     run,
 };
 

@@ -8,11 +8,11 @@ use super::Scenario;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "volumes",
-    about: "the storage library's stories of logical volumes, which need device-mapper and LVM",
+    about: "the storage library's tests of logical volumes, which need device-mapper and LVM",
     run,
 };
 
-/// Path of the test program, built by `tests/lab/run`; tests that require `lvm` fail where it is missing.
+/// Script that runs the test program that `tests/lab/run` built; the tests fail if LVM is missing.
 const STORIES: &str = "modprobe -a dm_mod loop xfs
 WARREN_TEST_REQUIRE=loop,lvm TMPDIR=/var/tmp /programs/loop-tests --test-threads 2 volumes_ 2>&1";
 
@@ -20,7 +20,10 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine { memory: 3072, ..Machine::plain("rabbit") };
     let mut guest = Guest::boot(bench, machine)?;
     let told = guest.run(STORIES, Duration::from_secs(300))?;
-    ensure!(told.contains("volumes_life ... ok"), "the stories of volumes were not told: {told}");
+    ensure!(
+        told.contains("volumes_are_created_mounted_and_removed ... ok"),
+        "the tests of volumes did not run: {told}"
+    );
     nothing_is_left(&mut guest)
 }
 

@@ -24,7 +24,7 @@ use targets::TARGETS;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "zpools",
-    about: "our programs make Lustre targets on real zpools; the power goes, pools and data come back; foreign pools are untouched",
+    about: "our programs make Lustre targets on real zpools; the power fails, pools and data come back; foreign pools are untouched",
     run,
 };
 
@@ -33,7 +33,7 @@ const STEP: Duration = Duration::from_secs(300);
 /// Log of the rabbit's agent since its computer was switched on.
 const LOG: &str = "/var/log/rabbit-agent.log";
 
-/// Script for what survives the power beneath the directory of the programs' state.
+/// Script that puts the programs' state directory on a disk, so that it survives a loss of power.
 const KEEP: &str =
     "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
 
@@ -119,7 +119,7 @@ fn lose_power(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
     run.cluster.start_programs()
 }
 
-/// Checks that every target serves again, and that none was made anew.
+/// Checks that every target serves again, and that no target was formatted again.
 fn targets_serve_again(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     targets::serve(run)?;
     let steps = steps_taken(run)?;

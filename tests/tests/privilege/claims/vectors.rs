@@ -1,5 +1,5 @@
-//! Changes of a run's status, and which rules refuse each: the recorded vectors, and every change of phase with every kind of
-//! claim, attempt and stamp.
+//! Changes of a ContainerRun's status, and which rules refuse each: the recorded vectors, and every change of phase
+//! with every kind of claim, attempt and writer stamp (`status.writer`).
 
 use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
@@ -31,7 +31,7 @@ pub(super) struct Callers {
 /// A change, and the rules that refuse it.
 pub(super) struct Case {
     name: String,
-    /// Name of the run; cases share a run, since each change is a dry run.
+    /// Name of the ContainerRun; cases share one, since each change is a dry run.
     run: String,
     /// Index of the pod that sends the request; `None` for a client without a pod.
     caller: Option<usize>,
@@ -70,8 +70,9 @@ pub(super) fn golden(callers: &Callers) -> anyhow::Result<Vec<Case>> {
     vectors.iter().enumerate().map(case).collect()
 }
 
-/// Returns a case for each change from a phase or no status to another: with and without a higher epoch, attempt and stamp, by the
-/// holder and by another pod. The rules of the embedded API say which rules must refuse it.
+/// Returns a case for each change from a phase, or from no status, to another: with and without a higher epoch, writer
+/// stamp and attempt, by the holder and by another pod. The embedded API's code says which rules must refuse the
+/// change.
 pub(super) fn every_change(callers: &Callers) -> Vec<Case> {
     let mut cases = Vec::new();
     let phases: Vec<Option<&str>> =

@@ -34,7 +34,7 @@ fn case(
 }
 
 const OWN: &str = "writes in its own namespace only";
-const WANTED: &str = "do not change what is wanted";
+const WANTED: &str = "do not change the spec";
 const LABELS: &str = "labels, annotations or owners";
 const FINALIZERS: &str = "their own finalizers only";
 
@@ -132,56 +132,86 @@ pub(super) fn on_rabbits(here: &str, there: &str) -> Vec<Case> {
     let node = |place, name| ("patch", NODES, place, name);
     let (cross, own) = (finalizer::NNF_NODE_STORAGE, finalizer::NNF_NODE_BLOCK_STORAGE);
     vec![
-        case("hold file systems", storage, finalizers(&[cross]), None),
-        case("hold them as drives", storage, finalizers(&[own]), Some(FINALIZERS)),
-        case("hold drives twice", blocks, finalizers(&[cross, own]), None),
-        case("give up names", names, json!({"metadata": {"finalizers": null}}), None),
-        case("hold names as file systems", names, finalizers(&[cross]), Some(FINALIZERS)),
+        case("put its finalizer on file systems", storage, finalizers(&[cross]), None),
         case(
-            "ask for a name",
+            "put the finalizer of drives on file systems",
+            storage,
+            finalizers(&[own]),
+            Some(FINALIZERS),
+        ),
+        case("put both of its finalizers on drives", blocks, finalizers(&[cross, own]), None),
+        case(
+            "take its finalizer off a management target",
+            names,
+            json!({"metadata": {"finalizers": null}}),
+            None,
+        ),
+        case(
+            "put the finalizer of file systems on a management target",
+            names,
+            finalizers(&[cross]),
+            Some(FINALIZERS),
+        ),
+        case(
+            "ask for a file system name",
             names,
             json!({"spec": {"claimList": [{"name": "x"}]}}),
             Some(WANTED),
         ),
-        case("hold packages", packs(here), finalizers(&[finalizer::NODE_CONTAINERS]), None),
-        case("report packages", packed(here), is_packed.clone(), None),
-        case("report packages elsewhere", packed(there), is_packed, Some(OWN)),
-        case("ask for packages", packs(here), json!({"spec": {"userID": 1}}), Some(WANTED)),
-        case("ask for capacity", blocks, json!({"spec": {"allocations": []}}), Some(WANTED)),
         case(
-            "say which pod speaks",
+            "put its finalizer on job packages",
+            packs(here),
+            finalizers(&[finalizer::NODE_CONTAINERS]),
+            None,
+        ),
+        case("report job packages", packed(here), is_packed.clone(), None),
+        case("report job packages of another rabbit", packed(there), is_packed, Some(OWN)),
+        case(
+            "change the wanted job packages",
+            packs(here),
+            json!({"spec": {"userID": 1}}),
+            Some(WANTED),
+        ),
+        case(
+            "change the wanted capacity",
+            blocks,
+            json!({"spec": {"allocations": []}}),
+            Some(WANTED),
+        ),
+        case(
+            "record its pod in its NnfNode",
             node(here, "nnf-nlc"),
             json!({"spec": {"pod": "another"}}),
             None,
         ),
         case(
-            "enable itself",
+            "change the wanted state of its NnfNode",
             node(here, "nnf-nlc"),
             json!({"spec": {"state": "Disable"}}),
             Some(WANTED),
         ),
         case(
-            "speak for a second node",
+            "record its pod in a second NnfNode",
             node(here, "other"),
             json!({"spec": {"pod": "another"}}),
             Some(WANTED),
         ),
-        case("make itself", ("create", NODES, here, ""), nnf_node("nnf-nlc", here), None),
+        case("create its NnfNode", ("create", NODES, here, ""), nnf_node("nnf-nlc", here), None),
         case(
-            "make another",
+            "create another NnfNode",
             ("create", NODES, here, ""),
             nnf_node("new", here),
             Some("create nothing but"),
         ),
         case(
-            "make itself elsewhere",
+            "create its NnfNode in another namespace",
             ("create", NODES, there, ""),
             nnf_node("nnf-nlc", there),
             Some(OWN),
         ),
-        case("make its namespace", ("create", "/namespaces", "", ""), namespace(here), None),
+        case("create its namespace", ("create", "/namespaces", "", ""), namespace(here), None),
         case(
-            "make a neighbour's namespace",
+            "create another node's namespace",
             ("create", "/namespaces", "", ""),
             namespace(there),
             Some(OWN),
@@ -194,7 +224,12 @@ pub(super) fn on_tokens(own: &str, other: &str) -> Vec<Case> {
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}});
     vec![
         case("renew its token", token(own), request.clone(), None),
-        case("renew another's", token(other), request, Some("renews its own token only")),
+        case(
+            "renew the token of another",
+            token(other),
+            request,
+            Some("renews its own token only"),
+        ),
     ]
 }
 

@@ -154,7 +154,7 @@ mod tests {
         assert!(is_running(&run("r", |_| {})));
         assert!(
             is_running(&run("r", |object| object["status"] = Value::Null)),
-            "its containers may start any moment"
+            "the containers may start at any moment"
         );
         for state in ["Succeeded", "Failed", "TooLate", "Unprepared", "Suspended"] {
             assert!(

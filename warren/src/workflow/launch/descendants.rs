@@ -54,7 +54,7 @@ fn descendants() -> Vec<Stat> {
     running
 }
 
-/// Opens a descriptor of the process that was seen; `None` if it has ended, also if another process has its number now.
+/// Opens a descriptor of the process that was seen; `None` if it has ended, even if another process has its id now.
 fn open_pidfd(seen: &Stat) -> Option<OwnedFd> {
     let descriptor = pidfd_open(Pid::from_raw(seen.pid)?, PidfdFlags::empty()).ok()?;
     let now = Process::new(seen.pid).ok()?.stat().ok()?;
@@ -64,7 +64,7 @@ fn open_pidfd(seen: &Stat) -> Option<OwnedFd> {
 async fn wait_for_end(process: OwnedFd) {
     #[expect(
         deprecated,
-        reason = "its successor is unsafe for types that may change their descriptor, which an OwnedFd does not"
+        reason = "the replacement of `new` is unsafe because a type may change its descriptor, which an OwnedFd does not"
     )]
     let process = AsyncFd::new(process);
     match process {

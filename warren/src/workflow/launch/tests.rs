@@ -26,7 +26,7 @@ fn launch_lines(line: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn a_line_starts_the_command_once_or_for_each_node() {
+fn a_launcher_line_starts_the_command_once_or_for_each_node() {
     assert_eq!(launch_lines(None), ["- app|-v {node}"]);
     assert_eq!(
         launch_lines(Some("srun -w {nodes} --uid={user}")),
@@ -62,7 +62,7 @@ fn a_missing_or_non_executable_program_is_refused() {
     assert_eq!(status(None, "/no/such/command"), Err(127));
     assert_eq!(status(None, "/etc/passwd"), Err(126));
     assert_eq!(status(None, "/etc"), Err(126));
-    assert_eq!(status(Some("sh {node}"), "only-there"), Ok(()), "it runs elsewhere");
+    assert_eq!(status(Some("sh {node}"), "only-there"), Ok(()), "the command runs on another host");
     assert_eq!(status(Some("no-such-launcher {node}"), "true"), Err(127));
 }
 
@@ -70,7 +70,7 @@ fn sh(script: &str) -> Launch {
     Launch { node: None, words: ["sh", "-c", script].map(str::to_owned).to_vec() }
 }
 
-/// Serializes these tests: stopping commands ends every process that this one has started.
+/// Serializes these tests: stopping commands ends every process that this test process has started.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn statuses(scripts: &[&str]) -> u8 {
@@ -122,7 +122,7 @@ fn all_descendants_of_a_stopped_command_end() {
     let (ready, alive) = (directory.path().join("ready"), directory.path().join("alive"));
     mkfifo(&ready, Mode::S_IRWXU).unwrap();
     mkfifo(&alive, Mode::S_IRWXU).unwrap();
-    // Each of them holds the pipe open for writing as long as it lives.
+    // Each of these processes holds the pipe open for writing until it ends.
     let script = format!(
         "exec 3> {}
          sleep 1000 &

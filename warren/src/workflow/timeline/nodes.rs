@@ -1,9 +1,9 @@
 //! Derives the work of each node from its objects: the times at which it was requested and done.
 //!
-//! The times come from an object's metadata. kube-apiserver records the time at which each field was written (`managedFields`); the
-//! embedded API does not. Without that, or when an agent reported again later, the work counts as done together with the
-//! directive's share of the state: the engine ends the share only after all nodes. After Teardown there are no objects, and no such
-//! rows.
+//! The times come from an object's metadata. kube-apiserver records the time at which each field was written
+//! (`managedFields`); the embedded API does not. Without that record, or when an agent reported again later, the work
+//! counts as done together with the directive's share of the state: the engine ends the share only after all nodes.
+//! After Teardown the objects are gone, and the timeline has no rows of nodes.
 
 use api::client_mount::MountState;
 use api::{ClientMount, NnfNodeStorage, RabbitLabels, Workflow, WorkflowState};
@@ -106,7 +106,7 @@ impl Past<'_> {
 
     fn row<K: Resource<DynamicType = ()>>(&self, object: &K, work: &Work<'_>) -> Option<Row> {
         let state = self.state_row(&work.state);
-        // Metadata has whole seconds: keeps the begin from being before the state's.
+        // Metadata has whole seconds: keeps the begin from being before the begin of the state.
         let requested = work
             .requested
             .map(|requested| state.map_or(requested, |state| requested.max(state.begin)));
@@ -114,7 +114,7 @@ impl Past<'_> {
         let share = self.share(object, &work.state).filter(|_| work.is_done);
         let end = work.reported.into_iter().chain(share).filter(|_| work.is_done).min();
         let outcome = match outcome(work.is_done, work.is_error) {
-            // Done at an unknown time.
+            // The work was done at an unknown time: it has no row.
             Outcome::Done if end.is_none() => return None,
             outcome => outcome,
         };

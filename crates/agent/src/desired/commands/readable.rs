@@ -8,10 +8,11 @@ use super::{Commands, DEACTIVATE, LOCK_STOP, UNMOUNT, VolumeLines};
 use crate::desired::{Goal, MountProblem};
 
 impl Commands {
-    /// Replaces unreadable lines, and returns what was wrong with those for unmounting.
+    /// Replaces unreadable lines. Returns the errors of those that serve `goal`, if the goal is to unmount.
     ///
-    /// The agent mounts only what it can unmount again, so every line must be readable to mount. Unmounting must not wait for
-    /// a line that will never be readable: the agent uses the lines that it has without a profile, and leaves out hooks.
+    /// The agent mounts only what it can unmount again, so to mount, every line must be readable. Unmounting must not
+    /// wait for a line that will never be readable: the agent replaces such a line by the one that it uses without a
+    /// profile, and leaves out unreadable hooks.
     pub(in crate::desired) fn readable(
         mut self,
         goal: Goal,

@@ -1,9 +1,9 @@
-//! What profiles have run around a mount.
+//! The commands of a profile that the agent runs around a mount.
 
 use super::*;
 
 #[test]
-fn an_override_names_the_volume_and_wins_in_lines() {
+fn an_override_applies_to_the_volume_name_and_to_the_lines() {
     let object = compute_xfs();
     let mut profile = profile();
     let xfs = &mut profile.spec.data.xfs_storage;
@@ -21,7 +21,8 @@ fn an_override_names_the_volume_and_wins_in_lines() {
     assert_eq!(line, format!("vg-7001/scratch {PATH}"), "lines get the checked mount path");
 }
 
-/// The captured GFS2 profile: a compute joins the group's lock space, activates, and leaves with its last volume.
+/// The captured GFS2 profile: a compute joins the group's lock space, activates the volume, and leaves the lock space
+/// with its last volume.
 #[test]
 fn a_compute_has_the_lines_of_its_goal() {
     let object = crate::testing::compute_gfs2();
@@ -46,7 +47,7 @@ fn a_compute_has_the_lines_of_its_goal() {
 }
 
 #[test]
-fn hooks_of_a_side_in_their_phases() {
+fn each_side_has_its_own_hooks_in_their_phases() {
     let units = on_compute(&compute_gfs2()).unwrap();
     let hooks = &only(&units).hooks;
     let mut in_order = hooks.clone();
@@ -99,7 +100,7 @@ fn a_profile_must_be_named_exist_and_be_pinned() {
 }
 
 #[test]
-fn an_unreadable_line_is_named_and_prevents_only_what_needs_it() {
+fn an_unreadable_line_is_named_and_prevents_only_the_goal_that_needs_it() {
     let object = compute_xfs();
     let mut profile = profile();
     profile.spec.data.xfs_storage.file_system_commands.compute_commands.mount =

@@ -1,4 +1,4 @@
-//! Trees of allocations with a link for each compute.
+//! Index trees of allocations, which have a link for each compute.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn hostile_computes_are_refused() {
 }
 
 #[test]
-fn sites_own_names_are_shown_as_a_tree_beneath_the_index_root() {
+fn mounts_at_a_sites_own_names_appear_as_a_tree_beneath_the_index_root() {
     let mut object = rabbit_gfs2();
     for (place, mount) in object.spec.mounts.iter_mut().enumerate() {
         mount.mount_path = format!("/mnt/nnf/wf-0/rabbit-1-{place}");

@@ -1,4 +1,4 @@
-//! Where a mount may be, and what of its path is refused.
+//! The paths at which an object may mount, and the paths that are refused.
 
 use super::*;
 

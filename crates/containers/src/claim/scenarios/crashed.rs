@@ -62,10 +62,10 @@ fn s2_3_a_paused_coordinator_is_stopped_by_itself_by_the_api_and_by_the_rabbit()
     assert_eq!(refused, Err(Refused::By(vec![Rule::R1, Rule::R2])));
     let verdict = c1.command(&server, &mut rabbits[0], &Step::Stop, seconds(0));
     assert_eq!(verdict, Verdict::Stale(c2.claim()));
-    // C1 itself would not have tried.
+    // C1 itself plans nothing: it has not renewed its Lease for too long.
     assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait);
     c1.tick(&mut server, seconds(60));
-    assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait, "C2 has the run");
+    assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait, "C1 knows that C2 has the run");
     assert_eq!(server.phase(), Phase::Running);
 }
 
@@ -131,13 +131,13 @@ fn s2_7_a_run_that_ended_without_a_coordinator_ends_as_its_containers_did() {
 }
 
 #[test]
-fn s2_8_a_silent_rabbit_ends_nothing() {
+fn s2_8_a_run_does_not_end_while_a_rabbit_is_silent() {
     let (mut server, _, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].is_silent = true;
     let mut c2 = take_over(&mut server, &mut rabbits);
     c2.settle(&mut server, &mut rabbits, seconds(30));
     assert_eq!((server.phase(), &rabbits[1].attempts[&1]), (Phase::Running, &RabbitState::Ready));
-    // A failure on another rabbit ends nothing either: the silent rabbit may still run its containers.
+    // A failure on another rabbit does not end the run either: the silent rabbit may still run its containers.
     rabbits[1].becomes(RabbitState::Failed("container app exited with 3".to_owned()));
     c2.settle(&mut server, &mut rabbits, seconds(30));
     assert_eq!(server.phase(), Phase::Running);

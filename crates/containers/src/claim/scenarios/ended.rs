@@ -6,7 +6,7 @@ use super::world::{brought_to, seconds};
 use crate::claim::plan::RabbitState;
 
 #[test]
-fn s6_2_a_success_stays_one_when_a_pod_is_evicted_later() {
+fn s6_2_a_succeeded_run_stays_succeeded_when_a_pod_is_evicted_later() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));
     c1.settle(&mut server, &mut rabbits, seconds(0));
@@ -38,7 +38,7 @@ fn s6_4_a_missed_deadline_names_the_rabbit_that_is_not_ready() {
     c1.settle(&mut server, &mut rabbits, seconds(0));
     rabbits[0].becomes(RabbitState::Ready);
     c1.settle(&mut server, &mut rabbits, seconds(0));
-    assert_eq!(server.phase(), Phase::Starting, "one of two is ready");
+    assert_eq!(server.phase(), Phase::Starting, "only one of two rabbits is ready");
     rabbits[1].becomes(RabbitState::TooLate);
     c1.settle(&mut server, &mut rabbits, seconds(0));
     let status = server.status();

@@ -11,7 +11,8 @@ use api::{ContainerRun, ContainerRunStatus};
 
 use crate::claim::leases::{ACTS_FOR, EXPIRES_AFTER};
 
-/// Maximum age of a command that a rabbit obeys: less than others wait before they take over.
+/// Maximum age of a command that a rabbit obeys. A command that was sent while its coordinator could act is too old
+/// before another coordinator takes over.
 const COMMANDS_LAST: Duration = Duration::from_secs(5);
 
 const _: () = assert!(ACTS_FOR.as_secs() + COMMANDS_LAST.as_secs() < EXPIRES_AFTER.as_secs());
@@ -44,7 +45,8 @@ pub(super) struct Command {
     pub(super) is_sync: bool,
 }
 
-/// The answer of another coordinator about a claim that is new to the rabbit. It asks the API, not its watch.
+/// The answer of another coordinator about a claim that is new to the rabbit. That coordinator reads the API, not its
+/// watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmation {
     NoOtherCoordinator,
@@ -60,9 +62,9 @@ pub(super) enum Verdict {
     Obey(Record),
     /// Asks another coordinator first.
     Ask,
-    /// Refuses with the recorded claim: the sender's is older, or another holder's.
+    /// Refuses, and returns the recorded claim: the sender's claim is older, or another holder's.
     Stale(Record),
-    /// Refuses: the command took too long.
+    /// Refuses: the command took too long to arrive.
     TooOld,
     /// Refuses until a coordinator reports what the API says.
     NotSynced,
@@ -98,7 +100,7 @@ impl Journal {
     }
 }
 
-/// Returns whether a claim is the one that the API has: what a coordinator answers to a rabbit.
+/// Returns whether the API has this claim. A coordinator gives this answer to a rabbit that asks.
 #[must_use]
 pub(super) fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
     run.and_then(|run| run.status.as_ref()).is_some_and(|status| {
@@ -112,8 +114,8 @@ pub(super) fn counts(status: &ContainerRunStatus, epoch: i64, attempt: i32) -> b
     epoch == status.claim.epoch && attempt == status.attempt
 }
 
-/// Returns whether a rabbit that comes back must end what it has of a run: the API, read from a quorum, knows no such
-/// run, or the run has ended, or has another attempt.
+/// Returns whether a rabbit that comes back must end its containers of a run: the API, read from a quorum, knows no
+/// such run, or the run has ended, or has another attempt.
 #[must_use]
 pub(super) fn is_leftover(run: Option<&ContainerRun>, attempt: i32) -> bool {
     let status = run.and_then(|run| run.status.as_ref());

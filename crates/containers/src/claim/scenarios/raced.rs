@@ -45,7 +45,8 @@ fn s1_2_a_claim_with_the_same_epoch_is_refused_and_waits_for_the_lease_to_expire
     assert!(matches!(c2.planned_step(&rabbits, seconds(30)), Step::Write(_)));
 }
 
-/// A random number decides when each coordinator reads: it acts on what it read, however many others acted since.
+/// Random numbers decide when each coordinator reads the run. It acts on the version that it read, even if others have
+/// acted since.
 #[test]
 fn s1_3_three_coordinators_prepare_each_of_many_runs_once_for_each_claim() {
     let mut draw = 0x2545_f491_4f6c_dd1d_u64;
@@ -93,7 +94,7 @@ fn s1_4_a_rabbit_refuses_the_same_epoch_of_another_holder() {
 }
 
 #[test]
-fn s1_5_a_watch_is_too_old_to_claim_or_remove_by() {
+fn s1_5_a_coordinator_with_an_old_watch_neither_claims_nor_removes() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     let mut behind = Coordinator::alive("c2", &mut Server::new(&["r1", "r2"]), seconds(0));
     rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));

@@ -96,7 +96,7 @@ fn s4_3_a_rabbit_with_a_new_disk_obeys_only_after_a_coordinator_synced_it() {
     assert_eq!(rabbit.journal, Journal::Kept(c1.claim()));
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!(server.phase(), Phase::Starting);
-    // The disk of a rabbit of a running run takes the containers with it.
+    // A rabbit that gets a new disk during a run has lost its containers as well.
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].journal = Journal::Lost;
     rabbits[0].attempts.clear();

@@ -229,5 +229,5 @@ fn under_all_faults_each_run_has_one_holder_one_attempt_and_one_end() {
     }
     assert!(refused.conflicts > 0 && refused.by_rabbits > 0, "{refused:?}: nothing was fenced off");
     assert!(refused.lost_answers > 0, "{refused:?}");
-    assert!(ends.len() > 1, "all end alike: {ends:?}");
+    assert!(ends.len() > 1, "all runs end in the same phase: {ends:?}");
 }

@@ -1,4 +1,4 @@
-//! Compares the pods with the MPI operator's, and checks what Warren's have instead of the rest.
+//! Compares Warren's pods with the MPI operator's, and checks the parts in which they differ on purpose.
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
@@ -88,7 +88,10 @@ fn a_launcher_waits_for_the_workers_in_each_of_its_pods() {
     with_run(&profile("OpenMPI", false), 3, "", |run, _| {
         let job = to_value(objects::launcher(run).unwrap()).unwrap();
         let pod = &job["spec"]["template"]["spec"];
-        assert_eq!(pod["restartPolicy"], "Never", "each try is a pod, and waits anew");
+        assert_eq!(
+            pod["restartPolicy"], "Never",
+            "the Job creates a pod for each try, and each pod waits"
+        );
         let first: Vec<&str> = pod["initContainers"]
             .as_array()
             .unwrap()
@@ -121,10 +124,7 @@ fn keys_belong_to_the_attempt_and_are_deleted_with_its_config_map() {
             let keys = volumes.iter().find(|volume| volume["name"] == "nnf-keys").unwrap();
             assert_eq!(keys["secret"]["secretName"], "demo-1-a2-keys");
             assert_eq!(keys["secret"]["defaultMode"], 0o440);
-            assert_eq!(
-                pod["securityContext"]["fsGroup"], 1051,
-                "so that the job's user reads them"
-            );
+            assert_eq!(pod["securityContext"]["fsGroup"], 1051, "the job's user reads the keys");
         }
     });
 }
@@ -154,12 +154,12 @@ fn pod_of(job: Option<Job>) -> Pod {
 }
 
 #[test]
-fn the_ports_of_a_rabbit_are_the_launchers_alone() {
+fn only_the_launcher_has_the_ports_of_the_run() {
     for is_worker in [false, true] {
         with_run(&profile("OpenMPI", is_worker), 2, "", |run, _| {
             let [launcher, worker] = [pod_of(objects::launcher(run)), pod_of(objects::job(run, 0))];
             let rabbit = outcome::rabbit_of_pod(&launcher);
-            assert_eq!(rabbit, outcome::rabbit_of_pod(&worker), "both are on the same");
+            assert_eq!(rabbit, outcome::rabbit_of_pod(&worker), "both pods are on the same rabbit");
             let ports = |pod: Pod| to_value(&pod.spec.unwrap().containers[0].ports).unwrap();
             assert_eq!(ports(launcher), json!([{"containerPort": 5000, "hostPort": 5000}]));
             assert_eq!(
@@ -199,7 +199,11 @@ fn a_pod_names_its_role_and_its_rabbit() {
         for (job, role, rabbit) in jobs {
             let labels = job.as_ref().unwrap().metadata.labels.clone().unwrap();
             let pod = pod_of(job);
-            assert_eq!(pod.metadata.labels.as_ref(), Some(&labels), "as its Job's");
+            assert_eq!(
+                pod.metadata.labels.as_ref(),
+                Some(&labels),
+                "the pod has the labels of its Job"
+            );
             assert_eq!(labels[label::ROLE], role);
             assert_eq!(outcome::rabbit_of_pod(&pod), rabbit);
         }
@@ -233,7 +237,10 @@ fn only_pods_of_the_run_reach_its_workers() {
         assert!(selects(from, &worker) && selects(from, &launcher));
         for other in [own("v", "1"), own("u", "2")] {
             let pods = [pod_of(objects::launcher(&other)), pod_of(objects::job(&other, 0))];
-            assert!(pods.iter().all(|pod| !selects(from, pod)), "of another run");
+            assert!(
+                pods.iter().all(|pod| !selects(from, pod)),
+                "pods of another run do not reach the workers"
+            );
         }
     });
 }
@@ -251,7 +258,11 @@ fn pods_and_computes_get_the_names_of_all_hosts() {
         let pods = [objects::launcher(run), objects::job(run, 0), objects::job(run, 1)].map(pod_of);
         let hosts: Vec<String> =
             pods.iter().filter_map(|pod| pod.spec.as_ref()?.hostname.clone()).collect();
-        assert_eq!(environment["NNF_CONTAINER_HOSTNAMES"], hosts.join(","), "as they are called");
+        assert_eq!(
+            environment["NNF_CONTAINER_HOSTNAMES"],
+            hosts.join(","),
+            "the host names of the pods"
+        );
         for pod in pods {
             let container = to_value(&pod.spec.unwrap().containers[0]).unwrap();
             let hosts = environment["NNF_CONTAINER_HOSTNAMES"].clone();

@@ -101,7 +101,7 @@ fn the_launcher_waits_for_the_workers_and_has_the_ports() {
             assert_eq!(
                 launcher.spec.containers[0].args,
                 ["/nnf/bin/rsh"],
-                "texts refer to MPI's variables too"
+                "arguments may refer to MPI's variables"
             );
             assert!(
                 worker.spec.containers[0].ports.is_empty()
@@ -128,13 +128,13 @@ fn every_host_is_found_by_each_of_its_names() {
             for host in files["hostfile"].lines() {
                 assert!(expected.contains(host.split(' ').next().unwrap()), "{host}");
             }
-            assert_eq!(files["hostfile"].lines().count(), 3, "the launcher has ranks too");
+            assert_eq!(files["hostfile"].lines().count(), 3, "the launcher runs ranks too");
         },
     );
 }
 
 #[test]
-fn addresses_end_with_the_block() {
+fn a_place_beyond_the_block_has_no_address() {
     let address = |place| network::address(place).map(|address| address.to_string());
     assert_eq!(address(254).as_deref(), Some("198.18.0.255"));
     assert_eq!(address((1 << 17) - 3).as_deref(), Some("198.19.255.254"));

@@ -7,7 +7,7 @@ use crate::status::Cause;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// `spec` of a CRD. Fields that are missing here have no effect.
+/// `spec` of a CRD. A field of a CRD that this struct lacks has no effect.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in super::super) struct Spec {
@@ -55,7 +55,7 @@ struct WrittenColumn {
 }
 
 impl Spec {
-    /// Returns the definition, as far as it is sound, and adds the faults of its versions to `causes`.
+    /// Returns the definition without its invalid parts, and adds the faults of its versions to `causes`.
     pub(in super::super) fn define(self, causes: &mut Vec<Cause>) -> Definition {
         let Self { group, scope, names, versions, .. } = self;
         let storage = versions.iter().find(|version| version.storage);

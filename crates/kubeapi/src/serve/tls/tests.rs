@@ -1,4 +1,4 @@
-//! Tests of the places that connections occupy: which clients keep one, and for how long.
+//! Tests of connection slots: which clients keep a slot, and for how long.
 
 use super::*;
 use crate::Config;
@@ -103,8 +103,8 @@ async fn is_open(stream: &mut (impl AsyncRead + Unpin)) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_get_in_although_unauthenticated_connections_fill_their_places() {
-    // In this test no connection is closed for its age.
+async fn clients_can_connect_although_unauthenticated_connections_fill_all_slots() {
+    // In this test no connection is closed because of its age.
     let served = Served::start(8, 4, Duration::from_secs(u64::from(u32::MAX)));
     let mut strangers: Vec<_> = (0..100).map(|_| served.stranger()).collect();
     let mut rests = served.connect().await.unwrap();
@@ -164,7 +164,7 @@ async fn a_client_that_never_reads_is_dropped() {
     let mut client = served.connect().await.unwrap();
     let watch = served.hello().replace("/version", "/api/v1/configmaps?watch=true");
     client.write_all(watch.as_bytes()).await.unwrap();
-    // The connection's place is the only one.
+    // The server has one slot, which this connection occupies.
     let dropped = async {
         loop {
             match served.connect().await {
@@ -173,6 +173,7 @@ async fn a_client_that_never_reads_is_dropped() {
             }
         }
     };
-    let mut other = timeout(STALLED * 3, dropped).await.expect("it has no slot any more");
+    let mut other =
+        timeout(STALLED * 3, dropped).await.expect("the dropped client has no slot any more");
     assert!(served.answers(&mut other).await);
 }

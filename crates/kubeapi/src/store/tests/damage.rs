@@ -32,7 +32,7 @@ fn object(version: &str, kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_costs_only_its_object() {
+fn only_the_object_of_an_unreadable_row_is_missing() {
     let map = object("v1", "ConfigMap", "a");
     let thing = object("x.io/v1", "Thing", "t");
     let stored_crd = |crd: &Value| {
@@ -72,13 +72,13 @@ fn a_row_that_cannot_be_read_costs_only_its_object() {
     assert_eq!(named, expected);
     let read: Vec<String> = state.objects.keys().map(key_text).collect();
     assert_eq!(read, ["configmaps\0n\0a", "configmaps\0n\0a\0b\0", "things.x.io\0n\0t"]);
-    // No watch can resume over the gap.
+    // No watch can resume from before the missing row.
     assert_eq!((state.revision, state.log.horizon()), (10, 10));
     assert!(state.log.since("configmaps", 9, usize::MAX).is_err());
 }
 
 #[test]
-fn a_change_that_cannot_be_read_costs_only_the_history() {
+fn only_the_history_is_lost_with_an_unreadable_change() {
     let map = object("v1", "ConfigMap", "a");
     let event = |revision: u64, json: &[u8]| EventRow {
         revision,

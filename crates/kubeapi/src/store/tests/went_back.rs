@@ -1,4 +1,4 @@
-//! Tests of stores that have lost acknowledged revisions and go on.
+//! Tests of stores that have lost acknowledged revisions, and continue above them.
 
 use super::damage::{PAGE, contents, filled, flips};
 use super::put;
@@ -8,7 +8,7 @@ use futures::executor::block_on;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Less than the gap that a store leaves when it may have gone back.
+/// Less than the number of revisions that a store skips when it may have gone back.
 const FAR: u64 = 1_000_000;
 
 fn open(directory: &Path) -> Result<Store, DiskError> {
@@ -52,9 +52,9 @@ fn no_revision_is_given_out_twice() {
     assert!(first > FAR, "{first}");
     assert!(!resumes(&store, 30) && !resumes(&store, 31) && resumes(&store, first));
     drop(store);
-    // That holds also when the store was not written since.
+    // The store jumps only once, also if nothing was written since the jump.
     let store = open(directory).unwrap();
-    assert_eq!(revision(&store), first, "one jump is enough");
+    assert_eq!(revision(&store), first, "the store jumps only once");
     put(&store, "m0", "other").unwrap();
     drop(store);
     let store = open(directory).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the admission function of the program that opens an API.
+//! Tests of the admission functions, which the program that opens an API provides.
 
 use crate::exchange::WIDGETS;
 use crate::server::{SHARED, Server};
@@ -39,7 +39,7 @@ async fn every_change_of_a_client_is_admitted_before_it_is_stored() {
     server.delete("widgets/a", &json!(null)).await.expect(200);
     server.post(WIDGETS, &server.draft("b", json!({"node": "forbidden"}))).await.refused(403);
     server.get("widgets/b").await.refused(404);
-    // The admission function is not asked about an invalid object.
+    // The server does not call the admission function for an invalid object.
     server.post(WIDGETS, &server.draft("b", json!({"node": 3}))).await.refused(422);
     let expected = [
         r#"test Create whole none "n""#,
@@ -85,5 +85,5 @@ async fn a_new_object_is_completed_before_it_is_validated_and_admitted() {
     assert_eq!(stored["spec"]["node"], "completed");
     assert_eq!(stored["metadata"]["name"], "a", "metadata is the client's");
     let changed = server.merge("widgets/a", &json!({"spec": {"node": "changed"}})).await;
-    assert_eq!(changed.refused(403), "it is not complete", "what is stored is not completed");
+    assert_eq!(changed.refused(403), "it is not complete", "only new objects are completed");
 }

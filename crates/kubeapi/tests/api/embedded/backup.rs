@@ -100,7 +100,10 @@ async fn an_existing_store_is_left_alone() {
     let before = everything(&server).await;
     let text = backup(&server).await;
     let restored = restore(server.directory.path(), text.as_slice());
-    assert!(matches!(restored, Err(RestoreError::Make(_))), "the server has it: {restored:?}");
+    assert!(
+        matches!(restored, Err(RestoreError::Make(_))),
+        "the server still uses the directory: {restored:?}"
+    );
     server.api.close();
     let restored = restore(server.directory.path(), text.as_slice());
     assert!(matches!(restored, Err(RestoreError::Exists { .. })), "{restored:?}");

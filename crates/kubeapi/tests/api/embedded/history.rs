@@ -1,4 +1,4 @@
-//! Tests of a full history. On a real server only the operator can have the history compacted, see
+//! Tests of a full history. A real server's history can only be compacted by its operator, see
 //! `tests/kube/compaction.rs`.
 
 use crate::exchange::WIDGETS;
@@ -23,7 +23,7 @@ async fn a_revision_that_has_left_the_log_is_expired() {
 }
 
 #[tokio::test]
-async fn quiet_watches_are_told_how_far_the_log_is() {
+async fn a_watch_without_events_gets_a_bookmark_before_its_revision_leaves_the_log() {
     let server = Server::with_history(40).await;
     let mut watch =
         Watch::open(&server, "allowWatchBookmarks=true&fieldSelector=spec.node%3Dquiet").await;
@@ -38,7 +38,7 @@ async fn quiet_watches_are_told_how_far_the_log_is() {
 }
 
 #[tokio::test]
-async fn a_reader_that_falls_behind_gets_an_error_and_costs_one_piece() {
+async fn a_reader_that_falls_behind_gets_one_encoded_piece_and_then_an_error() {
     let server = Server::with_history(8).await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
@@ -74,8 +74,9 @@ async fn pages_of_an_expired_revision_are_expired() {
     server.get(&format!("{WIDGETS}?continue={future}")).await.refused(410);
 }
 
-/// A real server waits silently for the revision, for as long as the watch lasts. This server may have been restored
-/// from an older backup: its clients list again.
+/// A real server waits silently for the revision, for as long as the watch lasts. The embedded server answers that the
+/// revision is expired, because the server may have been restored from an older backup and its clients have to list
+/// again.
 #[tokio::test]
 async fn a_revision_that_the_server_has_not_reached_is_expired_too() {
     let server = Server::start().await;

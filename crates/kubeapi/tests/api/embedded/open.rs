@@ -9,12 +9,12 @@ use std::time::Duration;
 const HANGS: Duration = Duration::from_secs(120);
 
 #[test]
-fn a_task_that_has_used_up_its_turn_can_open_an_api() {
+fn a_task_that_has_used_up_its_budget_can_open_an_api() {
     let (done, opened) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            // The state of a task that has received much without ever having to wait.
+            // Uses up the task's budget, as a task does that receives much without ever having to wait.
             while tokio::task::coop::consume_budget().now_or_never().is_some() {}
             drop(Server::open(tempfile::tempdir().unwrap(), 10, SHARED));
         });

@@ -6,7 +6,7 @@ use crate::server::Server;
 use serde_json::json;
 
 #[tokio::test]
-async fn patches_that_are_not_implemented_say_so() {
+async fn unsupported_patches_are_refused_with_the_reason() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     let refusal = server
@@ -50,9 +50,9 @@ async fn yaml_with_a_key_twice_is_refused() {
     assert!(server.answer(request).await.refused(400).contains("node"));
 }
 
-/// As in YAML 1.2. kube-apiserver reads YAML 1.1, in which `n` and `on` are booleans.
+/// YAML 1.2 has no such booleans. kube-apiserver reads YAML 1.1, in which `n` and `on` are booleans.
 #[tokio::test]
-async fn n_and_on_are_words_in_yaml() {
+async fn n_and_on_are_strings_in_yaml() {
     let server = Server::start().await;
     let yaml = "apiVersion: test.example/v1\nkind: Widget\nmetadata: {name: a}\nspec: {node: n, mode: on}\n";
     let request = server.request(http::Method::POST, WIDGETS, "application/yaml", yaml.as_bytes());
@@ -60,7 +60,7 @@ async fn n_and_on_are_words_in_yaml() {
     assert_eq!((&spec["node"], &spec["mode"]), (&json!("n"), &json!("on")));
 }
 
-/// kube-apiserver accepts them: the name of an Event may be any part of a path.
+/// kube-apiserver accepts control characters: there the name of an Event may be any part of a path.
 #[tokio::test]
 async fn control_characters_in_the_name_of_an_event_are_refused() {
     let server = Server::alone().await;
@@ -77,7 +77,7 @@ async fn control_characters_in_the_name_of_an_event_are_refused() {
     server.restart();
 }
 
-/// Keywords that Warren's own CRDs do not use: a real server accepts them.
+/// A real server accepts these keywords, which Warren's own CRDs do not use.
 #[tokio::test]
 async fn keywords_that_are_not_enforced_are_refused() {
     let server = Server::start().await;

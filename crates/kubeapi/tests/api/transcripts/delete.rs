@@ -54,7 +54,7 @@ async fn objects_are_deleted() {
 }
 
 #[tokio::test]
-async fn finalizers_hold() {
+async fn finalizers_delay_the_removal() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let mut held = server.draft("a", json!({"node": "n"}));

@@ -59,7 +59,7 @@ async fn objects_are_replaced() {
 }
 
 #[tokio::test]
-async fn status_is_written_by_itself() {
+async fn status_is_written_through_its_subresource() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let first = script.post(WIDGETS, &server.draft("a", json!({"node": "n"}))).await;

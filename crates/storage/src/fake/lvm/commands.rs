@@ -140,8 +140,9 @@ impl OnDevices {
             .filter(|device| self.physical.get(&device.namespace) == Some(&Membership::Marked))
     }
 
-    /// Applies the effect of an interrupted command: it leaves marks in labels, which are written before a group's
-    /// metadata and removed after it, or mappings, which are created before they get a table.
+    /// Applies the effect of an interrupted command. Such a command leaves marks in labels, because it writes them
+    /// before a group's metadata and removes them after it; or it leaves mappings, because it creates them before it
+    /// loads their tables.
     pub(in crate::fake) fn half_take(
         &mut self,
         action: VolumeAction,

@@ -71,7 +71,7 @@ mod tests {
         let error = touch.run(Duration::from_secs(60)).unwrap_err();
         let CommandError::TimedOut { waits, .. } = &error else { panic!("{error}") };
         assert!(waits.contains("process ") && waits.contains("SIGKILL did not end it"), "{waits}");
-        assert!(!mark.exists(), "it was begun");
+        assert!(!mark.exists(), "the command was started again");
         assert!(unended(mark.to_str().unwrap()).names[0].contains("which has not ended"));
         assert!(unended("/another").names.is_empty());
         Cmd::new(["true"]).run(Duration::from_secs(60)).unwrap();
@@ -82,6 +82,6 @@ mod tests {
             left.processes = vec![Life { pid: Pid::this(), began: 0 }];
         }
         touch.run(Duration::from_secs(60)).unwrap();
-        assert!(mark.exists(), "another process has the same number");
+        assert!(mark.exists(), "a later process with the same PID does not count");
     }
 }

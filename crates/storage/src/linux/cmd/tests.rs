@@ -31,7 +31,8 @@ fn commands_return_stdout_or_status_and_stderr() {
 #[test]
 fn run_does_not_wait_for_a_grandchild_that_holds_the_pipes() {
     let started: i32 = output("sleep 3600 & echo $!").trim().parse().unwrap();
-    nix::sys::signal::kill(Pid::from_raw(started), Signal::SIGKILL).expect("it is still there");
+    nix::sys::signal::kill(Pid::from_raw(started), Signal::SIGKILL)
+        .expect("the grandchild still runs");
 }
 
 #[test]
@@ -59,9 +60,9 @@ fn hang_error(line: &str) -> String {
 #[test]
 fn a_timeout_names_every_process_with_its_place_in_the_kernel() {
     let error = hang_error("sleep 3600 & sleep 3600; true");
-    assert!(
-        error.starts_with("sleep 3600 & sleep 3600; true: killed after 3 s; then waited: process ")
-    );
+    assert!(error.starts_with(
+        "sleep 3600 & sleep 3600; true: killed after 3 s; its processes waited: process "
+    ));
     assert_eq!(error.matches("(sleep, state S, in ").count(), 2, "{error}");
     assert_eq!(error.matches("(bash, state S, in ").count(), 1, "{error}");
 }
@@ -97,7 +98,7 @@ fn both_ends_of_long_stderr_are_kept() {
     assert!(stderr.contains("[…]") && stderr.len() < 1100, "{}", stderr.len());
 }
 
-/// A caller cannot notice a gap in a list. The output of a site's line is not read at all.
+/// A caller cannot notice a gap in a truncated list. (`Cmd::run` drops stdout, so it does not fail for that.)
 #[test]
 fn output_fails_when_stdout_was_truncated() {
     let print = |bytes: usize| Cmd::shell(&format!("yes | head -c {bytes}"));
@@ -147,7 +148,7 @@ proptest! {
 
     /// Where bash interprets a text twice, special characters of the value are replaced.
     #[test]
-    fn a_value_runs_nothing_where_the_line_substitutes(value in hostile()) {
+    fn a_value_runs_no_command_inside_a_command_substitution(value in hostile()) {
         for line in ["echo \"$(echo \"$JOBID\")\"", "echo `echo $JOBID`", "echo $(printf %s '$JOBID')"] {
             let expanded = site(line, &value);
             let defused: String = line.replace("$JOBID", "");

@@ -93,7 +93,7 @@ pub(super) fn parse_locks(table: &str) -> Result<Vec<Lock>, String> {
 }
 
 fn lock(line: &str) -> Option<Lock> {
-    // A resource's name may have spaces in it: GFS2's are numbers with leading ones.
+    // A resource's name may contain spaces: the names of GFS2 are numbers with leading spaces.
     let (numbers, name) = line.split_once('"')?;
     let fields: Vec<_> = numbers.split_whitespace().collect();
     let [_, node, _, pid, _, _, _, status, granted, wanted, micros, master, _] = fields[..] else {
@@ -111,7 +111,7 @@ fn lock(line: &str) -> Option<Lock> {
         granted: granted.parse().ok()?,
         wanted: wanted.parse().ok()?,
         waits: Duration::from_micros(micros.parse().ok()?),
-        // Printed as unsigned; -1 while the master is not known.
+        // The kernel prints the number as unsigned; it is -1 while the master is not known.
         master: i64::from(master.parse::<u32>().ok()?.cast_signed()),
         resource: name.strip_suffix('"')?.trim().to_owned(),
     })

@@ -169,8 +169,8 @@ pub(super) fn detach(file: &Path, deadline: Duration) -> Result<(), StepError> {
     if backing(found.number).as_deref() != Some(file) {
         return Ok(());
     }
-    // A mount holds the device exclusively. Without exclusive access LOOP_CLR_FD would succeed now and detach the
-    // device at some later last close.
+    // A mount holds the device exclusively. Without exclusive access LOOP_CLR_FD would succeed now, and the kernel
+    // would detach the device later, when its last user closes it.
     let result = exclusive::with("detach", &found.path, deadline, |device| clear(&device));
     drop(pin);
     result

@@ -146,14 +146,14 @@ impl NvmeDrives {
             };
             now.insert(nqn, drive);
         }
-        // Unplugged drives keep their open ledger: a call to one may still hang.
+        // The ledger of an unplugged drive stays open: a call to that drive may still be hanging.
         for (nqn, drive) in &now {
             known.insert(nqn.clone(), Arc::clone(drive));
         }
         Ok(Plugged { drives: now.into_values().collect(), unread })
     }
 
-    /// Logs once why a drive that is not ours is left alone.
+    /// Logs once why Warren does not use a drive.
     fn leave_out(&self, nqn: &Nqn, why: &str) {
         let warned = self.warned.lock().insert(nqn.clone(), why.to_owned());
         if warned.as_deref() != Some(why) {
@@ -183,7 +183,7 @@ impl NvmeDrives {
         let found =
             self.plugged()?.drives.into_iter().find(|drive| drive.physical.node.nqn == *nqn);
         if found.is_none() {
-            // A drive whose ledger cannot be read is not known to be absent.
+            // Fail when the drive's ledger cannot be read: the drive may be plugged in although it is not listed.
             self.ledgers.ledger(nqn)?;
         }
         Ok(found)
@@ -195,8 +195,8 @@ impl NvmeDrives {
         found.map_err(StepError::system("find drive", nqn))
     }
 
-    /// Returns the block device of a namespace, once it is proved to be that namespace, made for that allocation. For a
-    /// known drive this asks neither the drive nor its switch, which may be busy.
+    /// Returns the block device of a namespace, after checking that the device is that namespace and was made for that
+    /// allocation. For a known drive this asks neither the drive nor its switch, which may be busy.
     fn block(
         &self,
         id: &NamespaceId,

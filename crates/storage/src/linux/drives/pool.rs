@@ -47,7 +47,7 @@ impl FilePool {
         deadline: Duration,
     ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(root)?;
-        // sysfs names backing files by their canonical path.
+        // sysfs shows the canonical path of a backing file.
         let (root, devices) = (root.canonicalize()?, loop_device::Seen::default());
         let pool = Self { root, node, deadline, devices };
         let _lock = pool.lock()?;

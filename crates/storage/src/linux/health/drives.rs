@@ -1,7 +1,8 @@
 //! Reads the kernel's facts about NVMe drives.
 //!
-//! Each drive is read by a call of its own, and its temperature by another: only for the temperature does the kernel
-//! send a command to the drive, and that waits as long as a reset of the drive lasts.
+//! Each drive is read by a call of its own, and its temperature by another call: to read the temperature, the kernel
+//! sends a command to the drive, and the command waits while the drive is being reset. The kernel knows all other facts
+//! without a command.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -6,8 +6,8 @@ use log::debug;
 
 use crate::linux::cmd::Cmd;
 
-/// Returns the node's LNet addresses; none on a node without Lustre, or while its network is down. An address reported
-/// before may still be right.
+/// Returns the node's LNet addresses; none on a node without Lustre, or while its network is down. An empty result does
+/// not prove that an address reported before is wrong.
 pub(super) fn nids(deadline: Duration) -> Vec<String> {
     match Cmd::new(["lctl", "list_nids"]).output(deadline) {
         Ok(output) => parse_nids(&String::from_utf8_lossy(&output)),

@@ -219,15 +219,15 @@ mod tests {
     #[test]
     fn a_device_with_metadata_or_a_malformed_label_is_left_alone() {
         for (at, value, what) in [
-            (0x1028, 2, "the metadata is in force"),
-            (0x1030, 1, "some of it is"),
-            (0x1004, 0, "no metadata area"),
-            (0x1018, 9, "an area that was elsewhere"),
+            (0x1028, 2, "the metadata area has committed metadata"),
+            (0x1030, 1, "the size of the committed metadata is not 0"),
+            (0x1004, 0, "the magic number of the metadata area is wrong"),
+            (0x1018, 9, "the metadata area was copied from another offset"),
             (0x28c, 0, "not marked"),
-            (0x288, 0, "a label before there were marks"),
+            (0x288, 0, "the label has a version without the mark"),
             (0x200, 0, "no label"),
-            (0x208, 2, "a label that was elsewhere"),
-            (0x218, b'X', "another kind of label"),
+            (0x208, 2, "the label was copied from another sector"),
+            (0x218, b'X', "the label is of another type"),
         ] {
             let mut bytes = written();
             bytes[at] = value;

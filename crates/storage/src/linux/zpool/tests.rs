@@ -205,7 +205,11 @@ fn a_device_with_a_successor_is_replaced_and_not_missing() {
     let two = places(&format!("{rows}{second}"), "mir");
     assert_eq!(two, [(true, true), (false, false), (false, true), (false, true)]);
     let spare = LOST.replace("replacing-0", "spare-0    ");
-    assert_eq!(places(&spare, "mir")[0], (false, true), "a hot spare goes back to its place");
+    assert_eq!(
+        places(&spare, "mir")[0],
+        (false, true),
+        "a hot spare does not replace the lost device for good"
+    );
 }
 
 #[test]
@@ -267,9 +271,13 @@ fn an_import_searches_the_given_devices() {
 #[test]
 fn a_resilvered_pool_reports_its_progress() {
     let percent = |text: &str, pool| read_status(text, pool).unwrap().resilvered;
-    assert_eq!(percent(DEGRADED, "tank01"), None, "that was another time");
+    assert_eq!(percent(DEGRADED, "tank01"), None, "the last resilver has ended");
     assert_eq!(percent(STRIPED, "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0"), None);
-    assert_eq!(percent(LOST, "mir"), Some(Percent::default()), "the lost device is still in it");
+    assert_eq!(
+        percent(LOST, "mir"),
+        Some(Percent::default()),
+        "the lost device is still in the pool"
+    );
     let running = LOST.replace(
         "resilvered 552K in 00:00:03 with 0 errors on Sun Nov 22 07:55:15 2026",
         "resilver in progress since Sun Nov 22 07:55:12 2026\n\t1.21G scanned at 12.3M/s, 45.6M issued at 1.2M/s, 1.50G total\n\t12.3M resilvered, 3.04% done, 00:20:12 to go",

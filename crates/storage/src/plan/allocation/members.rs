@@ -19,7 +19,7 @@ pub struct Missing {
 /// The reason why a namespace cannot be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absence {
-    /// Its drive cannot be used now, for this reason. Its data is not known to be lost.
+    /// Its drive cannot be used now, for this reason. The data of the namespace may still exist.
     Drive(String),
     /// Its drive is absent, and the ledger has no record of the namespace.
     NoDrive,

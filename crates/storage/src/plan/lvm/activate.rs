@@ -24,7 +24,7 @@ impl Lvm<'_> {
         Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
     }
 
-    /// Plans the removal of mappings that a command left that was interrupted while it activated, deactivated or
+    /// Plans the removal of the mappings left by a command that was interrupted while it activated, deactivated or
     /// repaired the volume. LVM itself continues with a suspended mapping when it activates the volume.
     pub(super) fn clear_up(&self) -> Vec<Step> {
         let removing = |mapping: &Unfinished| Step::RemoveMapping {
@@ -89,8 +89,8 @@ impl Lvm<'_> {
     }
 
     /// Plans the deactivation of an active volume. LVM finds a volume by its metadata on the namespaces; when these are
-    /// gone, only device-mapper has the volume, and the mapping itself is removed. A mapping that still lies on any
-    /// device is left alone: its namespaces were not identified, or have unknown names.
+    /// gone, only device-mapper has the volume, and the mapping itself is removed. A mapping that still lies on a
+    /// device is left alone: the agent has not identified that device.
     pub(super) fn deactivate(&self, active: &Mapped) -> Option<Step> {
         if self.group().is_some() {
             return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);

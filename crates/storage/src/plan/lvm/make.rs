@@ -56,7 +56,7 @@ impl Lvm<'_> {
     }
 
     /// Plans making a physical volume. A device whose label is marked as used by a group that does not exist is wiped
-    /// first: LVM would need `--force`, with which it would take any device.
+    /// first: otherwise LVM would need `--force`, which would accept even a member of another group.
     pub(super) fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
         let physical = report.on(&device.path);
         let is_marked = physical.is_some_and(PhysicalVolume::is_marked);
@@ -76,8 +76,8 @@ impl Lvm<'_> {
         self.clear_up().into_iter().chain(joining).chain(unmaking).chain(making).collect()
     }
 
-    /// Plans the removal of a RAID whose `lvcreate` was interrupted: it never becomes active, and LVM does not report
-    /// it. It never had a file system, so it is created again.
+    /// Plans the removal of a RAID whose `lvcreate` was interrupted: such a RAID never becomes active, and LVM does not
+    /// report the interruption. It never had a file system, so it is created again.
     fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
         let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
         let whole = group.volume(&self.volume.logical);

@@ -66,7 +66,7 @@ impl Lvm<'_> {
         joining.into_iter().chain(steps).collect()
     }
 
-    /// Plans the steps that add devices to the group which are not members yet.
+    /// Plans the steps that add to the group those devices that are not members yet.
     fn extend(&self, report: &LvmReport) -> Vec<Step> {
         let mut steps = Vec::new();
         for device in &self.state.devices {

@@ -64,7 +64,7 @@ fn the_freest_drives_take_equal_shares_rounded_to_blocks() {
     assert!(made.iter().all(|step| (step.1, step.2) == (4096, 16)), "30000 / 16, rounded up");
     let fourteen = Observed { drives: seen.drives[..16].to_vec(), ..seen };
     let made = super::allocation::creations(&steps(&over(16, 14, &[]), &fourteen));
-    assert_eq!(made.len(), 14, "two of sixteen cannot be used, and that is enough");
+    assert_eq!(made.len(), 14, "14 drives are enough when two of sixteen cannot be used");
 }
 
 #[test]
@@ -151,7 +151,11 @@ fn unusable_drives_are_awaited_when_they_make_enough_drives() {
     assert_eq!(class(&seen), RejectionClass::Capacity, "a replaced drive does not return");
     seen.replaced.clear();
     seen.drives.pop();
-    assert_eq!(class(&seen), RejectionClass::Capacity, "there are not enough");
+    assert_eq!(
+        class(&seen),
+        RejectionClass::Capacity,
+        "with that drive there would still be too few drives"
+    );
 
     // Namespaces that are missing after a crash are not created on a drive that has one of the allocation.
     let mut seen = rabbit(2, vec![ours(0), ours(1)]);
@@ -205,7 +209,11 @@ fn an_unreported_allocation_is_completed_on_other_drives_after_a_crash() {
     away.namespaces.remove(1);
     away.unreadable.insert(nqn(1));
     let refusal = refused(&over(4, 2, &[]), &away);
-    assert_eq!(refusal.class(), RejectionClass::Lost, "it may be there");
+    assert_eq!(
+        refusal.class(),
+        RejectionClass::Lost,
+        "the missing namespace may be on the unreadable drive"
+    );
     assert!(refusal.to_string().contains("drive-1 cannot (its ledger"), "{refusal}");
 }
 
@@ -295,7 +303,7 @@ fn an_absent_or_faulty_drive_is_awaited_and_the_others_continue() {
     assert_eq!(
         refused(&wanted, &seen).class(),
         RejectionClass::Lost,
-        "nothing is left to go on with"
+        "no namespace of the allocation can be reached"
     );
     let id = wanted.id;
     let release = plan(&Desired::Released(id), &seen).unwrap();
@@ -324,7 +332,11 @@ fn only_a_replaced_drive_gets_a_successor() {
     let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
     let of_it = |step: &&Step| step.drive() == Some(&nqn(1));
     let forget = Step::ForgetNamespace { id: ours(1).id, allocation: wanted.id };
-    assert_eq!(deleted.iter().filter(of_it).collect::<Vec<_>>(), [&forget], "nothing to delete");
+    assert_eq!(
+        deleted.iter().filter(of_it).collect::<Vec<_>>(),
+        [&forget],
+        "a namespace on a replaced drive is forgotten, not deleted"
+    );
     assert_eq!(deleted.last(), Some(&forget), "after all other steps");
     seen.replaced.clear();
     seen.drives[1].fault = None;
@@ -396,15 +408,27 @@ fn access_belongs_to_an_endpoint_and_not_to_a_name() {
         moved,
         "the present host of the endpoint loses its access first"
     );
-    assert_eq!(regranted(&now[..1], &was), moved, "exchanged, and one is to reach it");
+    assert_eq!(
+        regranted(&now[..1], &was),
+        moved,
+        "two hosts exchanged their ports, and one of them should have access"
+    );
     let exchanged = [attach(4, "compute-b"), attach(6, "compute-a")];
-    assert_eq!(regranted(&now, &was), exchanged, "and both are to reach it");
-    assert_eq!(regranted(&now[1..], &was[..1]), exchanged[..1], "another name for the same host");
+    assert_eq!(
+        regranted(&now, &was),
+        exchanged,
+        "two hosts exchanged their ports, and both should have access"
+    );
+    assert_eq!(
+        regranted(&now[1..], &was[..1]),
+        exchanged[..1],
+        "the host at the port has another name, and is attached again under that name"
+    );
     let another = [attach(6, "compute-a"), detach("compute-c")];
     assert_eq!(
         regranted(&now[..1], &[at(7, "compute-c")]),
         another,
-        "access is granted before the other is withdrawn"
+        "the attachment comes before the detachment"
     );
     assert_eq!(regranted(&now, &now), [""; 0]);
 }

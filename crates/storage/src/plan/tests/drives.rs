@@ -125,5 +125,5 @@ fn withdrawal_detaches_one_host_and_changes_nothing_else() {
     ];
     let detach = |nsid| format!("detach namespace {} from compute-1", id(nsid));
     assert_eq!(cut(reached), [detach(2), detach(3)]);
-    assert!(cut(Vec::new()).is_empty(), "nothing is made for it");
+    assert!(cut(Vec::new()).is_empty(), "no namespace is created for a withdrawal");
 }

@@ -243,9 +243,9 @@ fn tear_down_hooks_see_the_target_once_more() {
     assert!(steps_to_gone(&target, &found(PoolHealth::Broken("UNAVAIL".into()), POOL)).is_empty());
 }
 
-/// E19: some sites unmount in a hook.
+/// Some sites unmount and destroy a target in their hooks.
 #[test]
-fn without_unmount_and_destroy_lines_the_target_stays() {
+fn a_target_stays_when_the_site_has_no_unmount_and_no_destroy_line() {
     let mut target = target();
     (target.lines.unmount, target.lines.destroy) = (None, None);
     let mut serving = serving(&target);
@@ -317,7 +317,7 @@ fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
     }
 }
 
-/// Defect W10 of the previous agent: there are as many replacements as pairs of lost and new devices.
+/// The previous agent panicked when a pool had lost more devices than there were new ones (defect W10).
 #[test]
 fn each_lost_device_is_replaced_while_new_devices_remain() {
     let lost = |name: &str| vdev(name, "UNAVAIL", VdevDevice::Missing);
@@ -338,10 +338,17 @@ fn each_lost_device_is_replaced_while_new_devices_remain() {
         steps(vec![ours(1), lost("77"), lost("78")], &[1, 3, 4]),
         [replaced("77", 3), replaced("78", 4)]
     );
-    assert!(steps(vec![ours(1), lost("77")], &[1]).is_empty(), "it waits for a drive");
+    assert!(
+        steps(vec![ours(1), lost("77")], &[1]).is_empty(),
+        "the lost device waits for a new drive"
+    );
     let replaced_already = || vdev("76", "UNAVAIL", VdevDevice::Replaced);
     let vdevs = vec![ours(1), replaced_already(), ours(2), lost("77")];
-    assert_eq!(steps(vdevs, &[1, 2, 3]), [replaced("77", 3)], "each lost device gets its own");
+    assert_eq!(
+        steps(vdevs, &[1, 2, 3]),
+        [replaced("77", 3)],
+        "a new device that already replaces a lost device is not used again"
+    );
 }
 
 #[test]
@@ -351,7 +358,10 @@ fn a_pool_serves_while_it_is_resilvered_and_is_not_ready_yet() {
     pool.resilvered = Some("3.04".parse().unwrap());
     assert!(refused(&target(), &observed).contains("3.04 % are done"));
     observed.target = None;
-    assert!(!steps_to_ready(&target(), &observed).is_empty(), "nothing else waits for it");
+    assert!(
+        !steps_to_ready(&target(), &observed).is_empty(),
+        "the target is mounted before the pool is resilvered"
+    );
     assert!(!steps_to_gone(&target(), &observed).is_empty());
 }
 

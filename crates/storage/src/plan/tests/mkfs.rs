@@ -49,7 +49,7 @@ fn raw_and_an_empty_mkfs_line_need_no_steps() {
 }
 
 #[test]
-fn tear_down_of_a_lost_device_runs_what_needs_no_mount() {
+fn tear_down_of_a_lost_device_runs_only_hooks_that_need_no_mount() {
     let mut fs = file_system();
     let hook = |phase| Hook {
         id: HookId { scope: fs.scope(), phase, index: 0 },

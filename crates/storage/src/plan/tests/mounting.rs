@@ -20,7 +20,7 @@ fn a_mount_runs_its_hooks_in_order() {
 }
 
 #[test]
-fn an_unmount_runs_its_hooks_in_order_and_forgets() {
+fn an_unmount_runs_its_hooks_in_order_and_drops_their_records() {
     let hook =
         |phase: HookPoint| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
     let observed = Observed { hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
@@ -109,7 +109,7 @@ fn empty_lines_skip_the_step_and_its_checks() {
 }
 
 #[test]
-fn only_the_right_mount_counts() {
+fn a_mount_that_is_not_the_desired_mount_is_rejected_and_not_unmounted() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
     let at = |there: MountedThing| {
         seen(TargetState { mounted: Some(there), ..mounted_by(Owner { uid: 0, gid: 0 }) })

@@ -49,7 +49,7 @@ fn volumes_of_objects_and_volumes_with_foreign_names_stay() {
 }
 
 #[test]
-fn a_lock_space_without_its_group_is_left() {
+fn the_lock_space_of_a_group_that_is_gone_is_dropped() {
     let expected = [format!("leave the lock space of volume group {GROUP}, which is gone")];
     assert_eq!(collected(&[], &leftovers()), expected);
     let group = VolumeGroup { name: GROUP.into(), ..VolumeGroup::default() };

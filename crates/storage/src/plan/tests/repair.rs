@@ -118,7 +118,7 @@ fn every_volume_of_a_group_is_repaired_and_the_last_repair_removes_the_lost_devi
     assert_eq!(
         repaired(&first, &seen(&first, &all, second_partial())),
         [""; 0],
-        "the other still needs it"
+        "the lost device stays in the group until the other volume is repaired"
     );
     let last = repaired(&second, &seen(&second, &all, second_partial()));
     assert_eq!(last, ["lvconvert --repair vg/lv-1", "vgreduce vg"]);

@@ -24,7 +24,7 @@ use crate::{
 
 /// How often a run may be claimed without starting containers before it fails.
 const CLAIMS: i32 = 10;
-/// The wait of a run that no coordinator has claimed.
+/// What a run waits for while no coordinator has claimed it.
 const UNCLAIMED: &str = "a coordinator to claim its containers";
 
 /// Returns the changes that this coordinator may make now, or the write by which it claims the run or
@@ -174,7 +174,8 @@ fn makes_containers(change: &Change) -> bool {
     kinds.iter().any(|kind| *kind == target.resource.kind)
 }
 
-/// Returns the progress without changes and not done: Done and Working become a wait for `what`; a wait or an error stays.
+/// Returns a progress that has no changes and is not done: Done and Working become a wait for `what`; a wait or an
+/// error stays.
 fn wait_for(outcome: &Outcome, what: &str) -> Progress {
     match outcome {
         Outcome::Failed(error) => Progress::failed(error.clone()),

@@ -112,7 +112,7 @@ pub(super) fn not_started_text(existing: &Objects, part: Part<'_>) -> String {
     with_reason(format!("containers on {} were not started", part.rabbit()), part.reason(existing))
 }
 
-/// Appends to a text about one rabbit the names of other rabbits for which it is true.
+/// Appends to a text about one rabbit the names of the other rabbits that the text is true for.
 pub(super) fn also_on<'a>(text: String, others: impl Iterator<Item = Part<'a>>) -> String {
     let others: Vec<&str> = others.map(Part::rabbit).collect();
     if others.is_empty() { text } else { format!("{text}; also on {}", some_of(others)) }

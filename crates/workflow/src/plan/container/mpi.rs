@@ -126,8 +126,8 @@ fn create_files(
         .with(files.into_iter().chain(keys))
 }
 
-/// Returns an error if a worker of the last attempt has ended, so that no launcher can start any more. A worker's end
-/// is final, so the keys of the attempt are not needed any more either.
+/// Returns an error if a worker of the last attempt has ended, because then no launcher can start. A worker's end is
+/// final, so the keys of the attempt are not needed any more either.
 fn lost_worker(existing: &Objects, now: Timestamp) -> Option<Progress> {
     let last = last_attempt(existing)?;
     let workers: Vec<Part<'_>> =
@@ -174,7 +174,7 @@ pub(super) fn wait_for_launcher(
     let (policy, is_reported) = (mpi.policy(), is_failed(view, index, "PostRun"));
     let Some(launcher) = launcher(view, existing) else {
         if is_reported {
-            // The policy removed the launcher after the status said how PostRun ended; the status keeps that.
+            // The policy removed the launcher after the status said how PostRun ended; the status keeps the result.
             return Progress {
                 outcome: Outcome::Working,
                 changes: apply_policy(view, existing, &policy, now),
@@ -238,8 +238,8 @@ fn apply_policy(
     }
 }
 
-/// Returns when the time to live of an ended launcher passes that an agent ran; `None` for Jobs: Kubernetes
-/// applies their TTL itself.
+/// Returns when the time to live of an ended launcher is over, if an agent ran the launcher. `None` for Jobs:
+/// Kubernetes applies their TTL itself.
 pub(super) fn expires(
     view: &View<'_>,
     existing: &Objects,

@@ -13,9 +13,9 @@ use crate::{
     view::Containers as Objects,
 };
 
-/// Has the job packages brought to the rabbits, and waits until every rabbit has all of them.
+/// Makes all rabbits of the run fetch the job packages, and waits until every rabbit has all of them.
 pub(super) fn bring(existing: &Objects, parts: &Parts<'_>, now: Timestamp) -> Progress {
-    // A run without an attempt: all attempts use the same packages.
+    // The run has no attempt number here, because all attempts use the same packages.
     let run = parts.run(&[], None);
     let name = on_rabbit::packages_name(&run);
     let (mut there, mut missing) = (Vec::new(), Vec::new());
@@ -33,7 +33,7 @@ pub(super) fn bring(existing: &Objects, parts: &Parts<'_>, now: Timestamp) -> Pr
     if is_in_place { Progress::default() } else { wait_until_ready(existing, &there, now) }
 }
 
-/// Returns the job packages that rabbits have not brought yet.
+/// Returns the objects of the rabbits that have not fetched the job packages yet.
 pub(super) fn under_way(existing: &Objects) -> impl Iterator<Item = Part<'_>> {
     let all = existing.packages.values().map(|package| Part::Agent(package));
     all.filter(|part| part.state() != State::Ready)

@@ -74,7 +74,7 @@ fn check_profile(
     check_names(view, template).map_err(|fault| user_error(fault.to_string()))
 }
 
-/// Checks that the names of the run's objects are valid, whichever rabbits it gets.
+/// Checks that the names of the run's objects are valid, on whichever rabbits the job will run.
 fn check_names(view: &View<'_>, template: &NnfContainerProfile) -> Result<(), NameFault> {
     let name = view.workflow.metadata.name.as_deref().unwrap_or_default();
     names::check_workflow(name)?;

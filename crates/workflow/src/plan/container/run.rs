@@ -1,4 +1,4 @@
-//! Collects from a directive's objects what its containers are created from.
+//! Collects from a directive's objects the input for the creation of its containers.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
     view::View,
 };
 
-/// What a run's objects are created from.
+/// The input from which a run's objects are created.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     workflow: String,
@@ -150,7 +150,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Returns where the rabbits have the job packages, by rabbit.
+/// Returns the paths of the job packages, by rabbit.
 fn packages(view: &View<'_>, index: usize) -> BTreeMap<String, Vec<PackagePath>> {
     let all = view.directives[index].containers.packages.iter();
     all.map(|((rabbit, _), object)| {

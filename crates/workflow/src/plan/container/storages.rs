@@ -41,7 +41,8 @@ pub(super) fn paths(
 ) -> Vec<StoragePath> {
     let path = |argument: &StorageArgument| {
         if argument.variable == Variable::Global {
-            // No container starts without it: `wait_for_mounts` reports the error.
+            // `wait_for_mounts` reports the error of a global Lustre, and no container starts before that error is
+            // gone.
             return global_lustre::storage_path(view, profile, argument).ok();
         }
         let (index, file_system) = find_storage(view, argument)?;
@@ -102,12 +103,12 @@ pub(super) fn check_enabled(view: &View<'_>, existing: &Containers, run: &Run<'_
 /// Waits until every rabbit of the run has mounted the storage of the directives; fails if a global Lustre cannot be used.
 pub(super) fn wait_for_mounts(view: &View<'_>, container: &Container, run: &Run<'_>) -> Progress {
     if let Err(error) = check(view, container, run.profile) {
-        // Proposal found it usable, and it may be so again: no reason to end the job.
+        // The global Lustre was usable in Proposal and may be usable again, so the job does not end.
         return Progress::failed(ResourceError { severity: Severity::Major, ..error });
     }
     let used = container.storages.iter().filter_map(|argument| find_storage(view, argument));
     let used: Vec<usize> = used.map(|(index, _)| index).collect();
-    // Once for all rabbits: a job over many of them has many mounts.
+    // The mounts are collected once for all rabbits, because a job on many rabbits has many mounts.
     let mounts = used.iter().flat_map(|index| {
         let mounts = view.directives[*index].storage.mounts.values();
         mounts.filter(|mount| is_mounted(mount)).map(|mount| (*index, mount.spec.node.as_str()))
@@ -163,8 +164,8 @@ fn containers_using<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item 
     users.map(|(_, directive)| &directive.containers)
 }
 
-/// Returns true if containers may still use the storage of a directive: in PostRun while one runs, in Teardown while
-/// objects of one exist.
+/// Returns true if containers may still use the storage of a directive: in PostRun while one of them runs, in Teardown
+/// while objects of one of them exist.
 pub fn containers_may_use(view: &View<'_>, index: usize) -> bool {
     containers_using(view, index).any(|containers| {
         let is_ended = part::all_parts(containers).all(|part| part.state().is_ended())

@@ -1,5 +1,5 @@
-//! Suspends containers by an annotation of their workflow. They are not resumed but created again, by Kubernetes or by
-//! the agents, so that each container has all of its attempts and its full deadline again.
+//! Suspends containers by an annotation of their workflow. Suspended containers are not resumed: Kubernetes or the
+//! agents create them again, so that each container has all of its attempts and its full deadline again.
 
 use api::ResourceError;
 use kube::ResourceExt;

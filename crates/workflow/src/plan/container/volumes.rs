@@ -1,7 +1,7 @@
 //! Raw storage where Kubernetes runs the containers: a PersistentVolume and its claim for each device,
 //! created before any pod.
 //!
-//! The engine deletes them once the last pod is gone, and the storage is unmounted after them.
+//! The engine deletes the volumes and claims once the last pod is gone, and only then unmounts the storage.
 
 use containers::volumes;
 
@@ -10,7 +10,7 @@ use crate::{change::Change, progress::Progress, view::Containers as Objects};
 
 /// Creates the missing volumes and claims.
 pub(super) fn create(existing: &Objects, parts: &Parts<'_>) -> Progress {
-    // A run without an attempt: all attempts use the same volumes.
+    // The run has no attempt number here, because all attempts use the same volumes.
     let run = parts.run(&[], None);
     let mut missing = Vec::new();
     for rabbit in run.rabbits() {

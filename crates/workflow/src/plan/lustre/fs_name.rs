@@ -16,7 +16,7 @@ use crate::{
 /// Returns the name that a management target gave.
 ///
 /// # Errors
-/// The progress towards a name.
+/// The progress so far, if there is no name yet.
 pub(super) fn given_name(maker: &StorageMaker<'_>, mgt: &NnfLustreMgt) -> Result<String, Progress> {
     let holder = fs_name_holder(maker.servers);
     let (node, name) = mgt_key(mgt);

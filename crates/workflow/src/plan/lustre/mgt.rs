@@ -27,7 +27,7 @@ use crate::{
 /// Prefix of the name of a pool in `externalMgs`, which otherwise has addresses.
 const POOL: &str = "pool:";
 
-/// What clients and targets mount a file system by: its name, and the addresses of its management server.
+/// Name and management server of a file system, by which clients and targets mount it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LustreSource {
     /// File system name of at most 8 characters.
@@ -46,10 +46,11 @@ pub fn made_with(group: &Group) -> Option<LustreSource> {
     Some(LustreSource { name, address })
 }
 
-/// Returns name and address once a management target gave the name.
+/// Returns the name of the file system and the address of its management server, once a management target gave the
+/// name.
 ///
 /// # Errors
-/// The progress towards that.
+/// The progress so far, if there is no name yet.
 pub fn name_and_address(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
@@ -82,7 +83,7 @@ fn choose_target(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
 ) -> Result<Option<Arc<NnfLustreMgt>>, Progress> {
-    // A target that was chosen stays, whatever the profile or other storage says by now.
+    // A target that was chosen stays chosen, even if the profile or other storage has changed since.
     if let Some(mgt) = maker.group().mgts.values().next() {
         return Ok(Some(mgt.clone()));
     }
@@ -116,8 +117,8 @@ fn target_with_address(
     }
 }
 
-/// Creates the file system's own NnfLustreMGT. It comes before the target, because it gives the name
-/// for formatting a `mgtmdt`.
+/// Creates the file system's own NnfLustreMGT. The object is created before the target, because formatting a `mgtmdt`
+/// needs the file system name that the object gives.
 fn create_own(maker: &StorageMaker<'_>) -> Progress {
     let Some(rabbit) = mgs_rabbit(maker.servers) else {
         return Progress::failed(wlm_error(

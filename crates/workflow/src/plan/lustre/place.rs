@@ -72,8 +72,9 @@ pub fn place_sets(
     Ok(sets.iter().filter_map(|set| placed.remove(set.label.as_str())).collect())
 }
 
-/// Returns the rabbits that a set may use: those of the computes, unless targets must be apart from each other, or the
-/// computes have no rabbit. Of rabbits that serve none of the computes, a set without a count uses one.
+/// Returns the rabbits that a set may use: those that serve the job's computes (`near`). A set with a given number of
+/// targets that must be apart may also use the others (`far`). Without any `near`, the set uses `far`: all of them if
+/// its number of targets is given, else only the first.
 fn candidates(wanted: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool) -> Vec<Served> {
     let is_counted = wanted.count.is_some() || wanted.strategy == Strategy::SingleServer;
     match (near.is_empty(), is_counted) {
@@ -150,7 +151,8 @@ fn has_key(set: &StorageAllocationSet, key: &str) -> bool {
     set.constraints.colocation.iter().any(|entry| entry.key == key)
 }
 
-/// Returns true if the targets must share a rabbit with no other target of the file system, which an empty key asks for.
+/// Returns true if the targets must not share a rabbit with another target of the file system. An empty key asks for
+/// this.
 fn is_alone(set: &StorageAllocationSet) -> bool {
     has_key(set, "")
 }
@@ -160,7 +162,7 @@ fn has_labels(view: &View<'_>, set: &StorageAllocationSet, rabbit: &str) -> bool
     storage.is_some_and(|storage| checks::missing_label(storage, set).is_none())
 }
 
-/// Checks that no targets share a rabbit that must not.
+/// Checks that targets that must be apart are on different rabbits.
 ///
 /// # Errors
 /// The set and the rabbit.

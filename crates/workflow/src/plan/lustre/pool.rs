@@ -17,8 +17,8 @@ use crate::{
     view::Group,
 };
 
-/// Returns a member of a pool of persistent targets. The file system becomes a consumer of it before it asks for a name,
-/// so that the target cannot be destroyed meanwhile.
+/// Returns a member of a pool of persistent targets. The file system becomes a consumer of the member before it asks
+/// the member for a name, so that the member cannot be destroyed meanwhile.
 pub(super) fn use_member(
     maker: &StorageMaker<'_>,
     pool: &str,

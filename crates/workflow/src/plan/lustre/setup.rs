@@ -57,8 +57,8 @@ fn make_all(
         .then(|| finish_file_system(maker, profile, targets, &source))
 }
 
-/// Does what is done once for a whole file system: the profile's commands, and the change of owner. Nothing if the
-/// Servers asks for a management target alone.
+/// Runs the profile's commands and changes the owner, once for the whole file system. Does neither if the Servers asks
+/// only for a management target.
 fn finish_file_system(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,

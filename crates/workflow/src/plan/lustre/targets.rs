@@ -16,7 +16,7 @@ pub struct Target {
     pub allocation: Allocation,
     /// Kind of the targets.
     pub kind: LustreTargetType,
-    /// Lustre index of the first of them.
+    /// Lustre index of the first of these targets.
     pub start: i64,
 }
 
@@ -37,7 +37,7 @@ pub enum Stage {
 pub const STAGES: [Stage; 4] = [Stage::Management, Stage::Metadata, Stage::Objects, Stage::First];
 
 impl Target {
-    /// The stage in which the target is created.
+    /// Returns the stage in which the target is created.
     #[must_use]
     pub fn stage(&self) -> Stage {
         stage(Some(&self.kind), self.start)

@@ -42,7 +42,7 @@ impl MountProgress {
         self
     }
 
-    /// Waits for a node.
+    /// Returns the progress of a node that has not mounted everything yet, with the changes that it needs.
     fn wait_for(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
         let nodes = BTreeSet::from([name.to_owned()]);
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
@@ -263,7 +263,7 @@ impl MountMaker<'_> {
 }
 
 /// Updates the computes that a rabbit's mount links to. The link of a compute that left the job stays until another
-/// compute gets its allocation, or that compute gets another one.
+/// compute gets the allocation, or until the link's compute gets another allocation.
 fn relink(mount: &ClientMount, computes_of: &BTreeMap<&Slot, &str>) -> Option<Change> {
     if mount.metadata.deletion_timestamp.is_some() {
         return None;

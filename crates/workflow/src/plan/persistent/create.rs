@@ -1,5 +1,6 @@
-//! `create_persistent`: one transaction. Until the storage is complete its workflow owns it and takes it along when
-//! deleted; one patch transfers the ownership, and from then on the storage stays. Setup is done only after that patch.
+//! `create_persistent`: one transaction. Until the storage is complete, its workflow owns it, and the storage is
+//! deleted together with the workflow. One patch transfers the ownership; from then on the storage stays. Setup is done
+//! only after that patch.
 
 use api::{
     DirectiveBreakdownStatus, NnfStorageProfile, PersistentStorageInstance,
@@ -114,7 +115,7 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
 }
 
 /// The patch that transfers ownership: it removes the Workflow owner reference, and gives a management target its pool
-/// label. The label with the workflow's uid stays: it says who made the storage.
+/// label. The label with the workflow's uid stays: it tells which workflow made the storage.
 fn transfer_ownership(
     object: &PersistentStorageInstance,
     profile: &NnfStorageProfile,

@@ -1,5 +1,5 @@
 //! The plan of one persistent storage: its consumers, its access and mounts, its status, and its removal. No other plan
-//! changes these, so no workflow can take from another what was just given.
+//! changes these, so two workflows cannot undo each other's changes.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub fn plan_instance(view: &InstanceView<'_>) -> Plan {
     if !is_over {
         progress.changes.extend(update_consumers(view).or_else(|| update_status(view)));
     }
-    // While the storage is in use, leftovers stay: they may be part of it.
+    // While the storage is in use, objects of earlier storage of the same name stay: they may be a part of it.
     if !is_made(&view.object) || is_being_destroyed(&view.object) {
         let leftovers = view.leftovers.iter().map(|group| plan_orphan(view.site, group));
         progress.changes.extend(leftovers.flat_map(|plan| plan.changes));
@@ -68,7 +68,7 @@ fn remove(view: &InstanceView<'_>) -> Progress {
     progress.with(held.or_else(|| without_finalizer(object, PERSISTENT_FINALIZER)))
 }
 
-/// Plans the change of the consumers; `None` when they are right.
+/// Plans the change of the consumers; `None` when no change is needed.
 fn update_consumers(view: &InstanceView<'_>) -> Option<Change> {
     let object = &*view.object;
     let mut after = object.clone();
@@ -136,8 +136,8 @@ fn serve_users(view: &InstanceView<'_>) -> Progress {
     }
     let users: BTreeSet<Option<&str>> =
         view.users.iter().map(|(user, _)| user.workflow.metadata.uid.as_deref()).collect();
-    // Mounts whose workflow is gone, or does not name this storage. While the storage is being made, they
-    // may belong to that.
+    // Mounts whose workflow is gone, or does not name this storage. While the storage is being made, they stay: a new
+    // Lustre is mounted once to change its owner.
     let strays =
         view.storage.mounts.values().map(|mount| &**mount).filter(|_| is_made(&view.object));
     let strays = strays.filter(|mount| {
@@ -206,7 +206,7 @@ fn update_access(view: &InstanceView<'_>, granted: &[Slots<'_>]) -> Vec<Change> 
     view.storage.blocks.values().filter_map(|block| change(block)).collect()
 }
 
-/// Plans the status; `None` when it is right.
+/// Plans the change of the status; `None` when no change is needed.
 fn update_status(view: &InstanceView<'_>) -> Option<Change> {
     let object = &*view.object;
     let storage = &view.storage;

@@ -64,7 +64,7 @@ pub fn update(
     Change::status(servers, &after)
 }
 
-/// Returns label by label which rabbits are ready.
+/// Returns, for each rabbit of each label, whether the rabbit is ready.
 fn readiness_by_label(sets: &[ServersStatusAllocationSet]) -> impl Iterator<Item = (&str, bool)> {
     let all = sets.iter().flat_map(|set| &set.storage);
     all.map(|(rabbit, storage)| (rabbit.as_str(), storage.ready))

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl World {
-    /// Records which persistent storage a workflow names, and wakes it.
+    /// Records which persistent storage a workflow names, and wakes the storage.
     pub(in crate::world) fn update_names(&mut self, change: &Change<Workflow>) -> Vec<Wake> {
         let mut wakes = Vec::new();
         for (object, is_there) in [(&change.old, false), (&change.new, true)] {
@@ -34,7 +34,7 @@ impl World {
                 wakes.push(Wake::Key(Key::Persistent(at)));
             }
         }
-        // Of a workflow's status only its state matters to the storage.
+        // Only the state in a workflow's status matters to the storage.
         let relevant = |workflow: &Option<Arc<Workflow>>| {
             workflow.as_ref().map(|workflow| {
                 let status = workflow.status.as_ref();
@@ -50,9 +50,9 @@ impl World {
         if relevant(&change.old) == relevant(&change.new) { Vec::new() } else { wakes }
     }
 
-    /// Wakes the workflows that see a difference between two versions. If only consumers changed, these are
-    /// the consumers that came or went; after the last consumer left, or another field changed, all workflows
-    /// that name the storage.
+    /// Wakes the workflows that see a difference between two versions of the storage. If only the consumers changed,
+    /// these are the consumers that came or went. If the last consumer left, or another field changed, these are all
+    /// workflows that name the storage.
     fn wake_by_change(
         &self,
         at: &ObjectKey,

@@ -18,7 +18,7 @@ use crate::{
 
 const CLAIM: &str = "polly-default-readwritemany-pvc";
 
-/// Returns a LustreFileSystem whose claims exist in `default` with this access mode.
+/// Returns a LustreFileSystem that gives the namespace `default` this access mode.
 pub(crate) fn polly(name: &str, root: &str, mode: &str) -> Value {
     json!({
         "kind": "LustreFileSystem", "metadata": {"name": name, "namespace": "lus"},
@@ -96,7 +96,7 @@ fn mpi_pods_mount_a_global_lustre() {
 
 #[test]
 fn agents_get_the_root_of_a_global_lustre() {
-    // Without Kubernetes there are no claims, so the namespaces are ignored.
+    // Without Kubernetes there are no volume claims, so the agents ignore the namespaces of a LustreFileSystem.
     let mut site = with_polly(on_rabbits::site());
     site.edit("LustreFileSystem", "lus", "polly", |object| {
         object["spec"]["namespaces"] = json!({});
@@ -148,7 +148,7 @@ fn a_wrong_path_or_a_missing_access_mode_fails_with_the_remedy() {
 }
 
 #[test]
-fn the_longest_root_wins_then_the_access_mode_for_pods() {
+fn the_longest_root_is_chosen_and_then_the_access_mode_for_pods() {
     let mut site = with_polly(super::site());
     site.put(polly("outer", "/lus", "ReadWriteMany"));
     site.put(polly("also", "/lus/polly/", "ReadOnlyMany"));
@@ -158,7 +158,7 @@ fn the_longest_root_wins_then_the_access_mode_for_pods() {
     assert_eq!(storage_of(pod).0[1]["persistentVolumeClaim"], json!({"claimName": CLAIM}));
 }
 
-/// As after an upgrade without the new ClusterRole.
+/// This happens after an upgrade without the new ClusterRole.
 #[test]
 fn workflows_that_name_a_global_lustre_wait_until_it_can_be_listed() {
     // A copy of the site starts a new engine.

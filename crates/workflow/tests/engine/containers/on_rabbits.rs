@@ -11,7 +11,7 @@ use crate::{
     site::{Site, at},
 };
 
-/// Returns the same site without Kubernetes.
+/// Returns the site of the other tests, without Kubernetes.
 pub(super) fn site() -> Site {
     let mut site = super::site();
     let containers = site.containers.as_mut().unwrap();
@@ -185,7 +185,7 @@ fn postrun_fails_with_the_message_of_a_failed_agent_container() {
     site.remove("w");
 }
 
-/// [`Site::make`] panics if a mount is taken from a rabbit whose containers run.
+/// [`Site::make`] panics if a rabbit loses a mount while containers run on the rabbit.
 #[test]
 fn storage_stays_mounted_until_the_agents_have_removed_the_containers() {
     let mut site = site();

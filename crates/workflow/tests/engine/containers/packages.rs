@@ -1,4 +1,4 @@
-//! Job packages: placed on every rabbit of a run before any container of it starts. The tests write what agents
+//! Job packages: placed on every rabbit of a run before any container of the run starts. The tests write what agents
 //! were observed to write.
 
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ fn with_package(mut site: Site) -> Site {
     site
 }
 
-/// Returns the status of a rabbit that package_status the package.
+/// Returns the status that the agent of a rabbit writes once the rabbit has the package.
 fn package_status(rabbit: &str) -> Value {
     let path = format!("/var/lib/{rabbit}/data");
     json!({"state": "Ready", "packages": [{"name": "data", "path": path}]})
 }
 
 impl Site {
-    /// Lets one rabbit after the other have the package. `nothing` must be true until the last one package_status it.
+    /// Gives the package to one rabbit after the other. `nothing` must be true until the last rabbit has the package.
     fn fetch_all(&mut self, nothing: impl Fn(&Site) -> bool) {
         assert_eq!(self.names("NodeContainers"), NAMES, "{}", self.message("w"));
         self.set_agent_status(
@@ -37,11 +37,7 @@ impl Site {
         );
         self.set_agent_status("r", &package_status("r"));
         self.settle();
-        assert!(
-            nothing(self),
-            "only one rabbit package_status the package: {:?}",
-            self.objects.keys()
-        );
+        assert!(nothing(self), "only one rabbit has the package: {:?}", self.objects.keys());
         assert!(self.message("w").ends_with(&format!("s: package data from {URL} is fetched")));
         self.set_agent_status("s", &package_status("s"));
         self.settle();
@@ -127,7 +123,7 @@ fn packages_stay_until_the_last_pod_is_gone() {
     assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
     for rabbit in ["r", "s"] {
         let packages = site.get("NodeContainers", rabbit, "default-w-1-packages");
-        assert!(packages["metadata"]["deletionTimestamp"].is_null(), "pods still use them");
+        assert!(packages["metadata"]["deletionTimestamp"].is_null(), "pods still use the packages");
     }
     site.pods_stay = false;
     site.settle();
@@ -141,7 +137,7 @@ fn a_package_that_cannot_be_fetched_fails_prerun_with_rabbit_url_and_cause() {
     for (site, is_late) in [super::site(), on_rabbits::site()].into_iter().zip([true, false]) {
         let mut site = with_package(site);
         site.bring_towards("w", &lines("gfs2"), "PreRun");
-        // The run uses the profile as it was at Proposal.
+        // The run uses the profile as it was in Proposal.
         site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
             profile["data"]["packages"] = json!([]);
         });
@@ -166,7 +162,7 @@ fn a_package_that_cannot_be_fetched_fails_prerun_with_rabbit_url_and_cause() {
     }
 }
 
-/// An object that cannot be read may have packages.
+/// An unreadable object may still have packages on its rabbit.
 #[test]
 fn teardown_waits_while_a_packages_object_cannot_be_read() {
     let mut site = with_package(super::site());

@@ -1,4 +1,5 @@
-//! Raw storage in pods: a PersistentVolume and its claim for each device, from before the first pod until after the last.
+//! Raw storage in pods: each device has a PersistentVolume and a claim, which exist from before the first pod until
+//! after the last.
 
 use serde_json::{Value, json};
 
@@ -106,7 +107,7 @@ fn pods_get_each_device_of_their_rabbit_by_its_own_volume() {
 }
 
 #[test]
-fn other_storage_needs_no_volumes() {
+fn only_raw_storage_needs_volumes() {
     for kind in ["gfs2", "lustre"] {
         let mut site = site();
         site.bring_towards("w", &lines(kind), "PreRun");
@@ -163,7 +164,7 @@ fn volumes_stay_until_the_last_pod_is_gone_and_storage_until_the_volumes_are() {
         let volumes = site.objects.iter().filter(|(at, _)| at.0.starts_with("PersistentVolume"));
         volumes.filter(|(_, object)| !object["metadata"]["deletionTimestamp"].is_null()).count()
     };
-    assert_eq!((site.volumes(), is_going(&site)), ((3, 3), 0), "pods still use them");
+    assert_eq!((site.volumes(), is_going(&site)), ((3, 3), 0), "pods still use the volumes");
     let held = json!(["kubernetes.io/pv-protection", "site/backup"]);
     site.hold_volumes(&held);
     site.pods_stay = false;
@@ -202,7 +203,7 @@ fn a_workflow_removed_by_force_after_any_change_leaves_no_volume() {
         }
         assert!(site.is_ready("w", state), "{state}: {:?}", site.status_of("w"));
     }
-    assert!(had_volumes > 10, "only {had_volumes} ends were with volumes");
+    assert!(had_volumes > 10, "only {had_volumes} of the removals were with volumes");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Container directives that Proposal refuses, and the messages.
+//! Container directives that Proposal refuses, and the messages that users then read.
 
 use api::Severity;
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ fn an_unsupported_profile_is_refused() {
 }
 
 #[test]
-fn packages_are_refused_without_agents_and_wrong_ones_everywhere() {
+fn packages_are_refused_without_agents_and_invalid_packages_everywhere() {
     for on_kubernetes in [true, false] {
         for (url, part) in [
             ("ftp://server/data", "data.packages[0].url is \"ftp://server/data\""),
@@ -196,9 +196,9 @@ fn a_repeated_refusal_of_the_api_is_in_the_status() {
     };
     let mut world = site.world();
     let outcome = |world: &World| plan_key(world, &key, site.now()).outcomes.pop();
-    assert!(world.set_refused(&key, refusals()), "it is new");
+    assert!(world.set_refused(&key, refusals()), "the refusal is new");
     assert_eq!(outcome(&world), Some(Outcome::Working), "the next plan may know the object");
-    assert!(!world.set_refused(&key, refusals()), "it is known");
+    assert!(!world.set_refused(&key, refusals()), "the refusal is known");
     let Some(Outcome::Failed(error)) = outcome(&world) else { panic!("{:?}", outcome(&world)) };
     assert_eq!(error.severity, Severity::Major, "the error may pass");
     let message = error.user_message.unwrap();

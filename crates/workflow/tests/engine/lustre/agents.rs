@@ -28,7 +28,7 @@ fn is_going(object: &Value) -> bool {
 }
 
 impl Site {
-    /// Gives out names, erases names without holder, and runs commands, all in one pass.
+    /// Does what an agent does in one pass: gives out names, erases names without a holder, and runs commands.
     pub(crate) fn act_on_mgt(&mut self, place: &At) -> bool {
         let object = &self.objects[place];
         if is_going(object) {
@@ -135,8 +135,8 @@ impl Site {
         }
     }
 
-    /// Returns true for objects that the site lends to workflows: management targets outside of the
-    /// rabbits, and persistent ones.
+    /// Returns true for objects that workflows use but did not make: management targets outside of the rabbits, and
+    /// persistent management targets of the Go controllers.
     pub(crate) fn is_lent(&self, place: &At) -> bool {
         let labels = &self.objects[place]["metadata"]["labels"];
         match &*place.0 {
@@ -151,7 +151,7 @@ impl Site {
         }
     }
 
-    /// Checks that no workflow uses anything that the site lends.
+    /// Checks that no workflow uses an object for which [`Self::is_lent`] returns true.
     pub(crate) fn assert_nothing_lent_is_used(&self) {
         for ((kind, ..), object) in &self.objects {
             if kind == "NnfLustreMGT" {

@@ -1,4 +1,4 @@
-//! Lives of Lustre with faults.
+//! Workflows with Lustre and faults, from Proposal to Teardown.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Lives of Lustre without faults.
+//! Workflows with Lustre from Proposal to Teardown, without faults.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{LUSTRE, put_external, two_rabbits, with_profile};
 use crate::{job::STATES, site::at};
 
 #[test]
-fn a_combined_target_gives_names_and_nothing_is_left() {
+fn a_combined_target_gives_names_and_teardown_leaves_nothing() {
     let mut site = two_rabbits();
     let before = site.objects.len();
     site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["c1", "d1", "d2"]);

@@ -149,7 +149,7 @@ fn an_external_mgs_without_exactly_one_nnflustremgt_is_reported() {
     site.remove("w");
 }
 
-/// Makes a management target count from the first of all names.
+/// Makes a management target give out names from `aaaaaaaa`, the first of all names.
 fn counts_from_the_first(site: &mut Site, namespace: &str, name: &str) {
     site.edit("NnfLustreMGT", namespace, name, |object| {
         object["spec"]["fsNameStart"] = json!("aaaaaaaa");
@@ -205,7 +205,7 @@ fn a_name_that_another_file_system_has_is_given_back() {
     site.propose("b", &format!("{LUSTRE} profile=pooled"), &["d1"]);
     site.agents_sleep = true;
     site.ask_and_settle("b", "Setup");
-    // The target counts from another name than its object said.
+    // The target gives a name that another file system has; its object did not show this name to the engine.
     let holder = site.get("NnfLustreMGT", "r", "p1")["spec"]["claimList"][0].clone();
     assert!(holder.is_object(), "the engine asked for a name");
     site.edit("NnfLustreMGT", "r", "p1", |object| {

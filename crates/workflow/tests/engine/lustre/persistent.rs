@@ -11,7 +11,7 @@ use crate::{
 const POOLED: &str = "#DW jobdw type=lustre capacity=20GB name=lus profile=pooled";
 const USE: &str = "#DW persistentdw name=kept";
 
-/// Returns a site for each way to get a management target, and the profile that selects it.
+/// Returns a site for each way to get a management target, each with the name of the profile that selects this way.
 fn ways() -> Vec<(Site, &'static str)> {
     let mut separate = two_rabbits();
     with_profile(&mut separate, &json!({"combinedMgtMdt": false}));
@@ -73,7 +73,7 @@ fn persistent_lustre_outlives_its_workflow_and_is_mounted_by_jobs() {
             let uid = site.workflow(name)["metadata"]["uid"].as_str().unwrap().to_owned();
             let env = &site.workflow(name)["status"]["env"];
             assert_eq!(env["DW_PERSISTENT_kept"], format!("/mnt/nnf/{uid}-0"), "{env:#}");
-            // The two computes, and the rabbit with the object target.
+            // The mounts are on the two computes and on the rabbit with the object target.
             let mounts = site.names("ClientMount");
             let own = mounts.iter().filter(|at| at.contains(&format!("default-{name}-0-")));
             assert_eq!(own.count(), 3, "{mounts:?}");
@@ -228,8 +228,8 @@ fn members_of_a_pool_are_on_different_rabbits_and_another_waits() {
     site.assert_clean();
 }
 
-/// Runs a member of a pool, a file system and a job on it at once; only the changes that `cut` chooses are
-/// made of each plan.
+/// Runs three workflows at once: one makes a member of a pool, one a file system in the pool, and one a job on the file
+/// system. Of each plan only the changes that `cut` chooses are made.
 fn life(cut: &impl Fn(usize) -> Vec<usize>) {
     let mut site = two_rabbits();
     lend_pool(&mut site);

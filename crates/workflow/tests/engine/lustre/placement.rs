@@ -1,4 +1,4 @@
-//! Servers of a Lustre that a workload manager filled against the breakdown.
+//! A workload manager fills the Servers of a Lustre otherwise than the breakdown asks.
 
 use serde_json::json;
 

@@ -77,7 +77,7 @@ fn lustre_objects_have_the_shape_of_the_go_controllers() {
         assert_same_shape(ours, &captured(file), &[]);
     }
     let mgt = site.get("NnfLustreMGT", "r", &format!("{name}-0"));
-    // The Go controllers write an empty reference; our holders have a uid.
+    // The Go controllers write an empty reference; the references of this engine have a uid.
     assert_same_shape(
         mgt,
         &captured("nnflustremgt-lustre"),

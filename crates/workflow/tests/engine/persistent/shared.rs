@@ -45,7 +45,7 @@ fn a_name_that_a_foreign_servers_has_is_refused() {
 }
 
 #[test]
-fn of_two_workflows_that_take_a_name_at_once_exactly_one_gets_it() {
+fn exactly_one_of_two_workflows_that_take_a_name_at_once_gets_it() {
     for seed in 0..8 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut site = Site::new(1, 100 * GIB);
@@ -69,7 +69,7 @@ fn of_two_workflows_that_take_a_name_at_once_exactly_one_gets_it() {
             told.2 == "Error" && told.3.contains(&format!("is being made by workflow {winner}")),
             "{told:?}"
         );
-        // The deletion of the loser removes nothing of the winner's.
+        // The deletion of the loser removes nothing that belongs to the winner.
         site.delete(&at("Workflow", "default", loser));
         site.settle();
         site.fill_computes(winner, &["c1"]);
@@ -130,7 +130,7 @@ fn destruction_is_refused_while_workflows_use_the_storage_and_names_them() {
     let (_, ready, status, message) = site.status_of("end");
     assert!(!ready && status == "Error");
     assert!(message.contains("kept is used by one-0, two-0"), "{message}");
-    // Deleting the workflow withdraws the request.
+    // Deleting the workflow withdraws its request to destroy the storage.
     site.delete(&at("Workflow", "default", "end"));
     site.settle();
     site.go("one", "Teardown");

@@ -1,4 +1,5 @@
-//! Creation of persistent storage is a transaction, whatever stops or is deleted after any change.
+//! The creation of persistent storage is a transaction, even if the engine is stopped or an object deleted after any
+//! change.
 
 use serde_json::json;
 
@@ -28,7 +29,7 @@ fn is_whole(site: &Site, case: &str) -> bool {
     parts == [1; 5]
 }
 
-/// Returns for each kind of storage a site, and the directive that creates it there.
+/// Returns for each kind of storage a site, and the directive that creates the storage there.
 fn kinds() -> [(Site, Vec<String>); 4] {
     let site = || Site::new(2, 100 * GIB);
     let (mut lustre, mut target) = (site(), site());
@@ -75,7 +76,7 @@ fn a_creation_ended_after_any_change_leaves_all_or_nothing() {
     }
 }
 
-/// Deletes the workflow, and returns true if its storage is complete.
+/// Ends the workflow, after Teardown if `torn_down`, and returns true if its storage is complete and has stayed.
 fn end_workflow(mut site: Site, torn_down: bool) -> bool {
     let case = format!("{:?}, torn down: {torn_down}", site.status_of("w"));
     if torn_down {
@@ -154,7 +155,8 @@ fn a_creator_removed_by_force_leaves_nothing_unless_setup_was_complete() {
     }
 }
 
-/// Runs creation, two uses at once and destruction; only the changes that `cut` chooses are made of each plan.
+/// Creates storage, uses it in two workflows at once, and destroys it. Of each plan only the changes that `cut` chooses
+/// are made.
 fn life((mut site, directive): (Site, Vec<String>), cut: &impl Fn(usize) -> Vec<usize>) {
     let end = |site: &mut Site, name: &str| {
         site.delete(&at("Workflow", "default", name));
@@ -228,7 +230,7 @@ fn deleted_objects_of_storage_in_use_are_kept_or_reported() {
         "NnfLustreMGT",
         "ClientMount",
     ];
-    // The rabbit mounts gfs2 and Lustre too. Lustre has two more targets, and the NnfLustreMGT.
+    // The rabbit mounts gfs2 and Lustre too. Lustre has two more targets and the NnfLustreMGT.
     for (kind, storage, mounts) in [("xfs", 4, 1), ("gfs2", 4, 2), ("lustre", 4 + 3, 2)] {
         for (state, mounts) in [("Setup", 0), ("PreRun", mounts), ("PostRun", mounts)] {
             let mut site = Site::new(1, 100 * GIB);

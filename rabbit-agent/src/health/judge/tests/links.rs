@@ -18,7 +18,7 @@ fn a_flapping_link_is_down_until_it_stays_up() {
     assert_eq!(
         (rabbit.judged.settles, rabbit.judged.recheck),
         (None, None),
-        "its end is announced"
+        "an event announces the end of the condition"
     );
     rabbit.links.insert(0, UP);
     assert_eq!(rabbit.after(1), [reported]);
@@ -80,7 +80,7 @@ fn a_check_of_the_links_alone_does_not_end_conditions_of_drives() {
     assert_eq!(rabbit.judge(Some(&links), DrivesSeen::NotAsked).len(), 1);
     let judged = &rabbit.judged;
     assert_eq!((judged.settles, judged.recheck), (None, Some(rabbit.now + RECHECK)));
-    assert!(rabbit.check().is_empty(), "the next check of the drives ends it");
+    assert!(rabbit.check().is_empty(), "the next check of the drives ends the condition");
     assert_eq!((rabbit.judged.settles, rabbit.judged.recheck), (None, None));
 }
 

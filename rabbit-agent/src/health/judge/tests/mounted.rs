@@ -89,13 +89,13 @@ fn a_namespace_missing_in_two_checks_is_lost_until_it_is_back() {
         (reported, rabbit.judged.recheck == Some(rabbit.now + RECHECK))
     };
     assert_eq!(check(&[]), (vec![], false));
-    assert_eq!(check(&gone), (vec![], true), "its object may have been deleted during the check");
+    assert_eq!(check(&gone), (vec![], true), "the object may have been deleted during the check");
     let (reported, rechecked) = check(&gone);
     assert!(reported[0].starts_with("1 namespaces are on no drive") && rechecked, "{reported:?}");
     assert!(reported[0].ends_with("nqn.x:d0:1 of NnfNodeBlockStorage job"), "{reported:?}");
     check(&[]);
     assert_eq!(check(&[]), (vec![], false));
-    assert_eq!(check(&gone), (vec![], true), "it was there in between");
+    assert_eq!(check(&gone), (vec![], true), "a check in between found the namespace");
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn an_unclaimed_volume_group_is_reported_with_the_commands_to_remove_it() {
     assert!(!rabbit.check()[0].contains("lock-start"));
     rabbit.claimants.insert(owner);
     rabbit.check();
-    assert_eq!(rabbit.after(60), [""; 0], "it is claimed");
+    assert_eq!(rabbit.after(60), [""; 0], "an object claims the group");
     rabbit.claimants.clear();
     rabbit.facts.groups = Some(vec![GroupFacts { allocation: None, ..group }]);
-    assert_eq!(rabbit.check(), [""; 0], "its owner is unknown");
+    assert_eq!(rabbit.check(), [""; 0], "the owner of the group is unknown");
 }

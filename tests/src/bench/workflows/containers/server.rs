@@ -1,4 +1,4 @@
-//! The server without an engine: it has the objects of a run created at once, and the same simulated agents.
+//! Measures the API server without an engine: creates the objects of a run at once, for the same simulated agents.
 
 use std::{path::Path, time::Instant};
 
@@ -83,7 +83,7 @@ pub(super) async fn measure(
     let begun = Instant::now();
     let is_ready = |data: &Value| data["status"]["state"] == "Ready";
     let is_mounted = |data: &Value| data["status"]["allReady"] == true;
-    // In the engine's order: ports first, then mounts, and containers where there is storage.
+    // Creates the objects in the engine's order: ports, then mounts, then containers.
     create_with_status::<NnfPortManager>(&client, &objects.ports).await?;
     create_all::<ConfigMap>(&client, &objects.files).await?;
     create_and_await::<ClientMount>(&client, &objects.mounts, is_mounted).await?;
@@ -165,7 +165,7 @@ async fn for_each<K: Resource<DynamicType = ()>>(
     stream::iter(each).buffer_unordered(SIDE_BY_SIDE).try_collect().await
 }
 
-/// Returns the object as it was created.
+/// Returns the object without the status and the metadata that it got after its creation.
 fn new_object(object: &DynamicObject) -> DynamicObject {
     let mut new = object.clone();
     let metadata = &object.metadata;

@@ -54,7 +54,8 @@ ps -o user= -C coordinator
 stat -c %U:%a /etc/warren/key
 ";
 
-/// Script of what slurmctld does as its user, by the socket at its default place; it acts for another user.
+/// Script that calls `warren workload` as the user of slurmctld, through the socket at its default path, for another
+/// user's job.
 const AS_SLURM: &str = "
 as_slurm='setpriv --reuid slurm --regid slurm --clear-groups warren --coordinator unix:///run/warren/workloads.sock'
 $as_slurm workload capacity
@@ -65,7 +66,7 @@ $as_slurm workload teardown 1 --manager slurm
 /// Script that prints what is left of packages, processes, units and a job.
 const LEFT: &str = "
 ps -e -o comm= | grep -E '^(coordinator|rabbit-agent|clientmount-age)' || true
-# One that only a drop-in of the site's names is not there.
+# systemctl also lists, as not-found, a removed unit of which only the site's drop-in is left.
 systemctl list-units --all --plain --no-legend 'warren*' | grep -v ' not-found ' || true
 systemctl list-unit-files --no-legend 'warren*' || true
 getent passwd warren || true

@@ -88,7 +88,7 @@ impl NvmeDrives {
         )))
     }
 
-    /// Refuses while this node uses the namespace: otherwise a mount would hang and lose its data.
+    /// Fails while this node uses the namespace: otherwise a mount would hang and lose its data.
     fn require_unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
         let failed = StepError::system(call, id);
         match self.block(id, None).map_err(failed)? {

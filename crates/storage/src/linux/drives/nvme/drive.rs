@@ -73,8 +73,8 @@ impl NvmeDrive {
         &self.admin
     }
 
-    /// Reads Identify Controller and checks its NQN: device names and function ids pass to other drives, so the
-    /// wrong drive may answer.
+    /// Reads Identify Controller and checks its NQN: a device name or function id may belong to another drive by now,
+    /// so the wrong drive may answer.
     fn controller(&self) -> Result<IdentifyController> {
         let answer = self.ask("identify the drive", self.admin.controller())?;
         match text(&answer.nqn).parse::<Nqn>() {

@@ -118,7 +118,7 @@ impl NvmeDrives {
         unread: BTreeSet<Nqn>,
     ) -> io::Result<()> {
         let here: BTreeSet<_> = plugged.iter().map(|drive| &drive.physical.node.nqn).collect();
-        // Drives that changed places do not all answer at once.
+        // When drives were exchanged between slots, some may not have reported their NQN yet.
         let nameless = self.source.nameless(&self.reach.sysfs)?;
         let mut absent = unread;
         for (path, nqn) in self.ledgers.known()? {

@@ -31,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) struct Controller(PathBuf);
 
 impl Controller {
-    /// Refers to the controller that sysfs calls `name`. Each command opens the device again: names
-    /// pass to other drives.
+    /// Refers to the controller that sysfs calls `name`. Each command opens the device again: the name may belong to
+    /// another drive later.
     pub(super) fn new(name: &str) -> Self {
         Self(Path::new("/dev").join(name))
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
-//! /<UUID>.ledger   the same for a drive whose NQN is no valid file name; the UUID is derived from the NQN
+//! <state>/drives/<UUID>.ledger   the same for a drive whose NQN is no valid file name; the UUID is derived from the NQN
 //! ```
 //! The agent writes an intent before it asks the drive for a namespace, so that it can attribute a namespace which a
 //! crash left without a record. A record holds the NGUID, because drives reuse NSIDs.
@@ -50,7 +50,8 @@ pub(super) struct Wanted {
 pub(super) struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
-    /// Held while a namespace is created or deleted: after a crash, two new namespaces could not be attributed.
+    /// Held while a namespace is created or deleted: if two creations ran at once, their namespaces could not be
+    /// attributed after a crash.
     turn: Mutex<()>,
     /// Whether [`Self::settle_once`] has run since the start.
     settled: Mutex<bool>,

@@ -84,7 +84,7 @@ fn lock_out_others(path: &Path) -> io::Result<Flock<File>> {
             file.rewind()?;
             file.read_to_string(&mut holder)?;
             require_dead(path, holder.trim())?;
-            // Threads of the dead agent keep their lock, on a file without a name.
+            // Threads of the dead agent keep their lock on the removed file.
             fs::remove_file(path)?;
             lock_out_others(path)
         }

@@ -201,7 +201,7 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
     })
 }
 
-/// Formats `what` failed and all causes in one line.
+/// Formats what the agent tried (`what`) and why it failed, with all causes, in one line.
 pub(super) fn in_one_line(what: &str, error: &dyn std::error::Error) -> String {
     format!("{what}: {}", causes::chain(error))
 }

@@ -204,7 +204,7 @@ mod tests {
         let appear = |turn| match turn {
             1 => (1..DRIVES).for_each(|drive| namespace(sysfs.path(), drive)),
             2 => namespace(sysfs.path(), 0),
-            _ => panic!("all are there"),
+            _ => panic!("waited although all namespaces were found"),
         };
         let (_, waited, found) = found_after(sysfs.path(), appear);
         assert_eq!((waited, found), (2, vec![true; DRIVES]));

@@ -23,7 +23,7 @@ pub(super) struct Functions {
     pub(super) secondaries: Vec<SecondaryController>,
 }
 
-/// One change on the way to online virtual functions.
+/// One step in bringing virtual functions online.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Virtualize {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn bring_up_does_only_the_missing_steps() {
-        assert!(bring_up(&functions(2, true, (true, 2))).is_empty(), "all is up");
+        assert!(bring_up(&functions(2, true, (true, 2))).is_empty(), "all functions are online");
         let expected = [&[Step::Enable(2)][..], &assign(1), &assign(2)].concat();
         assert_eq!(bring_up(&functions(0, false, (false, 0))), expected, "warm reboot");
         let mut one_offline = functions(2, false, (true, 2));

@@ -21,7 +21,7 @@ impl<T> Default for SharedLook<T> {
 }
 
 impl<T: Clone> SharedLook<T> {
-    /// Returns the result of an observation that begins after this call did: of `look`, or of another caller's.
+    /// Returns the result of an observation that begins after this call: of `look`, or of the `look` of another caller.
     ///
     /// # Errors
     /// The errors of `look`. A failure is returned to its own caller only: the others observe themselves.

@@ -6,9 +6,10 @@
 //!                                     └─ reset, online, bind: every virtual function at its host
 //! ```
 //! # Guarantees
-//! * A PAX id identifies a switch, an NQN a drive; device names and function numbers are looked up each time.
+//! * A PAX id identifies a switch, and an NQN identifies a drive; device names and function numbers are looked up each
+//!   time.
 //! * A drive is brought up only if each of its functions is unbound or bound to its host.
-//! * Every wait ends: for a tunnel, for an answer, for a command.
+//! * Every wait has a deadline: for a tunnel, for an answer, for a command.
 //!
 //! # Caveats
 //! A switch takes one command at a time: an erasure on one of its drives makes the others wait.

@@ -60,8 +60,8 @@ impl ControllerNode {
 }
 
 impl BlockNode {
-    /// Returns whether the device can be the namespace with this NGUID. It can when Linux does not know its NGUID: the
-    /// drive itself was asked.
+    /// Returns whether the device can be the namespace with this NGUID. A device whose NGUID Linux does not know counts
+    /// as that namespace: the drive itself has identified the namespace.
     pub(super) fn may_be(&self, nguid: &str) -> bool {
         self.nguid.is_empty() || self.nguid == nguid
     }
@@ -148,8 +148,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Returns whether the name still belongs to the same controller: names pass to other controllers when
-    /// drives come and go.
+    /// Returns whether the name still belongs to the same controller: the kernel gives a free name to the next
+    /// controller.
     pub(super) fn is_still(&self, node: &ControllerNode) -> bool {
         let path = self.0.join("class/nvme").join(&node.name);
         let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|nqn| nqn.parse().ok());

@@ -67,8 +67,12 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     fs::write(&file, "{").unwrap();
 
     let inventory = drives.inventory().unwrap();
-    assert_eq!(inventory.unreadable, BTreeSet::from([bad.clone()]), "and it is not empty");
-    assert_eq!(inventory.namespaces.len(), 1, "of the other all is known");
+    assert_eq!(
+        inventory.unreadable,
+        BTreeSet::from([bad.clone()]),
+        "a drive with an unreadable ledger does not count as empty"
+    );
+    assert_eq!(inventory.namespaces.len(), 1, "the namespace of the other drive is known");
     let seen = inventory.drives.iter().find(|drive| drive.nqn == bad).unwrap();
     let fault = seen.fault.as_deref().unwrap();
     assert!(fault.contains("drive0.json cannot be read (EOF"), "{fault}");

@@ -131,7 +131,9 @@ fn a_hanging_drive_hides_only_its_temperature() {
     let cold = DriveFacts { temperature: None, ..well() };
     let resetting = DriveFacts { controller: "resetting".into(), ..cold.clone() };
     assert_eq!(found, BTreeMap::from([(nqn(0), cold), (nqn(1), resetting), (nqn(2), well())]));
-    let [why] = &unread[..] else { panic!("one that is not live is not asked: {unread:?}") };
+    let [why] = &unread[..] else {
+        panic!("a controller that is not live gets no command: {unread:?}")
+    };
     let expected =
         "drive nqn.2019-08.org.qemu:drive0: its temperature: the observation did not end";
     assert!(why.starts_with(expected), "{why}");

@@ -70,7 +70,7 @@ fn a_failed_worker_is_not_suspended_and_keeps_its_log() {
 }
 
 #[test]
-fn the_ttl_is_set_after_postrun_and_the_workers_go_with_the_launcher() {
+fn the_ttl_is_set_after_postrun_and_removes_launcher_and_workers() {
     let mut site = started("gfs2", &json!({"ttlSecondsAfterFinished": 30}));
     set_worker_status(&mut site, &running());
     set_job_status_of(&mut site, LAUNCHER, &complete());

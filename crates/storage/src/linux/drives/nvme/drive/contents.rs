@@ -32,8 +32,8 @@ pub(in super::super) struct Contents {
 impl NvmeDrive {
     pub(in super::super) fn look(&self) -> Result<Contents> {
         let controller = self.settle()?;
-        // Read the records first: a namespace made meanwhile is on the drive before it has a record, and must not
-        // count as vanished.
+        // Read the records before the drive: otherwise a namespace created in between would be recorded but not listed,
+        // and would count as vanished.
         let mut lost = self.ledger.records();
         let found = self.list()?;
         lost.retain(|record| found.iter().all(|found| found.nsid != record.nsid));

@@ -163,8 +163,8 @@ impl NvmeDrive {
         })
     }
 
-    /// Returns the best-performing format of 4096-byte blocks without metadata. When the drive does not list its
-    /// formats, one of its namespaces (`any`) does.
+    /// Returns the best-performing format of 4096-byte blocks without metadata. When the drive itself does not list its
+    /// formats, they are read from one of its namespaces (`any`).
     fn block_format(&self, any: Option<&u32>) -> Result<u8> {
         let described = match (self.admin.common(), any) {
             (Err(error), Some(any)) if error.code() == Some(code::INVALID_NAMESPACE) => {

@@ -59,8 +59,9 @@ impl NvmeDrive {
         Ok(())
     }
 
-    /// Erases a namespace, unless its record says that it is erased. Meanwhile it is attached to the physical function
-    /// only, from which the command must come. The drive may take longer than the caller waits.
+    /// Erases a namespace, unless its record says that it is erased. During the erasure the namespace is attached only
+    /// to the physical function, because Format acts on namespaces attached to the controller that receives it. The
+    /// drive may take longer than the caller waits.
     fn erase(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
         if controller.formats_all() {
             return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));

@@ -19,7 +19,8 @@ pub(super) fn describe(nsid: u32, described: &IdentifyNamespace) -> Result<Found
     Ok(Found { nsid, nguid: described.nguid, size })
 }
 
-/// Returns the formats by their FLBAS value: the index's bits 3:0 in 3:0, its bits 5:4 in 6:5.
+/// Returns the formats, each with its FLBAS value: bits 3:0 of the format's index are bits 3:0 of FLBAS, and bits 5:4
+/// of the index are bits 6:5.
 fn formats(described: &IdentifyNamespace) -> impl Iterator<Item = (u8, BlockFormat)> {
     let count = usize::from(described.formats) + 1;
     let listed = described.format_list.iter().take(count);

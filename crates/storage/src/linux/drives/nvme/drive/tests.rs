@@ -108,7 +108,7 @@ fn a_namespace_is_created_attached_detached_erased_and_deleted() {
     assert!(drive.ledger.records().is_empty());
 }
 
-/// Returns the number of commands for the whole life of a namespace, on a drive that has `others` with records.
+/// Returns the number of commands for the whole life of a namespace, on a drive that has this many other namespaces.
 fn commands_beside(others: u32) -> u32 {
     let bench = Bench::new(17);
     let drive = bench.start();
@@ -124,7 +124,7 @@ fn commands_beside(others: u32) -> u32 {
 }
 
 #[test]
-fn a_namespace_takes_no_more_commands_beside_others() {
+fn other_namespaces_on_a_drive_do_not_add_commands() {
     assert_eq!(commands_beside(1), commands_beside(12));
 }
 
@@ -137,7 +137,11 @@ fn a_namespace_is_not_deleted_before_it_was_erased() {
     let error = drive.delete(1, allocation(0)).unwrap_err();
     assert_eq!(error.to_string(), "erase the namespace");
     let attached = bench.simulated.state().namespaces[&1].attached.clone();
-    assert_eq!(attached, BTreeSet::new(), "the physical function lets go all the same");
+    assert_eq!(
+        attached,
+        BTreeSet::new(),
+        "the physical function is detached although the erasure failed"
+    );
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
 
     bench.simulated.state().lose = Some((0x0d, Lost::Before));
@@ -156,7 +160,11 @@ fn an_erased_namespace_is_erased_again_only_after_an_attachment() {
         bench.simulated.state().lose = Some((0x0d, Lost::Before));
         drive.delete(1, allocation(0)).unwrap_err();
         let drive = bench.start();
-        assert_eq!(owners(&drive), [NamespaceOwner::Partial(allocation(0))], "nothing is on it");
+        assert_eq!(
+            owners(&drive),
+            [NamespaceOwner::Partial(allocation(0))],
+            "the erased namespace holds no data"
+        );
         if given_meanwhile {
             drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
         }
@@ -265,7 +273,7 @@ fn a_namespace_that_took_the_nsid_while_another_was_deleted_stays() {
     assert_eq!(bench.plant(2 * MIB), 1, "the drive reuses the NSID");
     drop(turn);
     deletes.join().unwrap().unwrap();
-    assert_eq!(bench.unallocated(), 62 * MIB, "the other's is there");
+    assert_eq!(bench.unallocated(), 62 * MIB, "the other namespace exists");
 }
 
 #[test]
@@ -282,7 +290,7 @@ fn a_creation_given_up_while_it_waited_creates_nothing() {
     assert_eq!(bench.unallocated(), 64 * MIB);
     assert!(
         drive.create(allocation(0), wanted_size(MIB), 1).unwrap().is_some(),
-        "others are served"
+        "the drive carries out other requests"
     );
 }
 
@@ -303,7 +311,7 @@ fn a_crash_around_create_leaks_nothing() {
         assert_eq!(partial.len(), there, "{lost:?}");
         drive.delete(2, allocation(0)).unwrap();
         drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap().unwrap();
-        assert_eq!(bench.unallocated(), 55 * MIB, "{lost:?}: the foreign one and ours");
+        assert_eq!(bench.unallocated(), 55 * MIB, "{lost:?}: the foreign namespace and ours exist");
         assert_eq!(owners(&drive)[0], NamespaceOwner::Unknown);
     }
 }
@@ -359,7 +367,7 @@ fn a_name_belongs_to_its_latest_host_and_the_former_gets_the_name_of_its_endpoin
 }
 
 #[test]
-fn a_full_drive_is_no_fault_of_the_drive() {
+fn a_creation_on_a_full_drive_fails_with_its_free_bytes() {
     let bench = Bench::new(17);
     let drive = bench.start();
     assert!(
@@ -370,7 +378,7 @@ fn a_full_drive_is_no_fault_of_the_drive() {
 }
 
 #[test]
-fn a_drive_without_free_identifiers_is_recognised_and_a_refusal_has_its_numbers() {
+fn a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_drives_numbers() {
     let bench = Bench::new(17);
     let drive = bench.start();
     bench.simulated.state().most = 1;
@@ -416,7 +424,7 @@ fn a_drive_without_nguids_is_refused_and_its_namespace_deleted() {
 }
 
 #[test]
-fn a_host_without_a_virtual_function_is_refused_by_its_endpoint() {
+fn a_host_without_a_virtual_function_is_refused_with_its_endpoint() {
     let bench = Bench::new(4);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -433,7 +441,7 @@ fn warnings_of_a_drive_are_reported_and_cleared() {
     let contents = drive.look().unwrap();
     assert_eq!(contents.drive.warnings, [DriveWarning::Temperature, DriveWarning::ReadOnly]);
     assert_eq!(contents.drive.wear, 104);
-    assert_eq!(contents.smart.temperature, None, "it says nothing of it");
+    assert_eq!(contents.smart.temperature, None, "the drive reports no temperature");
     bench.simulated.state().smart = (0, 104);
     bench.simulated.state().kelvin = 273 + 49;
     let contents = drive.look().unwrap();
@@ -522,15 +530,15 @@ mod through_a_switch {
         a_namespace_that_took_the_nsid_of_ours_is_not_ours,
         foreign_namespaces_are_shown_and_left_alone,
         unrecorded_access_has_the_name_of_its_endpoint_and_can_be_withdrawn,
-        a_full_drive_is_no_fault_of_the_drive,
-        a_drive_without_free_identifiers_is_recognised_and_a_refusal_has_its_numbers,
+        a_creation_on_a_full_drive_fails_with_its_free_bytes,
+        a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_drives_numbers,
         blocks_that_may_hold_old_data_count_only_once_they_are_zero,
         a_drive_without_nguids_is_refused_and_its_namespace_deleted,
-        a_host_without_a_virtual_function_is_refused_by_its_endpoint,
+        a_host_without_a_virtual_function_is_refused_with_its_endpoint,
         warnings_of_a_drive_are_reported_and_cleared,
         a_namespace_without_a_record_is_adopted_only_with_its_size,
         a_namespace_with_a_record_of_another_is_never_adopted,
         a_replaced_namespace_is_deleted_with_its_allocation_and_not_before,
-        a_namespace_takes_no_more_commands_beside_others,
+        other_namespaces_on_a_drive_do_not_add_commands,
     }
 }

@@ -62,7 +62,7 @@ fn two_namespaces_that_match_one_intent_are_foreign() {
 }
 
 #[test]
-fn a_settled_intent_claims_no_later_namespace() {
+fn a_later_namespace_is_not_attributed_to_a_settled_intent() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
     ledger.intend(allocation(0), two_drive_request(8192), &[], 1).unwrap();
@@ -88,9 +88,12 @@ fn every_nqn_has_a_ledger_file_of_its_own() {
     known.sort();
     let mut all = [&plain[..], &hashed].concat();
     all.sort();
-    assert_eq!(known, all, "each has one of its own");
+    assert_eq!(known, all, "each drive has a ledger file of its own");
     for nqn in &plain {
-        assert!(directory.path().join(format!("{nqn}.json")).exists(), "as it always was");
+        assert!(
+            directory.path().join(format!("{nqn}.json")).exists(),
+            "a ledger named after its drive keeps the name that older agents gave it"
+        );
     }
     let another = Ledger::path(directory.path(), &hashed[1]);
     fs::copy(Ledger::path(directory.path(), &hashed[0]), &another).unwrap();

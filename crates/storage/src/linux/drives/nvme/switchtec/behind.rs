@@ -51,7 +51,8 @@ pub(in super::super) struct Behind {
     pub(super) slot: Slot,
     /// PDFID of the drive's physical function.
     pub(super) physical: u16,
-    /// Changes when the slot was seen empty, with another device, or with the drive unbound from its hosts.
+    /// A number that changes when the slot was seen empty, with another device, or with the drive unbound from its
+    /// hosts.
     pub(super) generation: u32,
     /// Both switches, by PAX id: a function is bound by the switch of its host.
     pub(super) switches: Arc<[Arc<Switch>; 2]>,

@@ -1,8 +1,8 @@
 //! Two switches in memory, with drives in their slots.
 //!
-//! No emulator has such a switch: what this one does is what the sources of [`super::wire`] expect of the
-//! firmware, and what it refuses is what they say it does not do. No switch was seen to do it. The codes it
-//! refuses with are its own choice.
+//! No emulator has such a switch. This simulation does what the sources of [`super::wire`] expect of the firmware, and
+//! refuses what they say the firmware does not do; it was not compared with a real switch. The sources do not give the
+//! codes of refusals, so the simulation uses its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ use super::{
 
 mod firmware;
 
-/// How soon tests give up.
+/// The patience of tests: three checks without a pause.
 pub(super) const PATIENCE: Patience = Patience { looks: 3, pause: Duration::ZERO };
 
 /// A handle to both switches.
@@ -39,11 +39,11 @@ pub(super) struct State {
     /// PAX ids by device.
     pub(super) devices: BTreeMap<String, u8>,
     pub(super) drives: BTreeMap<Port, Drive>,
-    /// Where they are not up and full: LTSSM, width, generation.
+    /// LTSSM state, width and generation of the links that are not up at full width and speed.
     pub(super) links: BTreeMap<Port, (u16, u8, u8)>,
     /// Switches that do not answer.
     pub(super) silent: BTreeSet<u8>,
-    /// Every command by switch.
+    /// The received commands, each with the PAX id of its switch.
     pub(super) said: Vec<(u8, Command)>,
     dumps: BTreeMap<u8, Vec<u8>>,
     passes: BTreeMap<(u8, u16), Pass>,
@@ -53,7 +53,7 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Drive {
     pub(super) simulated: Simulated,
-    /// PDFID of its physical function; the virtual ones follow.
+    /// PDFID of its physical function; the PDFIDs of its virtual functions follow.
     pub(super) physical: u16,
     pub(super) bound: BTreeMap<u16, Seat>,
     pub(super) tunnel: Opens,
@@ -65,7 +65,7 @@ pub(super) struct Drive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opens {
     Open,
-    /// After so many looks at it, once it was asked to.
+    /// The tunnel opens after this many status commands, counted from the command that opens it.
     After(u8),
     Opening(u8),
     Never,
@@ -113,13 +113,13 @@ impl Chassis {
         change(self.state().drives.get_mut(&port).unwrap())
     }
 
-    /// How often a command was said.
+    /// Returns how many times the switches received the command.
     pub(super) fn count(&self, command: Command) -> usize {
         self.state().said.iter().filter(|(_, sent)| *sent == command).count()
     }
 }
 
-/// The way to a drive in slot 0.
+/// Returns the admin queue of the drive, which is plugged into slot 0 of a new chassis.
 pub(in super::super) fn tunnel_to(drive: &Simulated) -> Box<dyn admin::AdminQueue> {
     let chassis = Chassis::new();
     let at = chassis.plug(0, drive);
@@ -170,7 +170,8 @@ impl Transport for Device {
 }
 
 impl Drive {
-    /// The function's number, if it is one of this drive's: 0 is the physical one.
+    /// Returns the number of a function of this drive, 0 for the physical function; `None` for a function of another
+    /// drive.
     fn number(&self, pdfid: u16) -> Option<u16> {
         let number = pdfid.checked_sub(self.physical)?;
         (number <= self.simulated.state().functions).then_some(number)

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_up_degraded_or_down_and_keep_their_ends() {
+    fn links_are_up_degraded_or_down_and_name_the_device_at_their_end() {
         let entries = vec![
             entry(32, 0x0203, 4, UP | 4),
             entry(34, 0x0003, 2, UP | 3),

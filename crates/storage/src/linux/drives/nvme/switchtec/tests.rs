@@ -149,7 +149,7 @@ fn a_physical_function_is_not_reset_through_a_switch() {
 }
 
 #[test]
-fn every_function_comes_online_and_to_its_host() {
+fn every_function_is_brought_online_and_bound_to_its_host() {
     let (chassis, drives) = chassis(&[12]);
     let down = (1..=17).map(|number| (number, Down { stuck: true, ..Down::default() }));
     drives[&12].state().down = down.collect();
@@ -236,7 +236,7 @@ fn a_drive_whose_link_drops_is_absent_and_is_brought_up_again_after_its_return()
 }
 
 #[test]
-fn a_drive_that_lost_its_hosts_is_brought_up_again() {
+fn a_drive_whose_functions_were_unbound_is_brought_up_again() {
     let (chassis, _) = chassis(&[0]);
     let fabric = fabric(&chassis);
     ready(&fabric.drives()[0]).unwrap();
@@ -278,7 +278,7 @@ fn exchanged_drives_are_not_replaced_before_all_drives_answered() {
 }
 
 #[test]
-fn another_drive_in_the_slot_is_another_drive() {
+fn a_new_drive_in_a_slot_is_found_with_its_own_nqn() {
     let (chassis, _) = chassis(&[0]);
     let fabric = fabric(&chassis);
     let before = fabric.drives().remove(0);

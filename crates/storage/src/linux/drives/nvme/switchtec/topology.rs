@@ -65,8 +65,8 @@ pub(in super::super) fn label(index: u8) -> Option<u8> {
     all.find(|slot| slot.index == index).map(|slot| slot.label)
 }
 
-/// Returns the host port for the host's function of the drive in `slot`. The rabbit is plugged into both switches, and
-/// reaches a drive through the switch that the drive is plugged into.
+/// Returns the host port to which the switch binds the host's function of the drive in `slot`. The rabbit is plugged
+/// into both switches, and reaches a drive through the switch that the drive is plugged into.
 pub(super) fn seat(endpoint: Endpoint, slot: &Slot) -> Option<Seat> {
     match endpoint {
         Endpoint::Rabbit => {

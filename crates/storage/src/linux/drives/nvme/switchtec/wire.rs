@@ -10,7 +10,8 @@ use zerocopy::{
     byteorder::little_endian::{U16, U32, U64},
 };
 
-/// Bytes of a request or a reply behind the command word or the return code (*K*: `SWITCHTEC_MRPC_PAYLOAD_SIZE`).
+/// Maximum bytes of a request after the command word, and of a reply after the return code (*K*:
+/// `SWITCHTEC_MRPC_PAYLOAD_SIZE`).
 pub(super) const PAYLOAD: usize = 1024;
 
 /// The request of a command to a switch.

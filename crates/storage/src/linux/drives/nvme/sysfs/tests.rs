@@ -100,7 +100,11 @@ fn a_namespace_is_found_by_its_nqn_and_nsid_with_and_without_multipath() {
         let blocks = Sysfs::new(root.path()).blocks_of(&id).unwrap();
         blocks.into_iter().map(|block| name(&block.device.path)).collect::<Vec<_>>()
     };
-    assert_eq!(device("drive0", 3), ["nvme1n1"], "and no path to it");
+    assert_eq!(
+        device("drive0", 3),
+        ["nvme1n1"],
+        "the hidden paths of a multipath device are left out"
+    );
     assert_eq!(device("drive0", 7), ["nvme0n2"]);
     assert!(device("drive0", 1).is_empty());
     assert!(device("drive1", 3).is_empty());

@@ -61,7 +61,7 @@ fn a_controller_is_read_as_figure_275_lays_it_out() {
 }
 
 #[test]
-fn the_namespaces_a_controller_can_have_are_mnan_and_nn_without_it() {
+fn the_maximum_number_of_namespaces_is_mnan_or_without_mnan_nn() {
     let limit = |nn: u8, mnan: u8| {
         let page = page(&[(516, &[nn, 1, 0, 0]), (540, &[mnan, 0, 0, 0])]);
         IdentifyController::ref_from_bytes(&page).unwrap().limit()
@@ -100,7 +100,7 @@ fn a_namespace_is_read_as_figure_97_lays_it_out() {
 }
 
 #[test]
-fn lists_are_read() {
+fn lists_of_namespaces_and_controllers_are_read() {
     let list = page(&[(0, &[1, 0, 0, 0]), (4, &[0, 1, 0, 0])]);
     let NamespaceList(ids) = NamespaceList::ref_from_bytes(&list).unwrap();
     assert_eq!([ids[0].get(), ids[1].get(), ids[2].get()], [1, 256, 0]);

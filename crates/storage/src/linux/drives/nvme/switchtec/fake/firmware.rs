@@ -1,10 +1,10 @@
-//! The firmware's half: each command, answered or refused.
+//! Simulates the firmware of a switch, which answers or refuses each command.
 
 use zerocopy::FromZeros;
 
 use super::*;
 
-/// A reply, or why there is none.
+/// A reply, or the reason of a refusal.
 type Answer = Result<Vec<u8>, Refusal>;
 
 const INVALID_SUBCOMMAND: Refusal = Refusal(0x64004);
@@ -112,7 +112,8 @@ impl State {
         [heads, entries.as_bytes().to_vec()].concat()
     }
 
-    /// Asked of the host's switch. A function that is bound stays where it is, and a logical port takes one.
+    /// Binds a function to a port of the host's switch. Refuses a function that is already bound, and a logical port
+    /// that already has a function.
     fn bind(&mut self, pax: u8, request: &[u8]) -> Answer {
         if request.first() == Some(&UNBIND) {
             let unbind: UnbindRequest = parse(request)?;
@@ -136,7 +137,7 @@ impl State {
         Ok(vec![0; 4])
     }
 
-    /// A configuration space with two capabilities, the second of them PCI Express.
+    /// Reads and writes a configuration space with two capabilities; the second is PCI Express.
     fn register(&mut self, pax: u8, request: &[u8]) -> Answer {
         let (head, data) =
             RegisterRequest::read_from_prefix(request).map_err(|_| INVALID_PARAMETER)?;
@@ -202,7 +203,8 @@ impl State {
         }
     }
 
-    /// Only through a tunnel that is open, piece after piece; the last one has the drive do it.
+    /// Takes the pieces of a command in order, through an open tunnel only; the drive executes the command after the
+    /// last piece.
     fn pass_start(&mut self, pax: u8, piece: &PassStart) -> io::Result<Answer> {
         let pdfid = piece.pdfid.get();
         let owner = self.behind(pax).find(|drive| drive.physical == pdfid);
@@ -262,7 +264,7 @@ fn entry(number: u16, kind: u8, function: &Function) -> FunctionEntry {
     entry
 }
 
-/// The drive's answer to what was sent: a completion, and data if there is any.
+/// Returns the drive's answer to the sent bytes: a completion, followed by the data, if any.
 fn carried_out(drive: &Simulated, sent: &[u8], expected: usize) -> io::Result<Vec<u8>> {
     let (submission, rest) = Submission::read_from_prefix(sent).unwrap();
     let command = admin::Command {
@@ -280,7 +282,7 @@ fn carried_out(drive: &Simulated, sent: &[u8], expected: usize) -> io::Result<Ve
     let mut completion = Completion::new_zeroed();
     match drive.answer(command, &mut data)? {
         Ok(result) => completion.result = result.into(),
-        // The phase is set, as in a queue.
+        // The phase bit is set, as in a completion queue.
         Err(status) => completion.status = (status << 1 | 1).into(),
     }
     let data = if to_drive { &[][..] } else { &data };

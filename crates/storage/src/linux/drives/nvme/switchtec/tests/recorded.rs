@@ -25,7 +25,7 @@ fn a_bring_up_replays_its_own_record() {
     let record = record(directory.path()).unwrap();
     let replayed = Replayed::new(&record);
     assert_eq!(bring_up(Arc::new(replayed.clone())).unwrap(), [(0, nqn(0).to_string())]);
-    assert_eq!(replayed.unreplayed(), 0, "nothing of it was left out");
+    assert_eq!(replayed.unreplayed(), 0, "every recorded exchange was replayed");
 }
 
 #[test]
@@ -93,5 +93,5 @@ fn data_for_a_drive_is_sent_in_pieces_and_the_last_piece_starts_the_command() {
     begins(starts[1], "007c0091", &head("0000", "01", "f003", "f003"));
     begins(starts[3], "007c0091", &head("0000", "01", "d00b", "f003"));
     begins(starts[4], "007c0091", &head("1010", "00", "c00f", "8000"));
-    assert!(starts[3].ends_with(" 0 = 00000000 -"), "only the last is answered");
+    assert!(starts[3].ends_with(" 0 = 00000000 -"), "only the last piece is answered");
 }
