@@ -93,6 +93,35 @@ pub struct DataMovementPlace {
     pub storage_reference: ObjectReference,
 }
 
+impl NnfDataMovement {
+    /// Returns true if Warren's engine made it: one side is the storage of a Servers.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        let sides = [&self.spec.source, &self.spec.destination];
+        sides.iter().any(|side| side.storage_reference.kind.as_deref() == Some("Servers"))
+    }
+
+    /// Returns true if the movement has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        let state = self.status.as_ref().and_then(|status| status.state.as_ref());
+        state == Some(&DataMovementState::Finished)
+    }
+
+    /// Returns true if the movement has ended and copied everything.
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
+        let verdict = self.status.as_ref().and_then(|status| status.status.as_ref());
+        self.is_finished() && verdict == Some(&DataMovementVerdict::Success)
+    }
+
+    /// Returns the percentage of the data that is copied, if it is known.
+    #[must_use]
+    pub fn progress(&self) -> Option<i64> {
+        self.status.as_ref()?.command_status.progress
+    }
+}
+
 /// How far a movement is, and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
