@@ -1,0 +1,92 @@
+//! Starting and cleaning: what a process needs before it can run.
+
+use std::sync::Arc;
+
+use api::{NnfDataMovementProfile, nnf_data_movement_profile::NnfDataMovementProfileData};
+use controller::Retry;
+use daemon::chain;
+use kube::Api;
+use movement::order::Task;
+
+use super::Run;
+use crate::movement::{
+    Movers,
+    movers::{Owner, StartError},
+    order::{check_mounts, order},
+};
+
+impl Run<'_> {
+    /// Runs work that may block on a thread of its own.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<Movers>, &Owner) -> T + Send + 'static,
+    ) -> T {
+        let (movers, owner) = (Arc::clone(self.movers), self.owner.clone());
+        daemon::blocking(move || work(&movers, &owner)).await
+    }
+
+    /// Starts a copy; otherwise returns for what it waits, and when to try again.
+    pub(super) async fn start(&self) -> Result<(), (String, Retry)> {
+        let uid = self.owner.uid;
+        if !self.movers.has_turn(uid, self.waiting) {
+            return Err((self.turn(), Retry::OnChange));
+        }
+        let started = async {
+            check_mounts(&self.desired)?;
+            let profile = self.profile().await?;
+            self.process(Task::Copy, &profile).await.map_err(|error| chain(&error))
+        };
+        match started.await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err((self.turn(), Retry::OnChange)),
+            Err(why) => {
+                self.movers.block(uid);
+                Err((why, Retry::Later))
+            }
+        }
+    }
+
+    fn turn(&self) -> String {
+        let most = self.movers.config.at_once;
+        format!("waits until fewer than {most} data movements run on this rabbit")
+    }
+
+    /// Starts a process that removes temporary files; otherwise returns why they are left.
+    pub(super) async fn clean(&self) -> Result<(), String> {
+        check_mounts(&self.desired)?;
+        let profile = NnfDataMovementProfileData::default();
+        let started = self.process(Task::Clean, &profile).await;
+        started.map(drop).map_err(|error| chain(&error))
+    }
+
+    async fn process(
+        &self,
+        task: Task,
+        profile: &NnfDataMovementProfileData,
+    ) -> Result<bool, StartError> {
+        let record = self.movers.record(self.owner.uid);
+        let order = order(task, &self.desired, profile, (&self.movers.config, &record));
+        let waiting = self.waiting.to_vec();
+        self.blocking(move |movers, owner| movers.start(owner, &order, &waiting)).await
+    }
+
+    /// Reads the pinned profile; without a reference the defaults apply.
+    async fn profile(&self) -> Result<NnfDataMovementProfileData, String> {
+        let reference = &self.object.spec.profile_reference;
+        let Some(name) = reference.name.as_deref().filter(|name| !name.is_empty()) else {
+            return Ok(NnfDataMovementProfileData::default());
+        };
+        let namespace = reference.namespace.as_deref().unwrap_or_default();
+        let api: Api<NnfDataMovementProfile> =
+            Api::namespaced(self.context.client.clone(), namespace);
+        match api.get_opt(name).await {
+            Ok(Some(profile)) => Ok(profile.data().clone()),
+            Ok(None) => Err(format!(
+                "NnfDataMovementProfile {namespace}/{name} does not exist: create it, or name another in spec.profileReference"
+            )),
+            Err(error) => {
+                Err(format!("read NnfDataMovementProfile {namespace}/{name}: {}", chain(&error)))
+            }
+        }
+    }
+}
