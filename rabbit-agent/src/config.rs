@@ -26,6 +26,7 @@ use crate::{
     fence::{FenceConfig, FenceConfigError},
     health::args::HealthConfig,
     lustre_mgt::args::{Mgs, MgsArgsError},
+    movement::args::MovementConfig,
     node_manager::NodeManagerError,
     node_storage::desired::TemporaryRoot,
 };
@@ -94,4 +95,5 @@ pub struct Rabbit {
     pub containers: Option<ContainerConfig>,
     /// The directory of their packages, where any are fetched.
     pub packages: Option<PathBuf>,
+    pub movements: MovementConfig,
 }

@@ -32,5 +32,28 @@ mod reconcile;
 pub mod record;
 pub mod report;
 
+use api::NnfDataMovement;
+use kube::ResourceExt;
+
 pub use movers::Movers;
 pub use reconcile::{View, reconcile};
+
+/// Whether the agent is to carry out the movement: it is ours, has not ended, and is neither cancelled nor deleted.
+#[must_use]
+pub fn is_wanted(object: &NnfDataMovement) -> bool {
+    let is_deleted = object.metadata.deletion_timestamp.is_some();
+    object.is_ours() && !object.is_finished() && !object.spec.cancel && !is_deleted
+}
+
+/// Returns the movement's place in the queue; `None` when it is not wanted.
+#[must_use]
+pub fn waiting(object: &NnfDataMovement) -> Option<plan::Waiting> {
+    let status = object.status.as_ref();
+    is_wanted(object).then_some(())?;
+    Some(plan::Waiting {
+        uid: desired::uid_of(object).ok()?,
+        user: object.spec.user_id,
+        created: object.creation_timestamp()?.0,
+        has_begun: status.is_some_and(|status| status.start_time.is_some()),
+    })
+}

@@ -1,8 +1,8 @@
 //! Watches on the API, one per kind: the rabbit's own namespace, the SystemConfiguration, and the profiles.
 
 use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    NodeContainers, SystemConfiguration, names::SYSTEM_CONFIGURATION,
+    ClientMount, NnfDataMovement, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfStorageProfile, NodeContainers, SystemConfiguration, names::SYSTEM_CONFIGURATION,
 };
 use controller::{WatchHealth, updates};
 use futures::{
@@ -35,6 +35,7 @@ pub fn watch_all(
         watches.of::<NnfNodeStorage>(node, everything.clone()),
         watches.of::<NnfNode>(node, everything.clone()),
         watches.of::<NnfLustreMgt>(node, everything.clone()),
+        watches.of::<NnfDataMovement>(node, everything.clone()),
         watches.of::<NnfStorageProfile>(None, everything),
         watches.of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), one),
     ];

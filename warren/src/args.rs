@@ -67,6 +67,8 @@ pub(crate) enum Verb {
     Mounts(Mounts),
     /// Show workflows' containers: where, how far, what they wait for
     Containers(Containers),
+    /// Show workflows' data movements: how far, why they wait or failed
+    Movements(Movements),
     /// Show the logs of a workflow's containers
     ///
     /// Without Kubernetes the last 8 KiB of each: what runs is asked for, and a rabbit that does not answer within 10 s is named.
@@ -225,6 +227,18 @@ pub(crate) struct Containers {
     /// Kubernetes namespace of the workflows
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Movements {
+    /// Only those of this workflow
+    pub workflow: Option<String>,
+    /// Kubernetes namespace of the workflows
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
+    /// Go on and print each movement again when it changes
+    #[arg(short, long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Args)]

@@ -72,11 +72,12 @@ impl Agent {
         }
     }
 
-    /// Containers may wait for the mounts of this ClientMount.
+    /// Containers and data movements may wait for the mounts of this ClientMount.
     fn set_mounted(&mut self, uid: String) {
         self.claims.set_mounted(&uid);
         if self.mounted.insert(uid) {
             self.wake(self.cache.waiting_containers());
+            self.wake(self.cache.waiting_movements());
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use api::{NnfDataMovement, names::movement::INDEX_DIRECTORY, nnf_data_movement::DataMovementPlace};
+use api::{
+    NnfDataMovement, names::movement::INDEX_DIRECTORY, nnf_data_movement::DataMovementPlace,
+};
 use kube::ResourceExt;
 use movement::order;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
@@ -84,7 +86,11 @@ impl Desired {
             group: u32::try_from(spec.group_id).map_err(|_| MovementError::Group(spec.group_id))?,
             source: side("spec.source", &spec.source, roots)?,
             destination: side("spec.destination", &spec.destination, roots)?,
-            index_directory: object.labels().get(INDEX_DIRECTORY).map(index_directory).transpose()?,
+            index_directory: object
+                .labels()
+                .get(INDEX_DIRECTORY)
+                .map(index_directory)
+                .transpose()?,
         })
     }
 
@@ -118,11 +124,7 @@ fn index_directory(name: &String) -> Result<String, MovementError> {
         .ok_or_else(|| field(&format!("label {INDEX_DIRECTORY}"), name, problem.to_owned()))
 }
 
-fn side(
-    name: &str,
-    side: &DataMovementPlace,
-    roots: &AllowedRoots,
-) -> Result<Side, MovementError> {
+fn side(name: &str, side: &DataMovementPlace, roots: &AllowedRoots) -> Result<Side, MovementError> {
     let reference = &side.storage_reference;
     let kind = kind(name, reference.kind.as_deref().unwrap_or_default())?;
     let root = reference.field_path.as_deref().unwrap_or_default();

@@ -48,7 +48,9 @@ pub enum StartError {
     },
     #[error("an earlier datamover of this movement has not ended: it is waited for")]
     Locked,
-    #[error("datamover, which copies jobs' data, cannot be started: put it there, or name its path with --datamover")]
+    #[error(
+        "datamover, which copies jobs' data, cannot be started: put it there, or name its path with --datamover"
+    )]
     Program(#[source] CommandError),
     #[error("give datamover its order")]
     Order(#[source] io::Error),
@@ -179,7 +181,8 @@ impl Movers {
     fn run(self: &Arc<Self>, owner: &Owner, order: &Order) -> Result<Worker, StartError> {
         let mouth = Mouth { movers: Arc::downgrade(self), uid: owner.uid };
         let worker = Worker::start(&self.config.datamover, mouth).map_err(StartError::Program)?;
-        let order = serde_json::to_string(order).map_err(|error| StartError::Order(error.into()))?;
+        let order =
+            serde_json::to_string(order).map_err(|error| StartError::Order(error.into()))?;
         worker.say(&order).map_err(StartError::Order)?;
         Ok(worker)
     }

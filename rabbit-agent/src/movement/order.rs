@@ -6,7 +6,11 @@ use api::nnf_data_movement_profile::NnfDataMovementProfileData;
 use movement::order::{Order, Task, User};
 use storage::linux::kind_at;
 
-use super::{args::MovementConfig, desired::{Desired, Kind, Side}, record::MovementRecord};
+use super::{
+    args::MovementConfig,
+    desired::{Desired, Kind, Side},
+    record::MovementRecord,
+};
 
 /// Between reports of progress where a profile wants none: the status then tells begin and end.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);

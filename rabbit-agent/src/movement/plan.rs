@@ -139,9 +139,7 @@ fn end_process(process: &Process, limits: Limits) -> Step {
 
 /// Whether temporary files may be left: a copy that comes to an end or is cancelled removes its own.
 fn needs_cleaning(seen: &Seen) -> bool {
-    let has_cleaned = |end: &End| {
-        matches!(end, End::Verdict(ended) if matches!(ended.outcome, Outcome::Done | Outcome::Cancelled))
-    };
+    let has_cleaned = |end: &End| matches!(end, End::Verdict(ended) if matches!(ended.outcome, Outcome::Done | Outcome::Cancelled));
     seen.has_begun && !seen.is_clean && !seen.end.as_ref().is_some_and(has_cleaned)
 }
 

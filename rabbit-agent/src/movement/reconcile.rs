@@ -37,12 +37,8 @@ pub struct View {
 }
 
 /// Brings one movement on its way. A deleted object loses the finalizer once nothing of it is left.
-pub async fn reconcile(
-    context: &Context,
-    movers: &Arc<Movers>,
-    view: &View,
-    pass: &mut Pass,
-) -> Result<(), WriteError> {
+pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+    let movers = &context.movers;
     let object = &*view.object;
     let is_gone = object.metadata.deletion_timestamp.is_some();
     let is_over = if is_gone { !has_finalizer(object, FINALIZER) } else { object.is_finished() };
@@ -58,8 +54,7 @@ pub async fn reconcile(
         true => object.clone(),
         false => pass.with_finalizer(context, object, FINALIZER).await?,
     };
-    let owner =
-        Owner { uid: desired.uid, name: object.name_any(), user: object.spec.user_id };
+    let owner = Owner { uid: desired.uid, name: object.name_any(), user: object.spec.user_id };
     let want = match (is_gone, object.spec.cancel) {
         (true, _) => Want::Gone,
         (false, true) => Want::Cancelled,
@@ -202,7 +197,8 @@ impl Run<'_> {
 
     async fn finish_cancelled(&mut self, look: &Look) -> Result<(), WriteError> {
         let left = look.trouble.as_ref();
-        let left = left.map(|why| format!("; temporary files may be left at the destination: {why}"));
+        let left =
+            left.map(|why| format!("; temporary files may be left at the destination: {why}"));
         let message = format!("cancelled{}", left.unwrap_or_default());
         self.end(look, Finish { verdict: DataMovementVerdict::Cancelled, message }).await
     }
@@ -230,7 +226,8 @@ impl Run<'_> {
         let removed = self.blocking(|movers, owner| movers.record(owner.uid).remove()).await;
         if let Err(error) = removed {
             let why = format!("remove the state of the movement: {}", chain(&error));
-            self.pass.failed(&self.object, &Failure { retry: Retry::Later, ..Failure::waiting(why) });
+            self.pass
+                .failed(&self.object, &Failure { retry: Retry::Later, ..Failure::waiting(why) });
             return Ok(());
         }
         self.movers.forget(self.owner.uid);

@@ -30,8 +30,8 @@ const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmoun
 
 /// Rights that one life without mishap does not use: reading an object again after a lost race, asking for one that a watch has
 /// not brought, reading what a Lustre file system is made of, telling that another pod speaks for the rabbit, renewing a
-/// token, which is not the agent's work, and watching a job: a prolog that the list can answer may end before the watch begins.
-const IN_OTHER_LIVES: [(&str, &str, &str); 9] = [
+/// token, which is not the agent's work, moving data, and watching a job: a prolog that the list can answer may end before the watch begins.
+const IN_OTHER_LIVES: [(&str, &str, &str); 12] = [
     (COMPUTE, "watch", "dataworkflowservices.github.io/workflows"),
     (COMPUTE, "watch", "dataworkflowservices.github.io/computes"),
     (COORDINATOR, "get", "dataworkflowservices.github.io/clientmounts"),
@@ -41,6 +41,9 @@ const IN_OTHER_LIVES: [(&str, &str, &str); 9] = [
     (RABBIT, "get", "nnf.cray.hpe.com/nnfnodeblockstorages"),
     (RABBIT, "get", "nnf.cray.hpe.com/nnfstorageprofiles"),
     (RABBIT, "patch", "nnf.cray.hpe.com/nnfnodes"),
+    (RABBIT, "patch", "nnf.cray.hpe.com/nnfdatamovements"),
+    (RABBIT, "patch", "nnf.cray.hpe.com/nnfdatamovements/status"),
+    (RABBIT, "get", "nnf.cray.hpe.com/nnfdatamovementprofiles"),
 ];
 
 /// Everybody's tokens, as kubeconfigs and as what must be on no compute.

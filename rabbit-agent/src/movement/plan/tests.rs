@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
-use movement::report::Progress;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use movement::report::Progress;
 use storage::desired::ObjectUid;
 
 use super::*;
@@ -26,7 +26,8 @@ fn runs(process: Process) -> Seen {
 
 /// A copy that was cancelled and killed so many milliseconds ago.
 fn cancelled(millis: u64, killed: Option<u64>) -> Seen {
-    let (cancelled, killed) = (Some(Duration::from_millis(millis)), killed.map(Duration::from_millis));
+    let (cancelled, killed) =
+        (Some(Duration::from_millis(millis)), killed.map(Duration::from_millis));
     runs(Process { cancelled, killed, ..process(Task::Copy) })
 }
 

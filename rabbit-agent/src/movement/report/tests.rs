@@ -58,7 +58,8 @@ fn progress_is_told_in_words_and_figures() {
         (copied(3 * MIB, 2), 2, None, "3.0 MiB so far, 1.5 MiB/s", "2s", "1.5 MiB/s"),
     ];
     for (progress, seconds, percent, message, elapsed, rate) in cases {
-        let status = running(&NnfDataMovementStatus::default(), Some(&reading(progress, seconds)), at(0), 0);
+        let status =
+            running(&NnfDataMovementStatus::default(), Some(&reading(progress, seconds)), at(0), 0);
         let told = &status.command_status;
         assert_eq!(told.last_message, message);
         assert_eq!((told.progress, &*told.elapsed_time, &*told.rate), (percent, elapsed, rate));
@@ -69,7 +70,8 @@ fn progress_is_told_in_words_and_figures() {
 #[test]
 fn the_percentage_never_falls_and_the_first_start_stays() {
     let before = |percent| Progress { bytes: percent, total: total(1, 100), ..Progress::default() };
-    let first = running(&NnfDataMovementStatus::default(), Some(&reading(before(60), 10)), at(1), 0);
+    let first =
+        running(&NnfDataMovementStatus::default(), Some(&reading(before(60), 10)), at(1), 0);
     let again = Reading { progress: before(20), at: at(31), began: at(30) };
     let again = running(&first, Some(&again), at(30), 1);
     assert_eq!(again.command_status.progress, Some(60));
@@ -129,7 +131,8 @@ fn verdicts_say_what_a_person_needs() {
 
 #[test]
 fn an_end_keeps_what_is_known_and_success_is_whole() {
-    let progress = Progress { files: 3, bytes: 2 * MIB, total: total(3, 2 * MIB), ..Progress::default() };
+    let progress =
+        Progress { files: 3, bytes: 2 * MIB, total: total(3, 2 * MIB), ..Progress::default() };
     let finish = |verdict| Finish { verdict, message: String::new() };
     let before = running(&NnfDataMovementStatus::default(), None, at(5), 1);
     let reading = Reading { progress, at: at(7), began: at(6) };
@@ -151,5 +154,8 @@ fn waiting_says_for_what_and_keeps_the_start() {
     let ran = running(&NnfDataMovementStatus::default(), None, at(5), 1);
     let status = waiting(&ran, "/lus/g is not mounted");
     assert_eq!(status.state, Some(DataMovementState::Starting));
-    assert_eq!((status.message.as_str(), status.start_time), ("/lus/g is not mounted", ran.start_time));
+    assert_eq!(
+        (status.message.as_str(), status.start_time),
+        ("/lus/g is not mounted", ran.start_time)
+    );
 }

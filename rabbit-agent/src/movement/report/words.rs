@@ -50,7 +50,8 @@ pub(super) fn progress(
     rate: Option<u64>,
     is_whole: bool,
 ) -> String {
-    let mut parts: Vec<String> = percent.map(|percent| format!("{percent} %")).into_iter().collect();
+    let mut parts: Vec<String> =
+        percent.map(|percent| format!("{percent} %")).into_iter().collect();
     parts.push(match progress.total {
         Some(total) if !is_whole && total.bytes > 0 => {
             format!("{} of {}", bytes(progress.bytes), bytes(total.bytes))
@@ -77,7 +78,8 @@ fn left(progress: &Progress, rate: Option<u64>) -> Option<String> {
 pub(super) fn failures(count: u64, first: &[FileFailure]) -> String {
     let listed: Vec<_> = first.iter().take(LISTED).map(failure).collect();
     let more = count.saturating_sub(u64::try_from(listed.len()).unwrap_or(u64::MAX));
-    let more = if more > 0 && !listed.is_empty() { format!("; and {more} more") } else { String::new() };
+    let more =
+        if more > 0 && !listed.is_empty() { format!("; and {more} more") } else { String::new() };
     let noun = if count == 1 { "file or directory was" } else { "files or directories were" };
     format!("{count} {noun} not copied: {}{more}", listed.join("; "))
 }
@@ -101,7 +103,11 @@ fn precise(number: u64) -> f64 {
     number as f64
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "fractions are dropped")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "fractions are dropped"
+)]
 fn whole(number: f64) -> u64 {
     number as u64
 }
