@@ -1,4 +1,4 @@
-//! Compiles the protocol with a compiler in Rust: a build needs no protoc.
+//! Compiles the protocol with protox, a compiler in Rust: a build needs no protoc.
 
 use std::{env, error::Error, fs, path::PathBuf};
 

@@ -1,4 +1,5 @@
-//! The agent's main loop: takes events of objects, starts a worker for each object, reports what the workers did.
+//! The agent's main loop: takes events about objects, starts a worker for
+//! each object, and reports the workers' results.
 //!
 //! The agent mounts and unmounts nothing before it knows every object that exists. Then it removes mounts of Warren's that no
 //! object asks for (the clean-up); until the clean-up has ended the agent works only on objects whose paths it leaves alone.
@@ -35,11 +36,11 @@ use objects::Objects;
 /// How long running steps may take to end when the agent is stopped.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a worker did.
+/// The result of a worker.
 enum WorkerResult {
     /// The work on the object with this uid ended.
     Object { uid: String, result: WorkResult },
-    /// The clean-up ended.
+    /// The clean-up has ended.
     CleanUp(Result<(), Failure>),
 }
 
@@ -61,21 +62,21 @@ pub struct Agent {
     /// Waits for the end of processes that keep an object's mounts in use.
     holders: HolderWatch<String>,
     view: Arc<View>,
-    /// Requests of scripts; `None` when nobody serves them.
+    /// Requests of scripts; `None` if no socket serves them.
     requests: Option<mpsc::Receiver<Request>>,
     /// Objects whose next pass detaches what it cannot unmount, if it begins before that time.
     detaching: BTreeMap<String, Instant>,
 }
 
 impl Agent {
-    /// An agent that knows what the agent before it recorded.
+    /// Creates an agent that knows what the agent before it recorded.
     pub fn new(
         site: Site,
         converger: Arc<Converger>,
         records: Arc<MountRecords>,
         outbox: Arc<Outbox>,
     ) -> Self {
-        let objects = Objects::new(site.clone(), records.found().to_vec());
+        let objects = Objects::new(site.clone(), records.earlier_records().to_vec());
         let health = Health { state: health::State::Ok.into(), ..Health::default() };
         outbox.set_health(health);
         Self {
@@ -119,7 +120,7 @@ impl Agent {
                     // Workers catch panics of work on an object or a clean-up; this one is another.
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
-                uid = self.holders.ended() => self.queue.wake(uid),
+                uid = self.holders.next_free() => self.queue.wake(uid),
                 request = requests::next(&mut self.requests) => self.requested(request),
                 () = daemon::sleep_until(due) => {}
             }
@@ -134,7 +135,7 @@ impl Agent {
             while let Some(result) = self.workers.join_next().await {
                 match result {
                     Ok(WorkerResult::Object { uid, .. }) => self.queue.forget(&uid),
-                    Ok(WorkerResult::CleanUp(_)) => self.clean_up.done(),
+                    Ok(WorkerResult::CleanUp(_)) => self.clean_up.record_success(),
                     Err(_) => {}
                 }
             }
@@ -144,10 +145,10 @@ impl Agent {
                 self.queue.running().map(|uid| format!("ClientMount {}", self.objects.name(uid)));
             let clean_up =
                 self.clean_up.running().then(|| "the clean-up of unwanted mounts".to_owned());
-            let named: Vec<_> = objects.chain(clean_up).collect();
+            let names: Vec<_> = objects.chain(clean_up).collect();
             log::warn!(
                 "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
-                named.join(", "),
+                names.join(", "),
                 GRACE.as_secs()
             );
             self.workers.detach_all();
@@ -161,20 +162,20 @@ impl Agent {
                 Vec::new()
             }
             LinkEvent::Desired(desired) => self.objects.desired(*desired),
-            LinkEvent::Gone(gone) => self.objects.gone(&gone),
+            LinkEvent::Gone(gone) => self.objects.remove(&gone),
             LinkEvent::Synced => {
-                let woken = self.objects.synced();
-                self.clean_up.synced();
+                let woken = self.objects.end_list();
+                self.clean_up.make_due();
                 woken
             }
             LinkEvent::Down => {
-                self.objects.interrupted();
+                self.objects.interrupt_list();
                 Vec::new()
             }
             LinkEvent::Refused(_) => Vec::new(),
         };
         if !woken.is_empty() {
-            self.clean_up.changed();
+            self.clean_up.end_postponement();
         }
         for uid in woken {
             self.show(&uid);
@@ -185,7 +186,7 @@ impl Agent {
     /// Starts what is due. While the clean-up runs, only objects start whose paths it leaves alone: it could take other new
     /// mounts for unwanted ones.
     fn start(&mut self, now: Instant) {
-        if !self.clean_up.started() {
+        if !self.clean_up.has_list() {
             return;
         }
         if self.clean_up.due(now) && self.may_clean_up() {
@@ -206,7 +207,7 @@ impl Agent {
 
     fn worker_finished(&mut self, result: WorkerResult, now: Instant) {
         match result {
-            WorkerResult::Object { uid, result } => self.converged(&uid, &result, now),
+            WorkerResult::Object { uid, result } => self.end_pass(&uid, &result, now),
             WorkerResult::CleanUp(result) => self.cleaned_up(result, now),
         }
         self.report_health();

@@ -26,8 +26,8 @@ impl Clients {
         self.0.subscribe()
     }
 
-    /// The connections of a listener, counted while they last.
-    pub fn of(&self, listener: UnixListener) -> impl Stream<Item = io::Result<Client>> + use<> {
+    /// Accepts the connections of a listener, and counts them while they last.
+    pub fn accept(&self, listener: UnixListener) -> impl Stream<Item = io::Result<Client>> + use<> {
         let clients = self.clone();
         UnixListenerStream::new(listener)
             .map(move |stream| stream.map(|stream| Client { stream, _counted: clients.count() }))
@@ -48,7 +48,7 @@ impl Drop for Counted {
     }
 }
 
-/// One connection.
+/// A counted connection to the socket.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,

@@ -30,10 +30,10 @@ const COMMON: [&str; 8] =
 
 /// Mounts on this compute node what its ClientMounts ask for, and unmounts it again.
 ///
-/// A coordinator tells it of them, or it watches the Kubernetes API itself when that is named, as by the flags and the
-/// environment of clientmountd, or when it is started under the name clientmountd. The subcommands install, remove, start,
-/// stop, status and version do what they did there. Stopping the agent leaves everything mounted. Exit
-/// codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent of this node is connected.
+/// The agent gets its ClientMounts from a coordinator. It watches the Kubernetes API itself if --api names one, or the
+/// flags or the environment of clientmountd do, or if it is started under the name clientmountd. The subcommands install,
+/// remove, start, stop, status and version work as those of clientmountd. Stopping the agent leaves everything mounted.
+/// Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent of this node is connected.
 #[derive(Debug, Parser)]
 #[command(version, mut_args(|flag| short_help(flag, &COMMON)), defer(help_on_a_screen))]
 pub struct Args {
@@ -57,7 +57,7 @@ pub struct Args {
         help_heading = "Node"
     )]
     pub listen: PathBuf,
-    /// Seconds after which an agent with nothing to do ends, to be started again by whoever connects to its socket; 0: it stays
+    /// Seconds after which an idle agent ends; the next connection to its socket starts it again. 0: it never ends
     #[arg(
         long,
         env = "WARREN_IDLE_EXIT",
@@ -67,7 +67,7 @@ pub struct Args {
         help_heading = "Node"
     )]
     pub idle_exit: u64,
-    /// What an unmount that is out of time does, where the script does not say
+    /// How an unmount treats mounts in use at its deadline, if the script does not say
     #[arg(
         long,
         env = "WARREN_ON_TIMEOUT",
@@ -98,7 +98,7 @@ pub struct Args {
     /// Use drives made of files in this directory, shared by all nodes of one box, instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
     pub file_pool: Option<PathBuf>,
-    /// What lies between namespaces and file systems, the same as on the rabbit [default: lvm; plain with --file-pool]
+    /// Layer between namespaces and file systems, the same as on the rabbit [default: lvm; plain with --file-pool]
     #[arg(long, env = "WARREN_VOLUMES", value_name = "LAYER", help_heading = "Storage")]
     pub volumes: Option<Volumes>,
     #[command(flatten)]
@@ -109,7 +109,7 @@ pub struct Args {
     #[command(flatten)]
     pub zap: ZapArgs,
 
-    /// What a script or an operator of this node asks the running agent; without it the agent itself runs
+    /// Command of a script or an operator to the running agent; without one, the agent itself runs
     #[command(subcommand)]
     pub verb: Option<nodeclient::Verb>,
 }
@@ -156,7 +156,7 @@ pub struct Config {
     pub listen: PathBuf,
     /// How long an agent with nothing to do waits before it ends; `None`: it never ends.
     pub idle_exit: Option<Duration>,
-    /// What an unmount does at its deadline, if the script does not say that.
+    /// How an unmount treats mounts in use at its deadline, if the script does not say.
     pub on_timeout: proto::v1::OnTimeout,
     pub storage: LinuxConfig,
 }
@@ -173,11 +173,11 @@ impl Args {
         }
         let matches = command.try_get_matches_from(arguments)?;
         let mut args = Self::from_arg_matches(&matches)?;
-        args.given = Given::of(&matches, as_clientmountd);
+        args.given = Given::read(&matches, as_clientmountd);
         Ok(args)
     }
 
-    /// Which messages are logged, by Warren's flag or by zap's.
+    /// Returns the log level, by Warren's flag or by zap's.
     pub fn logs(&self) -> LogArgs {
         let log_level = self.zap.level().unwrap_or(self.logs.log_level);
         LogArgs { log_level }
@@ -233,8 +233,8 @@ impl Args {
 
     /// Uses --node-name if --node is not given.
     fn take_node_name(&mut self) -> Result<(), ConfigError> {
-        let named = self.kubernetes.node_name.take().filter(|name| !name.is_empty());
-        match (&self.node.node, named) {
+        let given = self.kubernetes.node_name.take().filter(|name| !name.is_empty());
+        match (&self.node.node, given) {
             (Some(node), Some(node_name)) if *node != node_name => {
                 Err(ConfigError::TwoNames { node: node.clone(), node_name })
             }
@@ -256,7 +256,7 @@ fn without_effect(zap: &ZapArgs) -> Option<String> {
 
 const CLIENTMOUNTD: &str = "clientmountd";
 
-/// Whether the program was started under the name of the Go daemon.
+/// Returns whether the program was started under the name of the Go daemon.
 pub(crate) fn called_clientmountd(program: Option<&OsString>) -> bool {
     program
         .and_then(|program| Path::new(program).file_name())

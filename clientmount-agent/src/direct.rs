@@ -4,8 +4,8 @@
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)
 //! ```
 //! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for about an hour.
-//! The agent reads a profile when an object that names it is new or changed: a watch on profiles would wake every compute for
-//! every job's profile.
+//! The agent reads a profile when an object that names it is new or changed: a watch
+//! on profiles would wake every compute for every job's profile.
 
 mod pass;
 mod questions;
@@ -40,7 +40,7 @@ const WATCH_TIMEOUT: (Duration, Duration) =
 /// How many passes may run at the same time.
 const PASSES: usize = 16;
 
-/// How a node watches the API at `address`.
+/// Returns the configuration of a node's watch on the API at `address`.
 pub fn watch_config(address: &Address) -> Config {
     // A bookmark would wake the node every minute. Without them the API may refuse to continue a watch
     // after an hour of silence; the agent then reads one namespace's list.
@@ -67,7 +67,8 @@ pub async fn run(
 ) {
     let resource = ApiResource::erase::<ClientMount>(&());
     let watched = Watched { resource, namespace: Some(node.to_string()), config };
-    let mut changes = std::pin::pin!(watch(client.clone(), watched).map(Event::of::<ClientMount>));
+    let mut changes =
+        std::pin::pin!(watch(client.clone(), watched).map(Event::into_kind::<ClientMount>));
     let connection = outbox.begin();
     let mut direct = Direct::new(client, node, outbox);
     if events.send(LinkEvent::Up).await.is_err() {
@@ -84,11 +85,11 @@ pub async fn run(
         let due = direct.queue.deadline();
         tokio::select! {
             () = events.closed() => return,
-            Some(event) = changes.next() => direct.changed(event),
-            Some(message) = direct.outbox.next(connection) => direct.reported(message),
-            () = direct.questions.changed() => {}
+            Some(event) = changes.next() => direct.handle_change(event),
+            Some(message) = direct.outbox.next(connection) => direct.handle_report(message),
+            () = direct.questions.wait_for_change() => {}
             Some(passed) = direct.passes.join_next() => match passed {
-                Ok(passed) => direct.passed(passed, Instant::now()),
+                Ok(passed) => direct.end_pass(passed, Instant::now()),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
             () = daemon::sleep_until(due) => {}
@@ -138,19 +139,19 @@ impl Direct {
         events
     }
 
-    /// The API answers, and every object was read: the agent sends all reports again, because the API may have lost the last
-    /// writes.
+    /// Welcomes the agent's reports: the API answers, and every object was read. The agent sends all reports again,
+    /// because the API may have lost the last writes.
     fn accept_reports(&self) {
         self.outbox.welcome();
-        self.outbox.synced();
+        self.outbox.resend_all();
     }
 
-    fn changed(&mut self, event: Event<ClientMount>) {
+    fn handle_change(&mut self, event: Event<ClientMount>) {
         self.health.log(&event);
         match &event {
             Event::Failing(_) => {
                 self.is_watch_broken = true;
-                self.outbox.lost();
+                self.outbox.disconnect();
                 self.questions.forget_answers();
             }
             Event::Working
@@ -166,7 +167,7 @@ impl Direct {
     }
 
     /// Takes a report; the node's health is not stored in the API.
-    fn reported(&mut self, message: OutboxMessage) {
+    fn handle_report(&mut self, message: OutboxMessage) {
         match message {
             OutboxMessage::Report(report) => {
                 let name = report.name.clone();
@@ -179,7 +180,7 @@ impl Direct {
         }
     }
 
-    /// Answers questions, but not while the watch is broken: then nobody knows what the API stores.
+    /// Answers questions, but not while the watch is broken: then it is not known what the API stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());
@@ -198,7 +199,7 @@ impl Direct {
         }
     }
 
-    fn passed(&mut self, passed: Passed, now: Instant) {
+    fn end_pass(&mut self, passed: Passed, now: Instant) {
         let Passed { requests, written, profile } = passed;
         let name = requests.object.name_any();
         let mut retry = Retry::OnChange;
@@ -206,10 +207,10 @@ impl Direct {
             Some(Ok(stored)) => {
                 self.logged.clear();
                 self.refused.remove(&name);
-                self.state.written(&requests, stored);
+                self.state.record_write(&requests, stored);
                 self.queue.wake(name.clone());
             }
-            Some(Err(error)) => retry = self.failed(&requests, &error),
+            Some(Err(error)) => retry = self.handle_failure(&requests, &error),
             None => {}
         }
         match profile {
@@ -231,10 +232,10 @@ impl Direct {
         self.queue.finished(&name, retry, now);
     }
 
-    fn failed(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
+    fn handle_failure(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
         let name = requests.object.name_any();
         match error {
-            // The watch brings what somebody else wrote, or that the object is gone.
+            // The watch brings what another client wrote, or that the object was deleted.
             WriteError::Conflict { .. } | WriteError::Unknown { .. } => Retry::Soon,
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 let why = plain(source);

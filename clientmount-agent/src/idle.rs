@@ -1,7 +1,7 @@
-//! On demand: the agent ends when nobody is connected to its socket and it has nothing to do. Mounts stay.
+//! Ends an idle agent: one with no connection to its socket and nothing to do. Mounts stay.
 //!
-//! What the agent knows is recorded (`<state>/mounts`) or stored in the API, so that the next start knows it too. The only timer
-//! of this mode runs once the agent is idle.
+//! The agent's knowledge is recorded (`<state>/mounts`) or stored in the API, so that the next start has it too. The
+//! only timer of this mode runs once the agent is idle.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ pub async fn idle(
             no_clients && is_idle(&view, &outbox.reports(), state.as_ref(), has_coordinator)
         };
         tokio::select! {
-            changed = changed(&mut viewed, &mut clients, &mut question) => if !changed {
+            changed = wait_for_change(&mut viewed, &mut clients, &mut question) => if !changed {
                 return std::future::pending().await;
             },
             () = sleep(after), if is_idle => return,
@@ -39,7 +39,7 @@ pub async fn idle(
     }
 }
 
-async fn changed(
+async fn wait_for_change(
     view: &mut watch::Receiver<()>,
     clients: &mut watch::Receiver<usize>,
     question: &mut Question,
@@ -51,8 +51,8 @@ async fn changed(
     }
 }
 
-/// Whether the agent has nothing to do. While the coordinator has not answered, the agent does not know what the API stores; it is
-/// idle only if it has done nothing since its start.
+/// Returns whether the agent has nothing to do. While the coordinator has not answered, the agent does not know what
+/// the API stores; it is idle only if it has done nothing since its start.
 fn is_idle(
     view: &View,
     reports: &[Report],
@@ -68,7 +68,7 @@ fn is_idle(
         && (has_coordinator || state.mounts.iter().all(|mount| !mount.held || is_mounted(mount)))
 }
 
-/// Whether the API has every report of the agent.
+/// Returns whether the API has every report of the agent.
 fn are_reports_stored(reports: &[Report], mounts: &[JobMount]) -> bool {
     let by_uid: BTreeMap<_, _> = mounts.iter().map(|mount| (mount.uid.as_str(), mount)).collect();
     reports.iter().all(|report| match by_uid.get(report.uid.as_str()) {
@@ -82,7 +82,7 @@ fn status(mount: &JobMount) -> Option<ClientMountStatus> {
     serde_json::from_slice(&mount.status).ok()
 }
 
-/// Whether a job uses the mount now: the script that ends the job starts the agent again.
+/// Returns whether a job uses the mount now: the script that ends the job starts the agent again.
 fn is_mounted(mount: &JobMount) -> bool {
     let is_ready = |status: ClientMountStatus| {
         status.mounts.iter().all(|mount| mount.ready && mount.state == MountState::Mounted)
@@ -114,7 +114,12 @@ mod tests {
         }
     }
 
-    fn stored(status: &ClientMountStatus, desired: &str, held: bool, deleting: bool) -> JobState {
+    fn stored_job(
+        status: &ClientMountStatus,
+        desired: &str,
+        held: bool,
+        deleting: bool,
+    ) -> JobState {
         let mount = JobMount {
             uid: "a".to_owned(),
             desired_state: desired.to_owned(),
@@ -141,14 +146,14 @@ mod tests {
                 "mounted",
                 &at_rest,
                 vec![report(mounted.clone(), false)],
-                Some(stored(&mounted, "mounted", true, false)),
+                Some(stored_job(&mounted, "mounted", true, false)),
                 true,
             ),
             (
                 "not stored",
                 &at_rest,
                 vec![report(unmounted.clone(), false)],
-                Some(stored(&mounted, "unmounted", true, false)),
+                Some(stored_job(&mounted, "unmounted", true, false)),
                 false,
             ),
             ("works", &busy, Vec::new(), Some(JobState::default()), false),
@@ -156,14 +161,14 @@ mod tests {
                 "not released",
                 &at_rest,
                 vec![report(unmounted.clone(), true)],
-                Some(stored(&unmounted, "unmounted", true, true)),
+                Some(stored_job(&unmounted, "unmounted", true, true)),
                 false,
             ),
             (
                 "released",
                 &at_rest,
                 vec![report(unmounted.clone(), true)],
-                Some(stored(&unmounted, "unmounted", false, true)),
+                Some(stored_job(&unmounted, "unmounted", false, true)),
                 true,
             ),
             (
@@ -181,15 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn without_a_coordinator_the_agent_stays_until_what_is_unmounted_is_deleted() {
+    fn without_a_coordinator_the_agent_stays_until_unmounted_objects_are_deleted() {
         let at_rest = View::default();
         at_rest.set_activity(Activity { cleaned_up: true, idle: true });
         let is_idle = |state: &JobState| is_idle(&at_rest, &[], Some(state), false);
         let (mounted, unmounted) =
             (all(MountState::Mounted, true), all(MountState::Unmounted, true));
-        assert!(is_idle(&stored(&mounted, "mounted", true, false)), "a job runs");
-        assert!(!is_idle(&stored(&unmounted, "unmounted", true, false)));
-        assert!(!is_idle(&stored(&mounted, "mounted", true, true)));
-        assert!(is_idle(&stored(&unmounted, "unmounted", false, true)));
+        assert!(is_idle(&stored_job(&mounted, "mounted", true, false)), "a job runs");
+        assert!(!is_idle(&stored_job(&unmounted, "unmounted", true, false)));
+        assert!(!is_idle(&stored_job(&mounted, "mounted", true, true)));
+        assert!(is_idle(&stored_job(&unmounted, "unmounted", false, true)));
     }
 }

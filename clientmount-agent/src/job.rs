@@ -21,9 +21,9 @@ pub use wait::{Call, Shared, wait};
 /// A request of a verb to the agent's main loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// Begin a pass on these objects now, by uid.
+    /// Begins a pass on these objects now, by uid.
     StartPass(Vec<String>),
-    /// The same, and detach (MNT_DETACH) what cannot be unmounted.
+    /// Begins a pass on these objects now, and detaches (MNT_DETACH) what cannot be unmounted.
     Detach {
         /// The objects, by uid.
         uids: Vec<String>,

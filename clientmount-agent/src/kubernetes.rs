@@ -37,7 +37,7 @@ pub struct KubernetesArgs {
     /// The same as --command-deadline: seconds, or a time like 1m30s; 0 leaves that as it is
     #[arg(long, value_name = "TIME", value_parser = timeout, conflicts_with = "command_deadline")]
     pub command_timeout: Option<Duration>,
-    /// Refused: it never kept clientmountd from mounting, and nothing here does either; --mock=false is accepted
+    /// Refused: clientmountd mounted in spite of this flag, and this agent has no such mode; --mock=false is accepted
     #[arg(long, value_name = "BOOL")]
     pub mock: Option<bool>,
 }

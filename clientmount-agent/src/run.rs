@@ -88,7 +88,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
 
     let agent = Agent::new(config.site, converger, Arc::new(records), outbox);
     let agent = agent.serving(view, from_scripts);
-    let end = agent.run(from_link, stopped(signals, idle)).await;
+    let end = agent.run(from_link, wait_for_end(signals, idle)).await;
     linking.abort();
     serving.abort();
     if !is_inherited {
@@ -99,7 +99,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
 }
 
 /// Returns when a signal stops the agent, or when it is idle.
-async fn stopped(signals: Signals, idle: Option<impl Future<Output = ()>>) {
+async fn wait_for_end(signals: Signals, idle: Option<impl Future<Output = ()>>) {
     tokio::select! {
         _ = signals.stopped() => {}
         Some(()) = OptionFuture::from(idle) => log::debug!("the agent is idle: it ends, and mounts stay"),

@@ -1,5 +1,5 @@
-//! Serves the node's own socket: scripts wait for a job's mounts; operators of this node ask what is mounted, and what the agent
-//! would do.
+//! Serves the node's own socket: scripts wait for a job's mounts; operators of
+//! this node ask what is mounted, and what the agent would do.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ const IN_FLIGHT: usize = 8;
 pub async fn serve(listener: UnixListener, clients: Clients, service: NodeService) {
     let served = Server::builder()
         .add_service(NodeServer::new(service).max_decoding_message_size(LARGEST_MESSAGE))
-        .serve_with_incoming(clients.of(listener));
+        .serve_with_incoming(clients.accept(listener));
     if let Err(error) = served.await {
         log::error!("the agent cannot serve the node's socket any more: {}", daemon::chain(&error));
     }
@@ -62,7 +62,7 @@ impl NodeService {
         deadline_ms: u64,
         on_timeout: OnTimeout,
     ) -> Result<Response<ReceiverStream<Result<JobNews, Status>>>, Status> {
-        let job = checked(job)?;
+        let job = check_job(job)?;
         let deadline = Duration::from_millis(deadline_ms);
         let (stream, messages) = mpsc::channel(IN_FLIGHT);
         let call = Call { job, goal, deadline, on_timeout };
@@ -70,7 +70,7 @@ impl NodeService {
         Ok(Response::new(ReceiverStream::new(messages)))
     }
 
-    /// The steps for the objects that the agent knows; of one job, or all.
+    /// Plans the steps for the objects that the agent knows: those of one job, or all.
     async fn plans(&self, job: &JobName) -> Result<PlanResponse, Status> {
         let view = &self.shared.view;
         let objects = if is_empty(job) { view.all() } else { view.of_job(job, None) };
@@ -97,8 +97,8 @@ fn is_empty(job: &JobName) -> bool {
     })
 }
 
-/// The job that a request names, unless it is no job's name.
-fn checked(job: Option<JobName>) -> Result<JobName, Status> {
+/// Checks the job that a request names.
+fn check_job(job: Option<JobName>) -> Result<JobName, Status> {
     let invalid = |why: &str| Err(Status::invalid_argument(why));
     match job.filter(|job| !is_empty(job)) {
         Some(JobName { name: Some(Name::Job(name) | Name::Workflow(name)) })
@@ -155,7 +155,7 @@ impl Node for NodeService {
         let (seen, job) = match request.into_inner().job {
             None => (view.all(), None),
             Some(job) => {
-                let job = checked(Some(job))?;
+                let job = check_job(Some(job))?;
                 let mut question = Question::ask(outbox, Some(job.clone()));
                 let is_certain = |answer: &Option<v1::JobState>| {
                     let uncertain = v1::job_state::Knowledge::Uncertain;
@@ -170,7 +170,7 @@ impl Node for NodeService {
         Ok(Response::new(StatusResponse {
             node: site.node.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            connected: outbox.connected(),
+            connected: outbox.is_connected(),
             mounts: outbox.reports().iter().map(Into::into).collect(),
             lines: lines(&seen, job.as_ref(), site),
             job,

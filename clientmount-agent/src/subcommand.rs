@@ -25,13 +25,13 @@ pub enum Subcommand {
     Install(Vec<OsString>),
     /// Stop the service and remove its unit file.
     Remove,
-    /// Start the service.
+    /// Start the installed service.
     Start,
-    /// Stop the service.
+    /// Stop the running service.
     Stop,
     /// Show the service's status.
     Status,
-    /// Print the version.
+    /// Print the program's version.
     Version,
 }
 
@@ -115,7 +115,7 @@ fn install(
     if let Err(error) = Args::read(line) {
         error.exit();
     }
-    let unit = unit::text(&service::resolved(program)?, arguments)?;
+    let unit = unit::text(&service::absolute_path(program)?, arguments)?;
     Ok(service.install(&unit, &systemctl)?)
 }
 

@@ -1,4 +1,4 @@
-//! What the agent knows of its ClientMounts now, for the clients of the node's socket.
+//! The agent's knowledge of its ClientMounts, for the clients of the node's socket.
 
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use agent::{received::ReceivedMount, reconcile::Outcome};
 use jobs::Identity;
 
-/// One ClientMount as the agent received it last, and the outcome of the last pass on that.
+/// One ClientMount as the agent last received it, and the outcome of the last pass on that version.
 #[derive(Debug, Clone)]
 pub struct Viewed {
     pub received: Arc<ReceivedMount>,
-    /// Whether the object is gone from the API: the agent unmounts what it had mounted.
+    /// Whether the object was deleted in the API: then the agent unmounts what it had mounted.
     pub gone: bool,
     /// The outcome of the last pass on this version of the object; `None` before a pass ended.
     pub outcome: Option<Outcome>,
@@ -36,7 +36,7 @@ struct Inner {
     activity: Activity,
 }
 
-/// Whether the agent has anything to do.
+/// The agent's activity, for scripts that wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Whether the clean-up after the start has removed every unwanted mount.
@@ -46,8 +46,8 @@ pub struct Activity {
 }
 
 impl View {
-    /// The agent received an object, or the object is gone.
-    pub fn received(&self, uid: &str, received: &ReceivedMount, gone: bool) {
+    /// Records that the agent received an object, or that the object was deleted.
+    pub fn record_received(&self, uid: &str, received: &ReceivedMount, gone: bool) {
         let mut inner = self.inner.lock();
         let known = inner.objects.get(uid);
         let is_known = known.is_some_and(|known| {
@@ -63,7 +63,7 @@ impl View {
         self.notify(inner);
     }
 
-    /// A pass on an object ended.
+    /// Records that a pass on an object ended.
     pub fn pass_ended(&self, uid: &str, outcome: &Outcome, now: SystemTime) {
         let mut inner = self.inner.lock();
         let Some(viewed) = inner.objects.get_mut(uid) else { return };
@@ -75,7 +75,7 @@ impl View {
         self.notify(inner);
     }
 
-    /// Nothing of an object is left, and the object is gone from the API.
+    /// Forgets an object of which nothing is left, and which was deleted in the API.
     pub fn forget(&self, uid: &str) {
         let mut inner = self.inner.lock();
         if inner.objects.remove(uid).is_some() {
@@ -99,7 +99,7 @@ impl View {
         self.changed.subscribe()
     }
 
-    /// Every object, by uid.
+    /// Returns every object, by uid.
     pub fn all(&self) -> Vec<(String, Viewed)> {
         let inner = self.inner.lock();
         inner.objects.iter().map(|(uid, viewed)| (uid.clone(), viewed.clone())).collect()
@@ -109,7 +109,8 @@ impl View {
         self.inner.lock().objects.get(uid).cloned()
     }
 
-    /// The objects of a job: of the Workflow that the coordinator named, else those whose labels fit the job's name.
+    /// Returns the objects of a job: of the Workflow that the coordinator
+    /// named, else those whose labels fit the job's name.
     pub fn of_job(&self, job: &JobName, state: Option<&JobState>) -> Vec<(String, Viewed)> {
         let mut all = self.all();
         all.retain(|(_, viewed)| {

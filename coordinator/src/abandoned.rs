@@ -1,5 +1,5 @@
-//! Tears down the Workflows of commands that are gone: `warren run` renews a lease as long as it lives, and one that was killed
-//! outright, or whose host is gone, removes nothing itself.
+//! Tears down Workflows whose command is gone. `warren run` renews a lease on its Workflow as long as it lives; after a SIGKILL or
+//! the loss of its host it cannot remove the Workflow itself.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -19,19 +19,19 @@ use tokio::time::sleep;
 use workload::lease::{LABEL, Watched};
 use workload::{Flow, Progress, Refused, progress};
 
-/// Between two looks at the leases. There are few: only commands that drive a Workflow themselves hold one.
-const LOOK: Duration = Duration::from_secs(10);
-/// Looks that are further apart prove nothing.
-const GAP: Duration = Duration::from_secs(40);
+/// Interval between two reads of the leases. Leases are few: only commands that drive a Workflow themselves hold one.
+const READ_INTERVAL: Duration = Duration::from_secs(10);
+/// Longest time between two reads that still proves an expiry: after a longer gap the count starts again.
+const LONGEST_GAP: Duration = Duration::from_secs(40);
 
-/// Looks at all leases for ever. While no Workflow has one, nothing is asked and no timer runs.
-pub(crate) async fn remove(client: Client) {
-    let (are_any, any) = channel(false);
-    tokio::join!(follow(client.clone(), are_any), look(client, any));
+/// Reads all leases periodically, for ever. While no Workflow carries a lease, it sends no request and runs no timer.
+pub(crate) async fn remove_abandoned(client: Client) {
+    let (has_leases, leases) = channel(false);
+    tokio::join!(watch_leases(client.clone(), has_leases), check_leases(client, leases));
 }
 
-/// Tells whether there is a Workflow with a lease.
-async fn follow(client: Client, are_any: Sender<bool>) {
+/// Watches the Workflows with a lease, and sends whether there are any.
+async fn watch_leases(client: Client, has_leases: Sender<bool>) {
     let config = Config::default().labels(LABEL);
     let mut events = pin!(watch(client, WatchedKind { config, ..everywhere::<Workflow>() }));
     let mut leased = BTreeSet::new();
@@ -46,43 +46,43 @@ async fn follow(client: Client, are_any: Sender<bool>) {
             | Event::Failing(_)
             | Event::Working => {}
         }
-        are_any.send_replace(!leased.is_empty());
+        has_leases.send_replace(!leased.is_empty());
     }
 }
 
-async fn look(client: Client, mut are_any: Receiver<bool>) {
+async fn check_leases(client: Client, mut has_leases: Receiver<bool>) {
     let leased = ListParams::default().labels(LABEL);
     let mut watched = Watched::default();
-    while are_any.wait_for(|are_any| *are_any).await.is_ok() {
+    while has_leases.wait_for(|has_leases| *has_leases).await.is_ok() {
         match list_readable::<Workflow>(client.clone(), None, &leased).await {
             Ok(list) => {
-                for workflow in watched.look(&list.items, Instant::now(), GAP) {
-                    end(&client, workflow).await;
+                for workflow in watched.expired(&list.items, Instant::now(), LONGEST_GAP) {
+                    remove_workflow(&client, workflow).await;
                 }
             }
             Err(error) => log::debug!("list the Workflows with a lease: {}", plain(&error)),
         }
-        sleep(LOOK).await;
+        sleep(READ_INTERVAL).await;
     }
 }
 
-/// Takes one step towards the end of a Workflow; later looks take the next.
-async fn end(client: &Client, workflow: &Workflow) {
+/// Takes one step towards the removal of a Workflow; later reads of its lease take the next ones.
+async fn remove_workflow(client: &Client, workflow: &Workflow) {
     let (namespace, name) = (workflow.namespace().unwrap_or_default(), workflow.name_any());
     let flow = Flow::new(client.clone(), &namespace, &name);
-    if let Err(error) = step(&flow, workflow).await {
+    if let Err(error) = take_step(&flow, workflow).await {
         log::warn!("{error}: {}; the coordinator tries again", plain(&error.source));
     }
 }
 
-async fn step(flow: &Flow, workflow: &Workflow) -> Result<(), Refused> {
+async fn take_step(flow: &Flow, workflow: &Workflow) -> Result<(), Refused> {
     if workflow.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
     if workflow.spec.desired_state != WorkflowState::Teardown {
-        log::warn!(workflow = flow.name(); "the command that made this workflow is gone and did not renew its lease: it is torn down");
+        log::warn!(workflow = flow.name(); "the command that made this workflow is gone and did not renew its lease: the coordinator tears the workflow down");
         let patch = json!({"metadata": {"uid": workflow.uid()}, "spec": {"desiredState": WorkflowState::Teardown}});
-        return flow.patch("ask for Teardown of", &patch).await.map(drop);
+        return flow.patch("request Teardown of", &patch).await.map(drop);
     }
     match progress(workflow, &WorkflowState::Teardown) {
         Progress::Reached => flow.delete(workflow.uid()).await.map(drop),

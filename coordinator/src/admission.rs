@@ -18,15 +18,16 @@ pub(crate) struct Change<'a> {
     /// The plural, such as `clientmounts`.
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
-    /// Who makes it, as claims of runs name it: the uid of the pod that its token is bound to; with the embedded API, the user.
+    /// The client that makes the change, as the claim on a ContainerRun names its holder: the uid of the pod that the client's
+    /// token is bound to; with the embedded API, the user.
     pub(crate) caller: Option<&'a str>,
-    /// The object as it is stored; `None` for one that is created.
+    /// The stored object; `None` when the change creates it.
     pub(crate) old: Option<&'a Value>,
     pub(crate) new: &'a Value,
 }
 
-/// Refuses to delete a pinned profile while the workflow or persistent storage is there that it was pinned for: its storage cannot
-/// be removed without it. Garbage collection, which removes the profile after its owner, is not asked.
+/// Refuses to delete a pinned profile while its owner (a Workflow or a persistent storage) exists: the owner's storage cannot be
+/// removed without the profile. Kubernetes' garbage collector removes the profile after its owner, and does not come here.
 pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
     let is_profile = group == "nnf.cray.hpe.com"
         && ["nnfstorageprofiles", "nnfcontainerprofiles"].contains(&resource);
@@ -52,7 +53,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// HTTP code and Kubernetes' reason.
+    /// Returns the HTTP code and the `reason` of a Kubernetes Status.
     pub(crate) fn code(&self) -> (u16, &'static str) {
         match self {
             Self::Invalid(_) => (422, "Invalid"),
@@ -60,7 +61,7 @@ impl Refusal {
         }
     }
 
-    /// The text for the person who made the change.
+    /// Returns the text for the user who made the change.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Invalid(text) | Self::Forbidden(text) => text,
@@ -71,10 +72,10 @@ impl Refusal {
 /// The rules for Workflows; `None` where another engine drives them.
 pub(crate) type Workflows = Option<Rules>;
 
-/// Returns what is to be stored instead of a new object, where the sites' controllers give its kind more than the client did.
+/// Returns the object to store instead of a new one, for kinds whose defaults the sites' mutating webhooks fill in; else `None`.
 pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp) -> Option<Value> {
     let rules = workflows.as_ref()?;
-    let kind = (change.group, change.resource, change.subresource.filter(|of| !of.is_empty()));
+    let kind = (change.group, change.resource, change.subresource.filter(|name| !name.is_empty()));
     match (kind, change.old) {
         (("dataworkflowservices.github.io", "workflows", None), None) => {
             workflow::complete(change.new, rules.get().as_deref(), now)
@@ -83,11 +84,11 @@ pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp
     }
 }
 
-/// Admits a change, or says what is wrong with it and how to put it right.
+/// Admits a change, or refuses it with the mistake and the remedy.
 ///
-/// A mistake that the stored object already has is not refused again, so that its finalizers can be removed.
+/// A mistake that the stored object already has is admitted, so that the object's finalizers can still be removed.
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
-    let kind = (change.group, change.resource, change.subresource.filter(|of| !of.is_empty()));
+    let kind = (change.group, change.resource, change.subresource.filter(|name| !name.is_empty()));
     match kind {
         ("warren.nnf.cray.hpe.com", "containerruns", part) => {
             let part = part.map_or(Part::Main, |_| Part::Status(change.caller));
@@ -110,7 +111,8 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
     }
 }
 
-/// Refuses changes of a pinned profile: a job's storage was made by it, and root runs its lines until the storage is gone.
+/// Refuses changes of a pinned profile: a job's storage was made from the profile, and root runs its command lines until
+/// the storage is gone.
 fn pinned_profile(change: Change<'_>) -> Result<(), String> {
     let Some(old) = change.old else { return Ok(()) };
     if old["data"]["pinned"] == true && old["data"] != change.new["data"] {
@@ -129,7 +131,7 @@ fn system_configuration(change: Change<'_>) -> Result<(), String> {
     new.retain(|mistake| !known.contains(mistake));
     match new.as_slice() {
         [] => Ok(()),
-        [one] => Err(one.clone()),
+        [mistake] => Err(mistake.clone()),
         [first, others @ ..] => Err(format!("{first} (and {} more)", others.len())),
     }
 }
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workflow_is_checked_where_its_engine_runs() {
+    fn workflows_are_checked_only_where_the_engine_runs() {
         let skipping = json!({
             "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
             "metadata": {"name": "w", "namespace": "default"},

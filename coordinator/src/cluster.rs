@@ -30,7 +30,7 @@ impl Cluster for ClusterService {
         &self,
         request: Request<ListNodesRequest>,
     ) -> Result<Response<ListNodesResponse>, Status> {
-        Peer::of(&request)?.check_operator(&self.operators)?;
+        Peer::identify(&request)?.check_operator(&self.operators)?;
         Ok(Response::new(bounded(self.hub.nodes(), ANSWER)))
     }
 }

@@ -1,4 +1,4 @@
-//! The configuration of a coordinator, made of its command line.
+//! The configuration of a coordinator, parsed from its command line.
 
 mod command_line;
 mod workflows;
@@ -40,15 +40,15 @@ pub struct Config {
     pub backend: Backend,
     /// Path of the unix socket for agents and operators.
     pub socket: PathBuf,
-    /// Path of the unix socket of `Workloads` for every user.
+    /// Path of the unix socket of the gRPC service `Workloads`, for every user.
     pub workloads: Option<PathBuf>,
-    /// Uids of the users that may act for every user.
+    /// Uids of the users that may act for every user, each with the name of its workload manager.
     pub managers: Vec<(u32, String)>,
     /// The listener for agents on other hosts.
     pub tls: Option<Tls>,
     /// Address of the listener for probes and metrics.
     pub http: Option<SocketAddr>,
-    /// Address of the listener at which a cluster's API server asks before it stores an object.
+    /// Listener of the validating webhook, which a cluster's API server calls before it stores an object.
     pub webhook: Option<Webhook>,
     /// The settings of the workflow engine; `None` where it does not run.
     pub workflows: Option<Settings>,
@@ -207,22 +207,22 @@ mod tests {
     }
 
     #[test]
-    fn an_image_and_a_domain_that_are_none_are_refused_with_a_remedy() {
-        let of = |flag: &str, value: &str| {
+    fn an_invalid_image_or_domain_is_refused_with_a_remedy() {
+        let parse_flag = |flag: &str, value: &str| {
             let argument = format!("{flag}={value}");
             parse(&["--in-cluster", "--workflows", "--container-namespace=default", &argument])
         };
         for value in ["", " ", "a b"] {
-            let told = of("--podhelper-image", value).unwrap_err();
-            assert!(told.contains("--podhelper-image"), "{told}");
-            assert!(told.contains("such as registry.example/podhelper:1, or leave"), "{told}");
+            let text = parse_flag("--podhelper-image", value).unwrap_err();
+            assert!(text.contains("--podhelper-image"), "{text}");
+            assert!(text.contains("such as registry.example/podhelper:1, or leave"), "{text}");
         }
         for value in ["", "a..b", "Site", "-a"] {
-            let told = of("--cluster-domain", value).unwrap_err();
-            assert!(told.contains("write that of the cluster, such as cluster.local"), "{told}");
+            let text = parse_flag("--cluster-domain", value).unwrap_err();
+            assert!(text.contains("write the cluster's, such as cluster.local"), "{text}");
         }
         let containers = |flag: &str, value: &str| {
-            of(flag, value).unwrap().workflows.unwrap().containers.unwrap()
+            parse_flag(flag, value).unwrap().workflows.unwrap().containers.unwrap()
         };
         let image = containers("--podhelper-image", "registry.example/podhelper:1");
         assert_eq!(image.podhelper_image.as_deref(), Some("registry.example/podhelper:1"));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_threads_is_a_flag() {
+    fn the_flag_threads_sets_the_number_of_threads() {
         let threads = |arguments: &[&str]| {
             let arguments = std::iter::once(&"coordinator").chain(arguments);
             CommandLine::try_parse_from(arguments).map(|line| line.threads())
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn mutual_tls_gets_all_its_files() {
+    fn flags_of_mutual_tls_fill_its_configuration() {
         let config = parse(&[
             "--in-cluster",
             "--listen",

@@ -1,7 +1,7 @@
 //! The controllers that run in the coordinator beside the nodes' sessions; one line starts each.
 //!
-//! A controller is a future that never ends by itself. Its line also says whether it runs on a cluster, where the site's own
-//! controllers may do the same.
+//! A controller is a future that never ends by itself. Its line also decides whether it runs on a cluster, where the site's own
+//! controllers may do the same work.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use workflow::{Reporting, Rules, Settings};
 
 use crate::{abandoned, namespaces};
 
-/// What the controllers need.
+/// The inputs of the controllers.
 #[derive(Debug)]
 pub(crate) struct Context {
     /// The settings of the workflow engine; `None` where another engine drives workflows.
@@ -29,31 +29,36 @@ pub(crate) struct Context {
     pub(crate) nodes: Receiver<BTreeSet<String>>,
     /// Whether the API is the embedded one, on which no other controllers work.
     pub(crate) is_standalone: bool,
-    /// Who asks the workflow engine for its metrics.
+    /// Requests of `/metrics`, which the workflow engine answers.
     pub(crate) metrics: MetricsRequests,
 }
 
 /// Starts the controllers as tasks of `work`.
 pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
     let Context { exchange, nodes, is_standalone, workflows, rules, metrics } = context;
-    let namespaces = namespaces::keep(client.clone(), exchange, nodes);
+    let namespaces = namespaces::maintain(client.clone(), exchange, nodes);
     let is_on = workflows.is_some();
-    // Elsewhere the DWS controllers make them.
-    run(work, is_standalone || is_on, "the namespaces of nodes", namespaces);
-    run(work, is_on, "workflows of killed commands", abandoned::remove(client.clone()));
+    // Where neither holds, the DWS controllers make these namespaces.
+    spawn_if(work, is_standalone || is_on, "the namespaces of nodes", namespaces);
+    spawn_if(
+        work,
+        is_on,
+        "workflows of killed commands",
+        abandoned::remove_abandoned(client.clone()),
+    );
     let (settings, client) = (workflows.unwrap_or_default(), client.clone());
-    run(work, is_on, "workflows", async move {
-        let events = Events::new(client.clone(), "coordinator", &host());
+    spawn_if(work, is_on, "workflows", async move {
+        let events = Events::new(client.clone(), "coordinator", &host_name());
         workflow::run(client, settings, rules, Reporting { metrics, events }).await;
     });
 }
 
-fn host() -> String {
+fn host_name() -> String {
     let name = nix::unistd::gethostname().unwrap_or_default();
     name.to_string_lossy().into_owned()
 }
 
-fn run(
+fn spawn_if(
     work: &mut JoinSet<()>,
     is_on: bool,
     name: &'static str,

@@ -6,7 +6,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Largest number of open files that the limits are computed from; no machine has as many nodes.
 const MOST_FILES: usize = 65_536;
 
-/// Raises the soft limit to the hard one. The soft limit that programs start with is meant for those that use select(2).
+/// Raises the soft limit to the hard one. The usual soft limit of 1024 protects programs that use select(2).
 pub(crate) fn raise_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
@@ -15,15 +15,15 @@ pub(crate) fn raise_limit() {
     }
 }
 
-/// Limits for connections over TCP. The process needs some files for its store, its API and its sockets.
+/// Returns the limits for connections over TCP. The process also needs files for its store, its API and its sockets.
 pub(crate) fn tcp_connections() -> Limits {
-    let files = limit();
+    let files = soft_limit();
     limits(files / 4 * 3, files / 4)
 }
 
-/// Limits for connections from this host.
+/// Returns the limits for connections from this host.
 pub(crate) fn local_connections() -> Limits {
-    let files = limit();
+    let files = soft_limit();
     limits(files / 8, files / 16)
 }
 
@@ -33,9 +33,9 @@ fn limits(connections: usize, pending: usize) -> Limits {
     Limits { connections, pending, first_request: Limits::FIRST_REQUEST, remedy }
 }
 
-/// The soft limit of open files.
-fn limit() -> usize {
-    // If the limit cannot be read, the one with which Linux starts programs.
+/// Returns the soft limit of open files.
+fn soft_limit() -> usize {
+    // Where the limit cannot be read, takes Linux' default.
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
     usize::try_from(files).unwrap_or(MOST_FILES).min(MOST_FILES)
 }

@@ -1,8 +1,8 @@
-//! Status for gRPC's health service.
+//! Status of the coordinator's services for the gRPC health service.
 //!
-//! `NodeLink` is serving once all objects were listed and while the watch on ClientMounts works; until then nodes that connect
-//! wait here, and another coordinator may serve them sooner. The process as a whole (the empty name) and `Cluster` are serving as
-//! long as they answer: a restart of the coordinator would not help while the API is away.
+//! `NodeLink` is SERVING once all objects were listed and while the watch on ClientMounts works: before that a node that connects
+//! has to wait, and another coordinator may serve it sooner. `Cluster` and the process as a whole (the empty service name) are
+//! SERVING as long as they answer: restarting the coordinator would not bring an unreachable API back.
 
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;
@@ -12,7 +12,7 @@ use tonic_health::server::HealthReporter;
 use crate::cluster::ClusterService;
 use crate::link::Link;
 
-/// The status before any object was listed.
+/// Creates the reporter, with the status before any object was listed.
 pub(crate) async fn reporter() -> HealthReporter {
     let health = HealthReporter::new();
     health.set_serving::<ClusterServer<ClusterService>>().await;

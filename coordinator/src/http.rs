@@ -3,8 +3,8 @@
 //! | page | content |
 //! |---|---|
 //! | `/healthz` | the process answers |
-//! | `/readyz` | 200 once every object was read and while ClientMounts are watched, else 503: until then nodes wait |
-//! | `/metrics` | how many nodes are connected and well, and how the engine's workflows are, in the text format of OpenMetrics |
+//! | `/readyz` | 200 once every object was read and while the watch on ClientMounts works, else 503: then nodes wait |
+//! | `/metrics` | nodes by role and state, and the engine's workflows, in the text format of OpenMetrics |
 
 mod metrics;
 
@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use crate::hub::Hub;
 use workflow::metrics::MetricsReader;
 
-/// Why the pages cannot be served.
+/// The address of `--http-listen` cannot be bound.
 #[derive(Debug, Error)]
 #[error("--http-listen {address}: listen: choose another address or port")]
 pub struct HttpError {
@@ -45,25 +45,25 @@ pub(crate) async fn serve(
     hub: Arc<Hub>,
     engine: MetricsReader,
 ) -> Infallible {
-    daemon::pages::serve(listener, pages(Known { hub, engine })).await
+    daemon::pages::serve(listener, pages(Sources { hub, engine })).await
 }
 
-/// What the pages show.
+/// The sources of the pages' content.
 #[derive(Clone, Debug)]
-struct Known {
+struct Sources {
     hub: Arc<Hub>,
     engine: MetricsReader,
 }
 
-fn pages(known: Known) -> Router {
+fn pages(sources: Sources) -> Router {
     Router::new()
         .route("/healthz", get("ok"))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(known)
+        .with_state(sources)
 }
 
-async fn readyz(State(Known { hub, .. }): State<Known>) -> (StatusCode, String) {
+async fn readyz(State(Sources { hub, .. }): State<Sources>) -> (StatusCode, String) {
     if *hub.exchange().ready().borrow() {
         return (StatusCode::OK, "ok".to_owned());
     }
@@ -75,8 +75,8 @@ async fn readyz(State(Known { hub, .. }): State<Known>) -> (StatusCode, String) 
     (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-async fn metrics(State(known): State<Known>) -> impl IntoResponse {
+async fn metrics(State(sources): State<Sources>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let engine = known.engine.text().await;
-    ([(CONTENT_TYPE, OPEN_METRICS)], metrics::text(&known.hub.nodes(), &engine))
+    let engine = sources.engine.text().await;
+    ([(CONTENT_TYPE, OPEN_METRICS)], metrics::text(&sources.hub.nodes(), &engine))
 }

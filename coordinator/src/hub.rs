@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 
 use crate::roster::{RejectedHello, Roster};
 
-/// The nodes' sessions and what is known of objects and jobs, shared by all tasks of the coordinator.
+/// The nodes' sessions, and the known objects and jobs, shared by all tasks of the coordinator.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    /// Whoever needs this lock and the exchange's takes this one first.
+    /// Lock order: a task that needs this lock and the exchange's takes this one first.
     roster: Mutex<Roster>,
     exchange: Arc<Exchange>,
     jobs: Arc<Jobs>,
@@ -28,7 +28,6 @@ pub(crate) struct Hub {
 /// A session of a node.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The node's name.
     pub node: String,
     /// The session's number, which grows with each session of any node.
     pub epoch: u64,
@@ -36,7 +35,7 @@ pub(crate) struct Session {
     pub notify: Arc<Notify>,
 }
 
-/// Why a session is over.
+/// The reason for the end of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SessionEnd {
     /// A newer agent of this node connected; `boot` is its boot ID.
@@ -46,7 +45,7 @@ pub(crate) enum SessionEnd {
     Stopping,
 }
 
-/// Why a report is refused.
+/// The reason for refusing a report.
 #[derive(Debug, Error)]
 pub(crate) enum RejectedReport {
     #[error("a newer session of node {node} is open")]
@@ -77,12 +76,12 @@ impl Hub {
         Self { roster: Mutex::default(), exchange: Arc::default(), jobs: Arc::default() }
     }
 
-    /// The exchange, which knows the objects.
+    /// Returns the exchange, which holds the objects.
     pub(crate) fn exchange(&self) -> &Arc<Exchange> {
         &self.exchange
     }
 
-    /// What is known of jobs.
+    /// Returns the known jobs.
     pub(crate) fn jobs(&self) -> &Arc<Jobs> {
         &self.jobs
     }
@@ -103,31 +102,33 @@ impl Hub {
         Ok(Session { node, epoch, notify })
     }
 
-    /// Records when the certificate of a session expires.
-    pub(crate) fn certified(&self, session: &Session, expires: i64) {
-        self.roster().certified(&session.node, session.epoch, expires);
+    /// Records the time at which the certificate of a session expires, in seconds since 1970.
+    pub(crate) fn set_certificate_expiry(&self, session: &Session, expires: i64) {
+        self.roster().set_certificate_expiry(&session.node, session.epoch, expires);
     }
 
-    /// Closes a session.
-    pub(crate) fn disconnected(&self, session: &Session) {
-        self.roster().disconnected(&session.node, session.epoch, now());
+    /// Closes a session in the roster and the exchange.
+    pub(crate) fn close_session(&self, session: &Session) {
+        self.roster().close_session(&session.node, session.epoch, now());
         self.exchange.close(&session.node, session.epoch);
     }
 
-    /// The next message to the session's node; `None` until the session is notified.
+    /// Returns the next message to the session's node; `None` until the session is notified.
     pub(crate) fn next(
         &self,
         session: &Session,
     ) -> Result<Option<v1::to_node::Message>, SessionEnd> {
-        self.exchange.next(&session.node, session.epoch).map_err(|fanout::Ended| self.end(session))
+        self.exchange
+            .next(&session.node, session.epoch)
+            .map_err(|fanout::SessionEnded| self.session_end(session))
     }
 
-    /// Why the session is over; `None` while it is not.
+    /// Returns the reason for the session's end; `None` while the session is open.
     pub(crate) fn end_of(&self, session: &Session) -> Option<SessionEnd> {
-        (!self.exchange.serves(&session.node, session.epoch)).then(|| self.end(session))
+        (!self.exchange.serves(&session.node, session.epoch)).then(|| self.session_end(session))
     }
 
-    /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
+    /// Passes a node's report to the exchange. Drops a report on an earlier version of the object: a newer report follows.
     pub(crate) fn report(
         &self,
         session: &Session,
@@ -155,12 +156,12 @@ impl Hub {
         })
     }
 
-    /// Takes a node's health.
+    /// Records a node's health.
     pub(crate) fn health(&self, session: &Session, health: Health) {
         self.roster().health(&session.node, session.epoch, health);
     }
 
-    /// Takes the system's layout, and returns the names of its nodes.
+    /// Replaces the system's layout, and returns the names of its nodes.
     pub(crate) fn configure(
         &self,
         configuration: Option<&SystemConfiguration>,
@@ -177,12 +178,12 @@ impl Hub {
         names
     }
 
-    /// A text about what is missing or wrong in the SystemConfiguration; `None` when nothing is.
+    /// Describes what is missing or wrong in the SystemConfiguration; `None` if nothing is.
     pub(crate) fn gap(&self) -> Option<String> {
         self.roster().gap()
     }
 
-    /// Every node, and texts about what the coordinator does not know now.
+    /// Returns every node, and texts about information that the coordinator cannot look up now.
     pub(crate) fn nodes(&self) -> ListNodesResponse {
         let roster = self.roster();
         let failing = self
@@ -194,12 +195,12 @@ impl Hub {
         ListNodesResponse { nodes: roster.records(now()), gaps }
     }
 
-    /// Ends all sessions, now and from now on.
+    /// Ends all sessions, and every later one at once.
     pub(crate) fn stop(&self) {
         self.exchange.close_all();
     }
 
-    fn end(&self, session: &Session) -> SessionEnd {
+    fn session_end(&self, session: &Session) -> SessionEnd {
         let roster = self.roster();
         if roster.is_newest(&session.node, session.epoch) {
             return SessionEnd::Stopping;
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_for_a_node_that_reads_nothing() {
+    fn a_session_ends_even_if_its_node_reads_nothing() {
         let hub = Hub::new();
         let first = hub.hello(hello(1)).unwrap();
         assert_eq!(hub.end_of(&first), None);

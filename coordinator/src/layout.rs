@@ -1,4 +1,4 @@
-//! The system's layout, from a watch on the SystemConfiguration.
+//! Watches the SystemConfiguration, which describes the system's layout.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) async fn watch(client: Client, hub: Arc<Hub>, nodes: Sender<BTreeSet<
         (resource::<SystemConfiguration>(), Some(STORAGE_NAMESPACE.to_owned()));
     let watched = Watched { resource, namespace, config };
     follow(client, watched, hub.exchange(), |event| {
-        let item = match event.of::<SystemConfiguration>() {
+        let item = match event.into_kind::<SystemConfiguration>() {
             Event::Applied(item) => Some(item),
             Event::Deleted(_) => None,
             Event::Listed(mut items) => items.pop(),

@@ -5,20 +5,19 @@
 //! API ◄─ writes ◄─ fanout ◄─ link ◄─ node's agent   one writer per object, newest status wins
 //! ```
 //!
-//! The coordinator keeps no state that it could lose: API objects say what to mount, and nodes send every report whenever they
-//! connect. So a coordinator may be killed at any moment, and any number of them may run, each for the nodes that are connected
-//! to it.
+//! The coordinator keeps no state that it could lose: API objects name the mounts, and nodes send every report whenever
+//! they connect. So a coordinator may be killed at any moment, and any number of them may run, each for the nodes that
+//! are connected to it.
 //!
 //! Guarantees:
 //! * A coordinator sends a ClientMount to a node only once the object carries the finalizer, and adds the finalizer only
-//!   while the node's agent is connected: without an agent no finalizer appears, which shows the central controllers that
-//!   nobody works on the object.
-//! * It removes the finalizer only when the node's newest session reports that nothing of the mount is left; for a node without
+//!   while the node's agent is connected: a missing finalizer shows the central controllers that no agent works on the object.
+//! * It removes the finalizer only when the node's newest session reports that the mount is undone completely; for a node without
 //!   a session, only when the object's own status says so (`fanout`).
 //! * A node receives its own mounts only, also when it waits for a job.
-//! * It sends `Synced` only after every object that existed, from lists that were read to their end.
-//! * A node that connects receives nothing until the API has listed its objects after that and the watch knows them all: a
-//!   coordinator whose watch is behind takes back nothing that another one sent.
+//! * It sends `Synced` only after every object that existed, and only once it has read all pages of the lists.
+//! * A node that connects receives nothing until the API has listed its objects after the connect, and the watch has delivered them
+//!   all: so a coordinator whose watch is behind does not revoke messages of another coordinator.
 //! * A life cycle costs four writes: finalizer, mounted, unmounted, finalizer. Its own writes wake no node.
 //! * A node reports on its own objects only; a report of a replaced session, on another node's object, or on an earlier version of
 //!   the object changes nothing.

@@ -1,5 +1,5 @@
 //! The gRPC service `NodeLink`: one stream per node. It checks the node's messages and passes them to the hub, and sends the
-//! hub's messages as fast as the node takes them.
+//! hub's messages as fast as the node reads them.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -25,7 +25,7 @@ use crate::roster::RejectedHello;
 
 /// Number of messages that may wait for one node to read them; all others wait as names of objects in the node's queue.
 const IN_FLIGHT: usize = 4;
-/// How long a node may take to send its hello.
+/// Longest time between a node's connect and its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl Link {
             }
             Err(rejected) => rejected,
         };
-        let status = rejected_hello(&rejected);
+        let status = hello_status(&rejected);
         if refused.get(&node) != Some(&rejected) {
             log::warn!(error:% = rejected; "refuse a hello");
             refused.insert(node, rejected);
@@ -68,14 +68,14 @@ impl NodeLink for Link {
         &self,
         request: Request<Streaming<FromNode>>,
     ) -> Result<Response<Self::OpenStream>, Status> {
-        let (peer, expires) = (Peer::of(&request)?, Peer::expires(&request));
+        let (peer, expires) = (Peer::identify(&request)?, Peer::expires(&request));
         let mut incoming = request.into_inner();
-        let hello = hello(&mut incoming).await?;
+        let hello = read_hello(&mut incoming).await?;
         peer.check_node(&hello.node)?;
         let version = hello.version.clone();
         let session = self.open_session(hello)?;
         if let Some(expires) = expires {
-            self.hub.certified(&session, expires);
+            self.hub.set_certificate_expiry(&session, expires);
         }
         log::info!(node = session.node.as_str(), epoch = session.epoch, version = version.as_str(); "node connected");
         let (outgoing, stream) = mpsc::channel(IN_FLIGHT);
@@ -87,7 +87,7 @@ impl NodeLink for Link {
     }
 }
 
-async fn hello(incoming: &mut Streaming<FromNode>) -> Result<Hello, Status> {
+async fn read_hello(incoming: &mut Streaming<FromNode>) -> Result<Hello, Status> {
     let first =
         tokio::time::timeout(HELLO_DEADLINE, incoming.message()).await.map_err(|_| {
             Status::deadline_exceeded(format!("no hello within {} s", HELLO_DEADLINE.as_secs()))
@@ -115,8 +115,8 @@ async fn serve(
 ) {
     let served = serve_session(&hub, &session, &mut incoming, &outgoing);
     let served = AssertUnwindSafe(served).catch_unwind().await;
-    // If the panic left the roster half changed, its lock is poisoned: then `disconnected` panics too, and the process ends.
-    hub.disconnected(&session);
+    // If the panic left the roster half changed, its lock is poisoned: then `close_session` panics too, and the process ends.
+    hub.close_session(&session);
     let defect = |_| Err(Status::internal("a defect of the coordinator, which its log describes"));
     let end = served.unwrap_or_else(defect);
     let node = session.node.as_str();
@@ -124,7 +124,7 @@ async fn serve(
         Ok(()) => log::info!(node, epoch = session.epoch; "node disconnected"),
         Err(status) => {
             log::info!(node, epoch = session.epoch, reason = status.message(); "session ended");
-            // A node that reads nothing does not get the reason; its connection ends all the same.
+            // A node that reads no message does not get the reason, but its connection ends too.
             let _ = outgoing.try_send(Err(status));
         }
     }
@@ -160,7 +160,7 @@ async fn serve_session(
             },
             permit = outgoing.reserve(), if !idle => {
                 let Ok(permit) = permit else { return Ok(()) };
-                let next = hub.next(session).map_err(|end| ended(session, &end))?;
+                let next = hub.next(session).map_err(|end| end_status(session, &end))?;
                 match next.or_else(|| questions::next(&mut open_questions, hub, session).map(CoordinatorMessage::Job)) {
                     Some(message) => permit.send(Ok(ToNode { message: Some(message) })),
                     None => idle = true,
@@ -168,9 +168,9 @@ async fn serve_session(
             }
             () = open_questions.changed() => idle = false,
             () = session.notify.notified() => {
-                // A session that is over ends, even if the node reads nothing.
+                // Ends a session that is over, even if the node reads no message.
                 if let Some(end) = hub.end_of(session) {
-                    return Err(ended(session, &end));
+                    return Err(end_status(session, &end));
                 }
                 idle = false;
             }
@@ -189,13 +189,14 @@ fn handle_message(
             Err(
                 rejected @ (RejectedReport::TooLong { .. } | RejectedReport::InvalidStatus { .. }),
             ) => {
-                // One report is wrong; the session goes on for the node's other objects.
+                // Drops only this report: the session continues for the node's other objects.
                 log::warn!(error = daemon::chain(&rejected); "drop a report");
                 Ok(())
             }
             Err(RejectedReport::OldSession { .. }) => {
                 let end = hub.end_of(session);
-                Err(end.map_or_else(|| Status::aborted("superseded"), |end| ended(session, &end)))
+                Err(end
+                    .map_or_else(|| Status::aborted("superseded"), |end| end_status(session, &end)))
             }
             Err(
                 rejected @ (RejectedReport::Foreign { .. } | RejectedReport::FromRabbit { .. }),
@@ -216,12 +217,12 @@ fn handle_message(
     }
 }
 
-fn rejected_hello(rejected: &RejectedHello) -> Status {
+fn hello_status(rejected: &RejectedHello) -> Status {
     match rejected {
         RejectedHello::NoName
         | RejectedHello::NotHostName { .. }
         | RejectedHello::NoRole { .. } => Status::invalid_argument(rejected.to_string()),
-        // The layout may be wrong, so the agent tries again until somebody corrects one of the two.
+        // The layout may be wrong: the agent tries again until an administrator corrects the layout or the agent's role.
         RejectedHello::WrongRole { .. } => Status::permission_denied(rejected.to_string()),
         RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
         // The connection of the other agent may be dead without the coordinator knowing it yet.
@@ -229,7 +230,7 @@ fn rejected_hello(rejected: &RejectedHello) -> Status {
     }
 }
 
-fn ended(session: &Session, end: &SessionEnd) -> Status {
+fn end_status(session: &Session, end: &SessionEnd) -> Status {
     match end {
         SessionEnd::Superseded { boot } => Status::aborted(format!(
             "superseded by a newer agent of this node (boot {boot}): only one agent may serve {}",
@@ -243,7 +244,7 @@ fn ended(session: &Session, end: &SessionEnd) -> Status {
 mod tests {
     use super::*;
 
-    /// An agent that gets FailedPrecondition ends; after every other code it retries.
+    /// An agent exits on FailedPrecondition, and retries on every other code.
     #[test]
     fn only_an_older_agent_is_refused_for_good() {
         let node = || "compute-1".to_owned();
@@ -263,7 +264,7 @@ mod tests {
             (earlier, false),
             (older, true),
         ] {
-            let code = rejected_hello(&rejected).code();
+            let code = hello_status(&rejected).code();
             assert_eq!(code == Code::FailedPrecondition, is_final, "{rejected}");
         }
     }

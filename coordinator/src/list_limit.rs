@@ -4,11 +4,11 @@ use prost::Message;
 use proto::limits::{TEXT, shortened};
 use proto::v1::{ListNodesResponse, NodeRecord};
 
-/// Number of bytes that are reserved for the gaps, which say what was left out.
+/// Number of bytes reserved for the gaps, which name the records left out.
 const GAPS: usize = 16 * TEXT;
 
-/// The answer in at most `limit` bytes. It shortens texts first, all to one length, and then leaves out records that still do
-/// not fit; a gap says so.
+/// Cuts the answer to at most `limit` bytes: first shortens all texts to one length, then leaves out the records that still do not
+/// fit, and adds a gap that says so.
 pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesResponse {
     bound_gaps(&mut answer.gaps);
     let mut longest = TEXT;
@@ -20,7 +20,7 @@ pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesR
     answer
 }
 
-/// Gaps come from watches, at most one per kind, and quote messages of the API server.
+/// Shortens the gaps. They come from watches, at most one per kind, and quote messages of the API server.
 fn bound_gaps(gaps: &mut Vec<String>) {
     gaps.truncate(GAPS / TEXT - 1);
     for gap in gaps {
@@ -60,8 +60,8 @@ mod tests {
 
     use super::*;
 
-    /// What tonic and every other gRPC implementation accept unless they are answer otherwise.
-    const ACCEPTED: usize = 4 << 20;
+    /// Largest message in bytes that gRPC clients accept by default (tonic, grpc-go, grpc-c).
+    const DEFAULT_MESSAGE_LIMIT: usize = 4 << 20;
 
     fn answer(nodes: usize, text: usize) -> ListNodesResponse {
         let record = |number| NodeRecord {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn long_texts_of_a_whole_machine_are_shortened_and_no_node_is_left_out() {
         let answer = bounded(answer(11_832, TEXT), ANSWER);
-        assert!(answer.encoded_len() <= ACCEPTED, "{}", answer.encoded_len());
+        assert!(answer.encoded_len() <= DEFAULT_MESSAGE_LIMIT, "{}", answer.encoded_len());
         assert_eq!((answer.nodes.len(), answer.gaps.len()), (11_832, 0));
         let message = answer.nodes[0].health.as_ref().unwrap().message.as_str();
         let all = format!(" … ({TEXT} bytes in all)");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_do_not_fit_are_a_gap() {
+    fn a_gap_counts_the_records_that_do_not_fit() {
         let mut answer = answer(40_000, TEXT);
         answer.gaps = vec!["x".repeat(8 << 20); 100];
         for record in &mut answer.nodes {
@@ -99,7 +99,7 @@ mod tests {
             record.version = "v".repeat(TOKEN);
         }
         let answer = bounded(answer, ANSWER);
-        assert!(answer.encoded_len() <= ACCEPTED, "{}", answer.encoded_len());
+        assert!(answer.encoded_len() <= DEFAULT_MESSAGE_LIMIT, "{}", answer.encoded_len());
         assert!(answer.nodes.len() > 1000, "{}", answer.nodes.len());
         let left_out = 40_000 - answer.nodes.len();
         let gap = answer.gaps.last().unwrap();

@@ -1,4 +1,4 @@
-//! Starts the coordinator.
+//! The program `coordinator`: serves, or restores a store.
 
 use std::process::ExitCode;
 

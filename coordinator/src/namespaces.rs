@@ -1,6 +1,6 @@
-//! Makes the nodes' Kubernetes namespaces, in which their ClientMounts are. The central controller of SystemConfiguration makes them
-//! at a site that has one. The coordinator makes them where it serves the API itself or drives Workflows, also for nodes that are
-//! added later, and again when somebody deletes one.
+//! Creates one Kubernetes namespace per node, for its ClientMounts. At a site with the DWS controllers, their SystemConfiguration
+//! controller creates them. The coordinator does where it serves the API itself or drives Workflows, also for nodes that are added
+//! later, and again after a namespace was deleted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Names of the namespaces that exist; `None` until the API has listed them.
 type Known = Option<BTreeSet<String>>;
 
-/// Keeps a namespace for every node, until the sender of `nodes` is gone.
-pub(crate) async fn keep(
+/// Maintains a namespace for every node, until the sender of `nodes` is gone.
+pub(crate) async fn maintain(
     client: Client,
     exchange: Arc<Exchange>,
     nodes: Receiver<BTreeSet<String>>,
 ) {
     let known = Sender::new(None);
-    let make = make(client.clone(), nodes, known.subscribe());
+    let create = create_missing(client.clone(), nodes, known.subscribe());
     let update = |event| known.send_modify(|known| update(known, event));
     tokio::select! {
         () = follow(client, everywhere::<Namespace>(), &exchange, update) => {}
-        () = make => {}
+        () = create => {}
     }
 }
 
@@ -52,8 +52,12 @@ fn update(known: &mut Known, event: Event) {
     }
 }
 
-/// Makes missing namespaces whenever the nodes or the known namespaces change.
-async fn make(client: Client, mut nodes: Receiver<BTreeSet<String>>, mut known: Receiver<Known>) {
+/// Creates missing namespaces whenever the nodes or the known namespaces change.
+async fn create_missing(
+    client: Client,
+    mut nodes: Receiver<BTreeSet<String>>,
+    mut known: Receiver<Known>,
+) {
     let mut refused = BTreeSet::new();
     loop {
         let names = nodes.borrow_and_update().clone();

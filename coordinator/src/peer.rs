@@ -8,9 +8,10 @@ use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo, UdsConnectInfo};
 use tonic::{Request, Status};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// What tonic knows of a connection on a unix socket. To the one for agents and operators only root and our own user may connect.
+/// tonic's record of a connection on a unix socket. Only root and the coordinator's own user may connect to the socket
+/// for agents and operators.
 type OnUnix = (Caller, UdsConnectInfo);
-/// What tonic knows of a connection over TCP.
+/// tonic's record of a connection over TCP.
 type OnTcp = TlsConnectInfo<(Caller, TcpConnectInfo)>;
 
 /// The caller of a gRPC method.
@@ -23,11 +24,11 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// The caller of a request.
-    pub(crate) fn of<T>(request: &Request<T>) -> Result<Self, Status> {
+    /// Identifies the caller of a request.
+    pub(crate) fn identify<T>(request: &Request<T>) -> Result<Self, Status> {
         if let Some((_, connection)) = request.extensions().get::<OnUnix>() {
             let peer = connection.peer_cred.ok_or_else(|| {
-                Status::unauthenticated("the kernel does not say who is at the other end")
+                Status::unauthenticated("the kernel does not name the process at the other end of the socket (SO_PEERCRED)")
             })?;
             return Ok(Self::Local { user: peer.uid(), group: peer.gid() });
         }
@@ -38,19 +39,20 @@ impl Peer {
                 "no client certificate: connect with the certificate of this node",
             ));
         };
-        let names = names(certificate)
+        let names = certificate_names(certificate)
             .ok_or_else(|| Status::unauthenticated("the client certificate cannot be read"))?;
         Ok(Self::Certificate(names))
     }
 
-    /// When the certificate of a request's caller expires, in seconds since 1970; `None` without one.
+    /// Returns the time at which the certificate of a request's caller expires, in seconds since 1970; `None` without a
+    /// certificate.
     pub(crate) fn expires<T>(request: &Request<T>) -> Option<i64> {
         let certificates = request.extensions().get::<OnTcp>()?.peer_certs()?;
         let (_, certificate) = X509Certificate::from_der(certificates.first()?).ok()?;
         Some(certificate.validity().not_after.timestamp())
     }
 
-    /// Checks that the caller may act as `node`; every local caller may, because only root and our own user can connect.
+    /// Checks that the caller may act as `node`. Every local caller may: only root and the coordinator's own user can connect.
     pub(crate) fn check_node(&self, node: &str) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),
@@ -68,7 +70,7 @@ impl Peer {
             Self::Local { .. } => Ok(()),
             Self::Certificate(names) if names.iter().any(|name| operators.contains(name)) => Ok(()),
             Self::Certificate(names) => Err(Status::permission_denied(format!(
-                "the certificate is for {}, which is no operator: ask on the coordinator's host, or name the certificate with --operator there",
+                "the certificate is for {}, which is not an operator: run the command on the coordinator's host, or start the coordinator with this name in --operator",
                 quoted(names)
             ))),
         }
@@ -84,21 +86,21 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The names, quoted and shortened for terminals and journals, because the authority may have signed them unchecked.
+/// Quotes and shortens names for terminals and journals: the authority may have signed them unchecked.
 fn quoted(names: &[String]) -> String {
     if names.is_empty() {
-        return "nobody: its subjectAltName has no DNS name".to_owned();
+        return "no name: its subjectAltName has no DNS name".to_owned();
     }
-    let all: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
-    shortened(all.join(", "), NAME)
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    shortened(names.join(", "), NAME)
 }
 
-/// The names of a certificate in DER; `None` if it cannot be read.
+/// Returns the names of a certificate in DER; `None` if it cannot be read.
 ///
-/// They are the DNS names of its subjectAltName. The common name counts only if there is no such extension (RFC 6125, 6.4.4),
-/// because an authority that checks the extension may copy the common name unchecked. An extension that is there twice or
-/// cannot be read makes the certificate unreadable.
-fn names(certificate: &[u8]) -> Option<Vec<String>> {
+/// The names are the DNS names of its subjectAltName. The common name counts only without that extension (RFC 6125,
+/// 6.4.4): an authority that checks the extension may copy the common name unchecked. A second or unreadable extension
+/// makes the certificate unreadable.
+fn certificate_names(certificate: &[u8]) -> Option<Vec<String>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let Some(alternatives) = certificate.subject_alternative_name().ok()? else {
         let common = certificate.subject().iter_common_name();
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_counts_for_its_own_names_only() {
+    fn a_certificate_is_valid_for_its_own_names_only() {
         let peer = Peer::Certificate(vec!["compute-1".to_owned(), "c1.hpc".to_owned()]);
         assert!(peer.check_node("c1.hpc").is_ok());
         let refused = peer.check_node("compute-2").unwrap_err();
@@ -170,17 +172,17 @@ mod tests {
             (certificate(Some("compute-1"), &["192.0.2.7"], None), &none),
         ];
         for (certificate, expected) in cases {
-            assert_eq!(names(&certificate).unwrap(), expected);
+            assert_eq!(certificate_names(&certificate).unwrap(), expected);
         }
     }
 
     #[test]
     fn an_unreadable_certificate_has_no_names() {
-        assert_eq!(names(b"not DER"), None);
+        assert_eq!(certificate_names(b"not DER"), None);
         let damaged = certificate(Some("compute-1"), &[], Some(b"not DER"));
-        assert_eq!(names(&damaged), None);
+        assert_eq!(certificate_names(&damaged), None);
         let twice = certificate(Some("compute-1"), &["compute-2"], Some(&[0x30, 0]));
-        assert_eq!(names(&twice), None);
+        assert_eq!(certificate_names(&twice), None);
     }
 
     #[test]

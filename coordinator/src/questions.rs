@@ -7,17 +7,17 @@ use proto::v1::{JobAnswer, JobName, WatchJob};
 
 use crate::hub::{Hub, Session};
 
-/// Largest number of open questions of one node: each script and the agent itself have one.
+/// Largest number of open questions of one node: each script that waits for a job opens one, and so does the agent.
 const MOST_QUESTIONS: usize = 64;
 
-/// The node opens a question. If it has too many, its oldest one is closed.
+/// Opens a question of the node. If the node has too many, its oldest one is closed.
 pub(crate) fn open(questions: &mut Questions, hub: &Hub, session: &Session, question: WatchJob) {
     questions.open(question.id, question.job.map(bounded));
     questions.limit(MOST_QUESTIONS);
     hub.exchange().set_watches_job(&session.node, true);
 }
 
-/// The node closes a question.
+/// Closes a question of the node.
 pub(crate) fn close(questions: &mut Questions, hub: &Hub, session: &Session, id: u64) {
     questions.close(id);
     if questions.is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn close(questions: &mut Questions, hub: &Hub, session: &Session, id:
     }
 }
 
-/// The next answer for the node; `None` also before the node has received every object, because answers are about its objects.
+/// Returns the next answer for the node; `None` also before the node has received all its objects, because answers are about them.
 pub(crate) fn next(questions: &mut Questions, hub: &Hub, session: &Session) -> Option<JobAnswer> {
     let Session { node, epoch, .. } = session;
     questions.next(node, |matches| hub.exchange().job_mounts(node, *epoch, matches))

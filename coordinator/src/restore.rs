@@ -1,4 +1,4 @@
-//! Makes a new store from a backup, while no coordinator runs.
+//! Restores a store from a backup, while no coordinator runs.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -8,7 +8,7 @@ use daemon::End;
 use kubeapi::RestoreError;
 use thiserror::Error;
 
-/// Why nothing was restored.
+/// The reason why the store was not restored.
 #[derive(Debug, Error)]
 pub enum RestoreFailed {
     #[error("open the backup {path}", path = path.display())]
@@ -17,10 +17,10 @@ pub enum RestoreFailed {
     Restore { backup: PathBuf, directory: PathBuf, source: RestoreError },
 }
 
-/// Makes a store in `directory` from the file `backup`.
+/// Makes a new store in `directory` from the file `backup`.
 ///
 /// # Errors
-/// When the backup is not whole, or a store is there: nothing was changed then.
+/// If the backup is incomplete, or `directory` has a store already. Nothing was changed then.
 pub fn restore(directory: &Path, backup: &Path) -> Result<End, RestoreFailed> {
     let file = File::open(backup)
         .map_err(|source| RestoreFailed::Open { path: backup.to_owned(), source })?;

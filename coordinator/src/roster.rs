@@ -1,9 +1,9 @@
-//! Which nodes exist, and the newest session of each.
+//! The nodes of the system, and the newest session of each.
 //!
-//! Each node has one session. Of two agents with one node's name, the coordinator serves the one of the later boot, and within
-//! one boot the one that started later; it refuses the other with the reason. An agent that is not connected any more does not
-//! keep out one of an earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is
-//! known from the SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty system.
+//! Each node has one session. Of two agents with the same node name, the coordinator serves the agent of the later boot, and within
+//! one boot the agent that started later; it refuses the other and sends the reason. An agent that has disconnected does not block
+//! an agent of an earlier boot: boot times come from the node's clock, which may be wrong. A node that never sent a hello is known
+//! from the SystemConfiguration only. A SystemConfiguration that could not be read is a gap, never an empty system.
 
 mod certificate;
 mod locations;
@@ -16,7 +16,7 @@ use fanout::Nodes;
 use proto::v1::{self, Health, Hello, NodeRecord};
 use thiserror::Error;
 
-use certificate::warning;
+use certificate::expiry_warning;
 pub(crate) use locations::Location;
 use locations::{invalid_name, is_node_name, locations};
 pub(crate) use mistakes::mistakes;
@@ -27,7 +27,7 @@ pub(crate) struct Roster {
     sessions: BTreeMap<String, Session>,
     /// The location of each node; `None` until a SystemConfiguration was read.
     locations: Option<BTreeMap<String, Location>>,
-    /// A text about names in the SystemConfiguration that no node can have.
+    /// Error text about invalid node names in the SystemConfiguration; `None` if all are valid.
     invalid_name: Option<String>,
     /// Number of the newest session of any node.
     last_epoch: u64,
@@ -40,27 +40,27 @@ struct Session {
     epoch: u64,
     /// Whether the agent is still connected.
     connected: bool,
-    /// When the agent connected or disconnected, in seconds since 1970.
+    /// Time at which the agent connected or disconnected, in seconds since 1970.
     since: i64,
     health: Health,
-    /// When the agent's certificate expires, in seconds since 1970; `None` without one.
+    /// Expiry of the agent's certificate, in seconds since 1970; `None` without a certificate.
     expires: Option<i64>,
 }
 
-/// A hello that is not accepted.
+/// The reason for refusing a hello.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum RejectedHello {
     #[error("hello names no node: start the agent with --node NAME")]
     NoName,
     #[error(
-        "hello of {node:?}: that is no host name (RFC 1123): start the agent with --node NAME, as in the SystemConfiguration"
+        "hello of {node:?}: this is not a host name (RFC 1123): start the agent with --node NAME, as in the SystemConfiguration"
     )]
     NotHostName { node: String },
-    #[error("hello of {node} has no role: this agent is not of this version of Warren")]
+    #[error("hello of {node} has no role: install the coordinator's version of Warren on {node}")]
     NoRole { node: String },
     #[error(
         "{node} is a {configured} by the SystemConfiguration, but this agent is for a {connected_as}: \
-         run the other agent there, or correct the SystemConfiguration"
+         run the agent for a {configured} there, or correct the SystemConfiguration"
     )]
     WrongRole { node: String, configured: &'static str, connected_as: &'static str },
     /// A newer agent of the same boot has connected. This refusal is final: within a boot the order of starts is certain.
@@ -79,7 +79,7 @@ pub(crate) enum RejectedHello {
 }
 
 impl Roster {
-    /// Opens a session, which replaces the node's session before.
+    /// Opens a session, which replaces the node's previous one. Returns its number.
     pub(crate) fn hello(&mut self, hello: Hello, now: i64) -> Result<u64, RejectedHello> {
         if hello.node.is_empty() {
             return Err(RejectedHello::NoName);
@@ -103,43 +103,43 @@ impl Roster {
     }
 
     /// Ends a session, unless a newer one replaced it.
-    pub(crate) fn disconnected(&mut self, node: &str, epoch: u64, now: i64) {
+    pub(crate) fn close_session(&mut self, node: &str, epoch: u64, now: i64) {
         if let Some(session) = self.session(node, epoch) {
             session.connected = false;
             session.since = now;
         }
     }
 
-    /// The session `epoch` of a node, unless a newer one replaced it.
+    /// Returns session `epoch` of a node, unless a newer session replaced it.
     fn session(&mut self, node: &str, epoch: u64) -> Option<&mut Session> {
         self.sessions.get_mut(node).filter(|session| session.epoch == epoch)
     }
 
-    /// Whether `epoch` is the node's newest session.
+    /// Returns whether `epoch` is the node's newest session.
     pub(crate) fn is_newest(&self, node: &str, epoch: u64) -> bool {
         self.sessions.get(node).is_some_and(|session| session.epoch == epoch)
     }
 
-    /// The boot ID of the newest session of `node`.
+    /// Returns the boot ID of the newest session of `node`.
     pub(crate) fn boot(&self, node: &str) -> Option<&str> {
         self.sessions.get(node).map(|session| session.hello.boot_id.as_str())
     }
 
-    /// Records a node's health, if it comes from the newest session.
+    /// Records a node's health, unless a newer session replaced this one.
     pub(crate) fn health(&mut self, node: &str, epoch: u64, health: Health) {
         if let Some(session) = self.session(node, epoch) {
             session.health = health;
         }
     }
 
-    /// Records when the certificate of the newest session expires.
-    pub(crate) fn certified(&mut self, node: &str, epoch: u64, expires: i64) {
+    /// Records the expiry of the certificate of a session, in seconds since 1970, unless a newer session replaced this one.
+    pub(crate) fn set_certificate_expiry(&mut self, node: &str, epoch: u64, expires: i64) {
         if let Some(session) = self.session(node, epoch) {
             session.expires = Some(expires);
         }
     }
 
-    /// Takes the system's layout; returns the names of all its nodes.
+    /// Replaces the system's layout, and returns the names of all its nodes.
     pub(crate) fn configure(&mut self, configuration: &SystemConfiguration) -> BTreeSet<String> {
         let locations = locations(configuration);
         let names = locations.keys().cloned().collect();
@@ -148,18 +148,18 @@ impl Roster {
         names
     }
 
-    /// The SystemConfiguration is gone: the layout is unknown again.
+    /// Forgets the layout: the SystemConfiguration was deleted.
     pub(crate) fn forget_configuration(&mut self) {
         self.locations = None;
         self.invalid_name = None;
     }
 
-    /// Where `name` is in the system, `Some(None)` if it is no node; `None` while the system's layout is unknown.
+    /// Returns the location of `name` in the system, `Some(None)` if no node has that name; `None` while the layout is unknown.
     pub(crate) fn location(&self, name: &str) -> Option<Option<&Location>> {
         self.locations.as_ref().map(|locations| locations.get(name))
     }
 
-    /// Which nodes are rabbits and computes; `None` while the system's layout is unknown.
+    /// Returns the names of rabbits and of computes; `None` while the system's layout is unknown.
     pub(crate) fn nodes(&self) -> Option<Nodes> {
         let locations = self.locations.as_ref()?;
         let names = locations.keys().chain(self.sessions.keys()).cloned();
@@ -168,7 +168,7 @@ impl Roster {
         Some(Nodes { rabbits, computes })
     }
 
-    /// Whether the layout or the agent's hello calls `name` a rabbit.
+    /// Returns whether the layout or the agent's hello calls `name` a rabbit.
     pub(crate) fn is_rabbit(&self, name: &str) -> bool {
         matches!(self.location(name), Some(Some(Location::Rabbit)))
             || self
@@ -177,14 +177,14 @@ impl Roster {
                 .is_some_and(|session| session.hello.role() == v1::Role::Rabbit)
     }
 
-    /// Every node that is configured or has sent a hello, by name.
+    /// Returns a record of every node that is configured or has sent a hello, sorted by name.
     pub(crate) fn records(&self, now: i64) -> Vec<NodeRecord> {
         let configured = self.locations.iter().flat_map(BTreeMap::keys);
         let names: BTreeSet<&String> = configured.chain(self.sessions.keys()).collect();
         names.into_iter().map(|name| self.record(name, now)).collect()
     }
 
-    /// A text about what is missing or wrong in the SystemConfiguration; `None` when nothing is.
+    /// Describes what is missing or wrong in the SystemConfiguration; `None` if nothing is.
     pub(crate) fn gap(&self) -> Option<String> {
         if self.locations.is_some() {
             return self.invalid_name.clone();
@@ -192,7 +192,8 @@ impl Roster {
         Some("SystemConfiguration default/default was not read: nodes that never connected are missing, and no node has a location".to_owned())
     }
 
-    /// Refuses an agent of the wrong kind: two kinds of agent on one node's ClientMounts would undo each other's work.
+    /// Refuses an agent of the wrong kind: a rabbit's and a compute's agent on one node's ClientMounts would undo each other's
+    /// work.
     fn check_role(&self, hello: &Hello) -> Result<(), RejectedHello> {
         let rabbit = hello.role() == v1::Role::Rabbit;
         let (configured, connected_as) = match self.location(&hello.node).flatten() {
@@ -205,7 +206,7 @@ impl Roster {
         Err(RejectedHello::WrongRole { node: hello.node.clone(), configured, connected_as })
     }
 
-    /// Refuses an agent that is older than the node's session.
+    /// Refuses an agent that is older than the agent of the node's session.
     fn check_newest(&self, hello: &Hello) -> Result<(), RejectedHello> {
         let Some(Session { hello: other, connected, .. }) = self.sessions.get(&hello.node) else {
             return Ok(());
@@ -248,7 +249,7 @@ impl Roster {
             record.health = Some(session.health.clone());
             record.since = session.since;
             let warning =
-                session.expires.and_then(|expires| warning(session.connected, expires, now));
+                session.expires.and_then(|expires| expiry_warning(session.connected, expires, now));
             record.certificate = warning.unwrap_or_default();
         }
         record

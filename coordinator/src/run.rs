@@ -29,10 +29,10 @@ use crate::webhook::WebhookError;
 use crate::workloads::{Managers, WorkloadsService};
 use crate::{engine, files, health, http, layout};
 
-/// How long streams may take to end when the coordinator stops.
+/// Longest time that streams may take to end when the coordinator stops.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Why the coordinator cannot start.
+/// The reason why the coordinator cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error("serve the API standalone")]
@@ -51,7 +51,7 @@ pub enum StartError {
     Shipped(#[source] Box<kube::Error>),
 }
 
-/// Why the coordinator stopped.
+/// The reason why the coordinator stopped.
 #[derive(Debug, Error)]
 pub enum RunError {
     #[error("start")]
@@ -65,7 +65,7 @@ pub enum RunError {
 /// Runs a coordinator until a signal stops it.
 ///
 /// # Errors
-/// When it cannot start, or cannot serve any more.
+/// If the coordinator cannot start, or cannot serve any more.
 pub async fn run(config: Config) -> Result<End, RunError> {
     files::raise_limit();
     let signals = Signals::listen()?;
@@ -85,13 +85,13 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     Ok(End::Stopped)
 }
 
-/// A coordinator whose sockets are bound and whose work has begun.
+/// A running coordinator: its sockets are bound, its tasks started.
 #[derive(Debug)]
 pub struct Coordinator {
     hub: Arc<Hub>,
     stop: watch::Sender<bool>,
     servers: JoinSet<Result<(), ServeError>>,
-    /// Watches and writers. A write that a stop interrupts is repeated when the node reports again.
+    /// Tasks that watch and write objects. A write that a stop interrupts is repeated when the node reports again.
     work: JoinSet<()>,
     /// The TCP addresses of the embedded API, of nodes, and of probes and metrics.
     pub api_address: Option<SocketAddr>,
@@ -100,10 +100,10 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Binds everything, then starts to work.
+    /// Binds all sockets, then starts all tasks.
     ///
     /// # Errors
-    /// Names what did not work; nothing runs then.
+    /// Names the step that failed; no task runs then.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
         let mut listeners = Listeners::bind(config).await?;
         let rules = config.workflows.is_some().then(Rules::default);
@@ -117,10 +117,10 @@ impl Coordinator {
             node_address: listeners.tls.as_ref().and_then(TlsListener::address),
             http_address: listeners.http.as_ref().and_then(|listener| listener.local_addr().ok()),
         };
-        let (metrics, asked) = MetricsReader::new();
+        let (metrics, requests) = MetricsReader::new();
         coordinator.serve_http(&mut listeners, metrics, rules.clone());
         let rules = rules.unwrap_or_default();
-        coordinator.begin(&client, embedded.is_some(), config, rules.clone(), asked);
+        coordinator.start_work(&client, embedded.is_some(), config, rules.clone(), requests);
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
         }
@@ -129,10 +129,10 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    /// Works until `stop`, then ends all streams; mounts on the nodes stay.
+    /// Serves until `stop`, then ends all streams. Mounts on the nodes stay.
     ///
     /// # Errors
-    /// When a socket cannot be served any more.
+    /// If a socket cannot be served any more.
     pub async fn run_until(mut self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let result = tokio::select! {
             () = stop => Ok(()),
@@ -140,7 +140,7 @@ impl Coordinator {
                 Some(Ok(Err(error))) => Err(error),
                 Some(Ok(Ok(())) | Err(_)) | None => Err(ServeError::Ended),
             },
-            // Watches and writers never end by themselves: one that ended has panicked.
+            // Tasks that watch and write never end by themselves: a task that ended has panicked.
             _ = self.work.join_next() => Err(ServeError::Ended),
         };
         self.hub.stop();
@@ -148,12 +148,12 @@ impl Coordinator {
         self.stop.send_replace(true);
         let finish = async { while self.servers.join_next().await.is_some() {} };
         if tokio::time::timeout(STOP_DEADLINE, finish).await.is_err() {
-            log::warn!(deadline:? = STOP_DEADLINE; "cut connections that did not end");
+            log::warn!(deadline:? = STOP_DEADLINE; "close connections that did not end in time");
         }
         result
     }
 
-    fn begin(
+    fn start_work(
         &mut self,
         client: &Client,
         is_standalone: bool,
@@ -179,7 +179,7 @@ impl Coordinator {
         engine::start(client, context, &mut self.work);
     }
 
-    /// Serves probes, metrics and the webhook, where they are asked for.
+    /// Serves probes, metrics and the webhook, if the configuration has listeners for them.
     fn serve_http(
         &mut self,
         listeners: &mut Listeners,
@@ -237,13 +237,13 @@ impl Coordinator {
     fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stop = self.stop.subscribe();
         async move {
-            // If the sender is gone the coordinator stops as well.
+            // The wait also ends when the sender is dropped: the coordinator stops then.
             let _ = stop.wait_for(|stop| *stop).await;
         }
     }
 }
 
-/// A client of the API: the cluster's, or the embedded one, which is opened for that.
+/// Connects to the cluster's API, or opens the embedded one and connects to it.
 async fn open_api(
     config: &Config,
     rules: Option<&Rules>,

@@ -28,15 +28,15 @@ use crate::link::Link;
 use crate::workloads::WorkloadsService;
 use refusals::bounded_refusals;
 
-/// Seconds of silence after which the kernel probes a node's connection. The coordinator itself sends nothing to a silent node.
+/// Seconds of silence after which the kernel probes a node's connection. The coordinator itself sends a silent node no messages.
 const KEEPALIVE_IDLE: u32 = 60;
-/// Seconds between the kernel's probes, and how many go unanswered before the connection ends.
+/// Seconds between the kernel's probes, and the number of unanswered probes that ends the connection.
 const KEEPALIVE_PROBES: (u32, u32) = (10, 3);
 /// Milliseconds after which an unacknowledged message ends the connection. While a message is unacknowledged the kernel does not
-/// probe, and by default it would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+/// probe, and by default retransmits for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
 
-/// Why gRPC cannot be served.
+/// The reason why gRPC cannot be served.
 #[derive(Debug, Error)]
 pub enum ServeError {
     #[error(transparent)]
@@ -53,13 +53,15 @@ pub enum ServeError {
     Reflection(#[source] tonic_reflection::server::Error),
     #[error("serve the Kubernetes API over TLS")]
     Api(#[source] crate::standalone::TlsError),
-    #[error("a task of the coordinator ended, which is a defect: the log says which")]
+    #[error(
+        "a task of the coordinator ended unexpectedly, which is a defect: the log names the task"
+    )]
     Ended,
     #[error("serve gRPC")]
     Serve(#[source] tonic::transport::Error),
 }
 
-/// The services, to be served on any number of listeners.
+/// The gRPC services; clones serve on several listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Services {
     pub link: Link,
@@ -76,12 +78,12 @@ pub(crate) struct TlsListener {
 }
 
 impl TlsListener {
-    /// Reads the certificates and binds.
+    /// Reads the certificates, and binds the socket.
     pub(crate) async fn bind(tls: &Tls) -> Result<Self, ServeError> {
         let identity = pem::identity(&tls.certificate, &tls.key)?;
         let authority = pem::authority(&tls.authority)?;
         let config = ServerTlsConfig::new().identity(identity).client_ca_root(authority);
-        // Certificates are checked before the port is taken.
+        // Checks the certificates before it binds the port.
         Server::builder().tls_config(config.clone()).map_err(ServeError::Tls)?;
         let address = tls.listen;
         let listener = TcpListener::bind(address)
@@ -91,13 +93,13 @@ impl TlsListener {
         Ok(Self { listener, config, limits: files::tcp_connections() })
     }
 
-    /// The address, with the port that was picked.
+    /// Returns the bound address, with the port that the kernel picked for port 0.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()
     }
 }
 
-/// Has the kernel notice dead nodes; accepted connections inherit these options from their listener.
+/// Lets the kernel detect dead nodes. Accepted connections inherit these options from their listener.
 fn set_keepalive(listener: &TcpListener) -> io::Result<()> {
     setsockopt(listener, sockopt::KeepAlive, &true)?;
     setsockopt(listener, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE)?;
@@ -106,19 +108,19 @@ fn set_keepalive(listener: &TcpListener) -> io::Result<()> {
     Ok(setsockopt(listener, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?)
 }
 
-/// Notes a request on its connection, which then is not closed as one without a request. Every request passes here first.
+/// Marks the request's connection as used, so that it is not closed as idle. Every request passes here first.
 #[expect(clippy::unnecessary_wraps, reason = "an interceptor may refuse")]
-fn note_request<I: Clone + Send + Sync + 'static>(
+fn mark_connection_used<I: Clone + Send + Sync + 'static>(
     request: Request<()>,
 ) -> Result<Request<()>, Status> {
     if let Some((caller, _)) = request.extensions().get::<(Caller, I)>() {
-        caller.made_request();
+        caller.record_request();
     }
     Ok(request)
 }
 
 impl Services {
-    /// Serves root and our own user on a unix socket until `stop`.
+    /// Serves root and the coordinator's own user on a unix socket until `stop`.
     pub(crate) async fn on_unix(
         self,
         listener: UnixListener,
@@ -127,9 +129,9 @@ impl Services {
     ) -> Result<(), ServeError> {
         let incoming = Incoming::new(Local::new(listener, Vec::new()), limits).connections();
         let server = Server::builder()
-            .layer(InterceptorLayer::new(note_request::<UdsConnectInfo>))
+            .layer(InterceptorLayer::new(mark_connection_used::<UdsConnectInfo>))
             .layer(bounded_refusals());
-        self.on(server)?
+        self.add_services(server)?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)
@@ -144,7 +146,7 @@ impl Services {
     ) -> Result<(), ServeError> {
         let incoming = Incoming::new(Local::open(listener), limits).connections();
         Server::builder()
-            .layer(InterceptorLayer::new(note_request::<UdsConnectInfo>))
+            .layer(InterceptorLayer::new(mark_connection_used::<UdsConnectInfo>))
             .layer(bounded_refusals())
             .add_service(WorkloadsServer::new(self.workloads))
             .serve_with_incoming_shutdown(incoming, stop)
@@ -161,15 +163,15 @@ impl Services {
         let incoming = Incoming::new(listener.listener, listener.limits).connections();
         let server = Server::builder().tls_config(listener.config).map_err(ServeError::Tls)?;
         let server = server
-            .layer(InterceptorLayer::new(note_request::<TcpConnectInfo>))
+            .layer(InterceptorLayer::new(mark_connection_used::<TcpConnectInfo>))
             .layer(bounded_refusals());
-        self.on(server)?
+        self.add_services(server)?
             .serve_with_incoming_shutdown(incoming, stop)
             .await
             .map_err(ServeError::Serve)
     }
 
-    fn on<L: Clone>(self, mut server: Server<L>) -> Result<Router<L>, ServeError> {
+    fn add_services<L: Clone>(self, mut server: Server<L>) -> Result<Router<L>, ServeError> {
         let health = HealthServer::new(HealthService::from_health_reporter(self.health));
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)

@@ -1,4 +1,4 @@
-//! The embedded API of a box without a cluster: opened in this process, served on a unix socket and on loopback TLS.
+//! The embedded API, for hosts without a cluster: opened in this process, served on a unix socket and on loopback TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,18 +16,18 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::admission::{Change, Workflows, admit, admit_deletion, complete};
 use crate::config::Standalone;
 
-/// The user name of the coordinator's own writes.
+/// User name of the coordinator itself in the embedded API.
 const USER: &str = "system:warren:coordinator";
 /// Number of past events from which a watch may resume.
 const HISTORY: usize = 20_000;
 
-/// Why the embedded API cannot be served.
+/// The reason why the embedded API cannot be served.
 #[derive(Debug, Error)]
 pub enum StandaloneError {
     #[error("open the store in the data directory")]
     Open(#[source] OpenError),
     #[error(
-        "the store is damaged, so the coordinator does not serve it: move objects.redb in {directory} away, but leave objects.acknowledged there, and make a new one from the last backup with `coordinator --data-dir {directory} restore FILE` (`warren backup` writes one)",
+        "the store is damaged, so the coordinator does not serve it: move objects.redb in {directory} away, but leave objects.acknowledged there, and make a new store from the last backup with `coordinator --data-dir {directory} restore FILE` (`warren backup` writes one)",
         directory = directory.display()
     )]
     Damaged {
@@ -38,7 +38,7 @@ pub enum StandaloneError {
     #[error(transparent)]
     Socket(#[from] ListenError),
     #[error(
-        "listen on {address} for kubectl: is another API server there? choose another with --api-listen"
+        "listen on {address} for kubectl: another API server may use it; choose another address with --api-listen"
     )]
     Listen {
         address: SocketAddr,
@@ -55,27 +55,27 @@ pub enum StandaloneError {
     },
 }
 
-/// The admission functions of the embedded API.
+/// Returns the admission functions of the embedded API.
 fn admission(workflows: Workflows) -> Admission {
-    let of_new = workflows.clone();
-    Admission::new(move |change| admitted(change, &workflows))
-        .completing(move |change| complete(change_of(change)?, &of_new, Timestamp::now()))
+    let rules = workflows.clone();
+    Admission::new(move |change| admit_or_deny(change, &workflows))
+        .completing(move |change| complete(creation_or_update(change)?, &rules, Timestamp::now()))
 }
 
-/// A creation or an update, as admission judges it.
-fn change_of(change: kubeapi::Change<'_>) -> Option<Change<'_>> {
+/// Converts a creation or an update for [`crate::admission`]; returns `None` for a deletion.
+fn creation_or_update(change: kubeapi::Change<'_>) -> Option<Change<'_>> {
     let kubeapi::Change { group, resource, subresource, old, user, .. } = change;
     Some(Change { group, resource, subresource, caller: Some(user), old, new: change.new? })
 }
 
-/// Admits a change; a refusal reads like that of a webhook on a cluster.
-fn admitted(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(), Status> {
-    let judged = match (change_of(change), change.old) {
+/// Admits a change, or refuses it with the text that a webhook's refusal has on a cluster.
+fn admit_or_deny(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(), Status> {
+    let result = match (creation_or_update(change), change.old) {
         (Some(change), _) => admit(change, workflows),
         (None, Some(old)) => admit_deletion(change.group, change.resource, old),
         (None, None) => Ok(()),
     };
-    judged.map_err(|why| {
+    result.map_err(|why| {
         let text = why.text();
         let message = format!("admission webhook \"coordinator\" denied the request: {text}");
         let (code, reason) = why.code();
@@ -83,7 +83,7 @@ fn admitted(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(), St
     })
 }
 
-/// The API, open and bound but not served yet.
+/// The embedded API: store open, sockets bound, not served yet.
 #[derive(Debug)]
 pub(crate) struct Embedded {
     api: Api,
@@ -94,7 +94,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the store, binds the sockets, writes the kubeconfig.
+    /// Opens the store, binds the sockets and writes the kubeconfig.
     pub(crate) async fn open(
         config: &Standalone,
         workflows: Workflows,
@@ -129,17 +129,18 @@ impl Embedded {
         Ok(Self { api, socket, tcp, credentials, address })
     }
 
-    /// The API's TCP address, for kubectl.
+    /// Returns the API's TCP address, for kubectl.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A client that calls the API within this process.
+    /// Returns a client that calls the API within this process.
     pub(crate) fn client(&self) -> Client {
         Client::new(self.api.service(Identity { user: USER.to_owned() }), "default")
     }
 
-    /// Serves root and our own user on the socket, and holders of the token over TLS, until the `stop` futures are ready.
+    /// Serves root and the coordinator's own user on the socket, and holders of the token over TLS, until the
+    /// `stop` futures are ready.
     pub(crate) fn serve(
         self,
         stop_unix: impl Future<Output = ()> + Send,
@@ -148,9 +149,9 @@ impl Embedded {
         let Self { api, socket, tcp, credentials, .. } = self;
         let over_unix = unix(socket, api.clone(), Vec::new(), stop_unix);
         let over_tls = async move {
-            let ended = tls(tcp, api.clone(), &credentials, stop_tls).await;
+            let result = tls(tcp, api.clone(), &credentials, stop_tls).await;
             api.close();
-            ended
+            result
         };
         (over_unix, over_tls)
     }

@@ -1,7 +1,7 @@
-//! The webhooks of a cluster: the API server asks [`crate::admission`] over HTTPS before it stores a change.
+//! Admission webhooks of a cluster: the API server calls [`crate::admission`] over HTTPS before it stores a change.
 //!
-//! `POST /complete` is for a MutatingWebhookConfiguration, `POST /admit` for a validating one. Both take an AdmissionReview of
-//! `admission.k8s.io/v1` and answer one.
+//! `POST /complete` serves a MutatingWebhookConfiguration, `POST /admit` a ValidatingWebhookConfiguration. Both take an
+//! AdmissionReview of `admission.k8s.io/v1` and return one.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,11 +27,11 @@ use tokio_rustls::TlsAcceptor;
 use crate::admission::{Change, Workflows, admit, complete};
 use crate::config::Webhook;
 
-/// Size of the largest review in bytes: the object before and after, each of 1.5 MiB at most (etcd's limit of a request), and the
-/// user.
+/// Largest AdmissionReview in bytes: the object before and after the change, each of 1.5 MiB at most (etcd's request
+/// limit), and the user.
 const LARGEST_REVIEW: usize = 4 << 20;
 
-/// Why the webhook cannot be served.
+/// The reason why the webhook cannot be served.
 #[derive(Debug, Error)]
 pub enum WebhookError {
     #[error("--webhook-listen {address}: listen: choose another address or port")]
@@ -46,18 +46,18 @@ pub enum WebhookError {
         #[source]
         source: pem::Error,
     },
-    #[error("use --certificate and --key for the webhook")]
+    #[error("set up TLS for the webhook with the files of --certificate and --key")]
     Tls(#[from] rustls::Error),
 }
 
-/// The webhook's listener, bound but not served yet.
+/// The webhook's listener: bound, not served yet.
 pub(crate) struct Listener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
 }
 
 impl Listener {
-    /// Reads the certificate and binds.
+    /// Reads the certificate, and binds the socket.
     pub(crate) async fn bind(webhook: &Webhook) -> Result<Self, WebhookError> {
         let acceptor = acceptor(webhook)?;
         let address = webhook.listen;
@@ -94,8 +94,8 @@ fn acceptor(webhook: &Webhook) -> Result<TlsAcceptor, WebhookError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The pod that a user's token is bound to.
-fn pod(user: &UserInfo) -> Option<&str> {
+/// Returns the uid of the pod that a user's token is bound to.
+fn pod_uid(user: &UserInfo) -> Option<&str> {
     let extra = user.extra.as_ref()?.get("authentication.kubernetes.io/pod-uid")?;
     extra.first().map(String::as_str)
 }
@@ -104,11 +104,11 @@ type Review = Json<AdmissionReview<DynamicObject>>;
 type Request = AdmissionRequest<DynamicObject>;
 
 async fn complete_review(State(workflows): State<Workflows>, Json(review): Review) -> Review {
-    answer(review, |request| completed(request, &workflows))
+    answer(review, |request| complete_response(request, &workflows))
 }
 
 async fn admit_review(State(workflows): State<Workflows>, Json(review): Review) -> Review {
-    answer(review, |request| admitted(request, &workflows))
+    answer(review, |request| admit_response(request, &workflows))
 }
 
 fn answer(
@@ -120,7 +120,7 @@ fn answer(
     Json(answer.into_review())
 }
 
-/// The object before and after a change. A change has both: `None` for any other operation.
+/// Returns the object before (`None` on creation) and after a creation or update; `None` for any other operation.
 fn objects(request: &Request) -> Option<(Option<Value>, Value)> {
     let value = |object: &Option<DynamicObject>| {
         object.as_ref().and_then(|object| serde_json::to_value(object).ok())
@@ -138,13 +138,13 @@ fn change<'a>(request: &'a Request, (old, new): &'a (Option<Value>, Value)) -> C
         group: &request.resource.group,
         resource: &request.resource.resource,
         subresource: request.sub_resource.as_deref(),
-        caller: pod(&request.user_info),
+        caller: pod_uid(&request.user_info),
         old: old.as_ref(),
         new,
     }
 }
 
-fn completed(request: &Request, workflows: &Workflows) -> AdmissionResponse {
+fn complete_response(request: &Request, workflows: &Workflows) -> AdmissionResponse {
     let response = AdmissionResponse::from(request);
     let Some(objects) = objects(request) else { return response };
     let new = &objects.1;
@@ -156,14 +156,14 @@ fn completed(request: &Request, workflows: &Workflows) -> AdmissionResponse {
     }
 }
 
-fn admitted(request: &Request, workflows: &Workflows) -> AdmissionResponse {
+fn admit_response(request: &Request, workflows: &Workflows) -> AdmissionResponse {
     let response = AdmissionResponse::from(request);
     let Some(objects) = objects(request) else { return response };
     match admit(change(request, &objects), workflows) {
         Ok(()) => response,
         Err(why) => {
             let mut denied = response.deny(why.text());
-            // The code and reason of the embedded API's refusal; the default would be 400.
+            // Uses the code and reason of the embedded API's refusal, instead of the default 400.
             let (code, reason) = why.code();
             (denied.result.code, denied.result.reason) = (code, reason.to_owned());
             denied

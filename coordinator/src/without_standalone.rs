@@ -14,22 +14,22 @@ use crate::config::{InvalidConfig, Standalone};
 
 pub(crate) use std::convert::Infallible as TlsError;
 
-/// This coordinator cannot serve the API itself.
+/// The error of a coordinator that cannot serve the API itself.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct StandaloneError(InvalidConfig);
 
-/// This coordinator cannot restore a store.
+/// The error of a coordinator that cannot restore a store.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub struct RestoreFailed(InvalidConfig);
 
-/// Returns the error that this coordinator cannot restore a store.
+/// Fails: this coordinator has no store.
 pub fn restore(_: &Path, _: &Path) -> Result<End, RestoreFailed> {
     Err(RestoreFailed(InvalidConfig::NotStandalone))
 }
 
-/// An API that does not exist.
+/// The embedded API, which this build does not have: no value of this type exists.
 #[derive(Debug)]
 pub(crate) struct Embedded(Infallible);
 

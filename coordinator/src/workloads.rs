@@ -1,8 +1,8 @@
 //! The gRPC service `Workloads`: the storage of jobs, for workload managers.
 //!
-//! The service holds no state. A call reads the job's Workflow, asks for states one by one, and waits by watching. What must outlive it
-//! is in the Workflow: the state that is asked for, the deadlines, who aborted it. Beside the Workflow it writes the job's
-//! Computes; the engine does the rest.
+//! The service holds no state. A call reads the job's Workflow, sets `desiredState` to one state after another, and waits by
+//! watching. Facts that must outlive the call are in the Workflow: the desired state, the deadlines, the caller that aborted it.
+//! The service also writes the job's Computes; the engine does the rest.
 
 mod answer;
 mod caller;
@@ -40,12 +40,12 @@ use caller::Caller;
 pub(crate) use caller::Managers;
 use job::Job;
 use request::{Limit, NAMESPACE};
-use step::{Step, step, was_asked_for};
+use step::{Step, step, was_requested};
 use watch::Watching;
 
 type Answer = Result<Response<Workload>, Status>;
 
-/// Implements `Workloads`.
+/// The gRPC service `Workloads`, with the state that all calls share.
 #[derive(Clone)]
 pub(crate) struct WorkloadsService {
     client: Client,
@@ -72,13 +72,13 @@ impl WorkloadsService {
         Self { client, hub, managers, rules, stop }
     }
 
-    /// The job that a request is about, if its caller may speak for it, and the rest of the request.
-    fn called<T>(
+    /// Returns the request's job, if the caller may act for it, and the rest of the request.
+    fn authorized_job<T>(
         &self,
         request: Request<T>,
         id: impl FnOnce(&mut T) -> Option<JobId>,
     ) -> Result<(Job, T), Status> {
-        let caller = Caller::of(&Peer::of(&request)?, &self.managers)?;
+        let caller = Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         let mut request = request.into_inner();
         let (id, name) = request::job(id(&mut request))?;
         caller.check_manager(&id.manager)?;
@@ -89,21 +89,21 @@ impl WorkloadsService {
 }
 
 impl Job {
-    /// Brings the job's Workflow to a state, and answers with what the Workflow says then.
+    /// Advances the job's Workflow to a state, and answers with the Workflow's status there.
     async fn advance_to(&self, target: &WorkflowState, nodes: &[String], limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (workflow, ending) = self.go_to(workflow, target, nodes, limit).await?;
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
-    /// Brings it to the end of DataIn and asks for PreRun, for which its nodes wait.
+    /// Advances the job's Workflow to the end of DataIn and requests PreRun. The job's nodes wait for the mounts of PreRun.
     async fn advance_to_mount(&self, limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (mut workflow, mut ending) =
             self.go_to(workflow, &WorkflowState::DataIn, &[], limit).await?;
         if matches!(ending, Ending::Done) {
-            let asking = Limit { waits: false, ..limit };
-            (workflow, ending) = self.go_to(workflow, &WorkflowState::PreRun, &[], asking).await?;
+            let no_wait = Limit { waits: false, ..limit };
+            (workflow, ending) = self.go_to(workflow, &WorkflowState::PreRun, &[], no_wait).await?;
             if matches!(ending, Ending::Requested) {
                 ending = Ending::Done;
             }
@@ -111,10 +111,10 @@ impl Job {
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
-    /// Checks that the call that comes before this one was made.
+    /// Checks that the previous call of a job's life, `call`, was made.
     async fn check_after(&self, state: &WorkflowState, call: &str) -> Result<(), Status> {
         let workflow = self.get().await?;
-        if was_asked_for(&workflow, state) {
+        if was_requested(&workflow, state) {
             return Ok(());
         }
         Err(Status::failed_precondition(format!(
@@ -123,7 +123,7 @@ impl Job {
         )))
     }
 
-    /// Checks that a job may go to PostRun: a Workflow leaves PreRun only after all computes have mounted, which may never happen.
+    /// Checks that a job may go to PostRun: a Workflow leaves PreRun only after all computes have mounted, which can take for ever.
     async fn check_mounted(&self) -> Result<(), Status> {
         let workflow = self.get().await?;
         match step(&workflow, &WorkflowState::PreRun) {
@@ -150,7 +150,7 @@ impl Job {
                 ending = removed.1;
                 removed.0
             }
-            // Somebody else deleted it.
+            // Another client deleted the Workflow.
             Ending::TearingDown => return Ok(Response::new(answer::unknown(&self.id))),
             _ => workflow,
         };
@@ -169,9 +169,9 @@ impl Workloads for WorkloadsService {
         &self,
         request: Request<CheckRequest>,
     ) -> Result<Response<CheckResponse>, Status> {
-        Caller::of(&Peer::of(&request)?, &self.managers)?;
+        Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         let directives = request::directives(&request.into_inner().directives)?;
-        // Before the engine has read the site's rules nobody is refused by them; Create judges again.
+        // Before the engine has read the site's rules, Check accepts every directive; Create checks again.
         if let Some(rules) = self.rules.get() {
             let checked = directive::check::submitted(&directives, &rules);
             checked.map_err(|problems| Status::invalid_argument(problems.to_string()))?;
@@ -183,33 +183,34 @@ impl Workloads for WorkloadsService {
         &self,
         request: Request<CapacityRequest>,
     ) -> Result<Response<CapacityResponse>, Status> {
-        Caller::of(&Peer::of(&request)?, &self.managers)?;
+        Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         capacity::read(&self.client).await.map(Response::new)
     }
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
-        let caller = Caller::of(&Peer::of(&request)?, &self.managers)?;
+        let caller = Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         let manager = request.into_inner().manager;
         caller.check_manager(&manager)?;
         list::read(&self.client, &caller, &manager).await.map(Response::new)
     }
 
     async fn create(&self, request: Request<CreateRequest>) -> Answer {
-        let (job, request) = self.called(request, |request| request.job.take())?;
+        let (job, request) = self.authorized_job(request, |request| request.job.take())?;
         job.caller.check_new(&job.id.manager)?;
         let owner = job.caller.owner(request.user_id, request.group_id)?;
         let directives = request::directives(&request.directives)?;
         let limit = request::limit(request.patience)?;
         request::tolerance(request.tolerance, &directives)?;
-        let called = (job.id.manager.as_str(), job.id.job.as_str());
-        let wanted = workload::job(NAMESPACE, job.flow.name(), called, owner, directives);
-        let workflow = job.create(wanted, request.tolerance, limit).await?;
+        let manager_and_job = (job.id.manager.as_str(), job.id.job.as_str());
+        let workflow =
+            workload::job(NAMESPACE, job.flow.name(), manager_and_job, owner, directives);
+        let workflow = job.create(workflow, request.tolerance, limit).await?;
         let (workflow, ending) = job.go_to(workflow, &WorkflowState::Proposal, &[], limit).await?;
         job.answer(&workflow, &ending).await.map(Response::new)
     }
 
     async fn setup(&self, request: Request<SetupRequest>) -> Answer {
-        let (job, request) = self.called(request, |request| request.job.take())?;
+        let (job, request) = self.authorized_job(request, |request| request.job.take())?;
         let nodes = request::nodes(request.nodes)?;
         let limit = request::limit(request.patience)?;
         job.check_nodes(&job.get().await?, &nodes).await?;
@@ -217,7 +218,7 @@ impl Workloads for WorkloadsService {
     }
 
     async fn start(&self, request: Request<StartRequest>) -> Answer {
-        let (job, request) = self.called(request, |request| request.job.take())?;
+        let (job, request) = self.authorized_job(request, |request| request.job.take())?;
         let limit = request::limit(request.patience)?;
         job.check_after(&WorkflowState::Setup, "Setup").await?;
         if request.only_asked {
@@ -228,7 +229,7 @@ impl Workloads for WorkloadsService {
     }
 
     async fn post_run(&self, request: Request<PostRunRequest>) -> Answer {
-        let (job, request) = self.called(request, |request| request.job.take())?;
+        let (job, request) = self.authorized_job(request, |request| request.job.take())?;
         let limit = request::limit(request.patience)?;
         job.check_after(&WorkflowState::PreRun, "Start").await?;
         job.check_mounted().await?;
@@ -238,12 +239,12 @@ impl Workloads for WorkloadsService {
     }
 
     async fn teardown(&self, request: Request<TeardownRequest>) -> Answer {
-        let (job, request) = self.called(request, |request| request.job.take())?;
+        let (job, request) = self.authorized_job(request, |request| request.job.take())?;
         job.tear_down(request.hurry, request::limit(request.patience)?).await
     }
 
     async fn abort(&self, request: Request<AbortRequest>) -> Answer {
-        let (job, request) = self.called(request, |request| request.job.take())?;
+        let (job, request) = self.authorized_job(request, |request| request.job.take())?;
         let reason = request::reason(&request.reason);
         let Some(workflow) = job.find().await? else {
             return Ok(Response::new(answer::unknown(&job.id)));
@@ -253,9 +254,9 @@ impl Workloads for WorkloadsService {
     }
 
     async fn status(&self, request: Request<WorkloadRequest>) -> Answer {
-        let (job, _) = self.called(request, |request| request.job.take())?;
+        let (job, _) = self.authorized_job(request, |request| request.job.take())?;
         let workflow = job.get().await?;
-        let ending = answer::at_rest(&workflow, Timestamp::now());
+        let ending = answer::current_ending(&workflow, Timestamp::now());
         job.answer(&workflow, &ending).await.map(Response::new)
     }
 
@@ -263,8 +264,8 @@ impl Workloads for WorkloadsService {
         &self,
         request: Request<WorkloadRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let (job, _) = self.called(request, |request| request.job.take())?;
+        let (job, _) = self.authorized_job(request, |request| request.job.take())?;
         job.get().await?;
-        Ok(Response::new(watch::watching(job)))
+        Ok(Response::new(watch::watch_job(job)))
     }
 }

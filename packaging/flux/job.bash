@@ -1,10 +1,10 @@
-# What prolog and epilog share; both source it. Needs flux, jq and timeout (coreutils) too.
+# Functions of prolog and epilog, which both source this file. Needs flux, jq and timeout (coreutils) too.
 #
 # Nothing that a user controls is evaluated: the jobspec goes from flux to jq through a pipe, of which only one of three
 # words comes back; the job's id is checked.
 # shellcheck shell=bash
 
-# Both run as root on every node for every job: a job without rabbit storage must not wait for anything of ours.
+# Both run as root on every node for every job: a job without rabbit storage must not wait for Warren.
 readonly LOOKUP=10 # seconds for Flux to show the jobspec
 
 settings=${WARREN_FLUX_FILE:-/etc/warren/flux}
@@ -34,8 +34,8 @@ class() {
     case $word in rabbit | ordinary) echo "$word" ;; *) echo unknown ;; esac
 }
 
-# Whether the job's mounts can be asked for. Of a job that Flux does not show only the coordinator knows whether it has any,
-# and a job without must not wait for a whole deadline until it answers.
+# Succeeds if the agent can be asked for the job's mounts. If Flux does not show the jobspec, only the coordinator knows
+# whether the job has storage; a job without storage must not wait a whole deadline for the coordinator's answer.
 can_ask() {
     [ "$class" = unknown ] || return 0
     say "Flux does not show the jobspec of $job: asking the coordinator whether it has storage"
@@ -43,7 +43,7 @@ can_ask() {
     [ "$code" = 0 ]
 }
 
-# Flux itself drains a node whose prolog or epilog fails, and leaves a reason that is there already as it is.
+# Flux itself drains a node whose prolog or epilog fails, and keeps a reason that is already set.
 drain() {
     flux resource drain --update "$HOSTNAME" "$(reason)" || say "the reason is only in this log: flux resource drain failed"
 }

@@ -1,9 +1,10 @@
-# What the prologs and epilogs of all workload managers share. Needs bash 4.4 and clientmount-agent.
+# Functions of the prologs and epilogs of all workload managers. Needs bash 4.4 and clientmount-agent.
 #
-# Who sources it says before: settings, the administrator's file; names, the settings that it may have; own_setting NAME VALUE,
-# which takes those of the workload manager. After: node and job, once read_job knows them.
+# A script that sources this file sets before: settings, the path of the administrator's file; names, the settings that
+# it may have; and the function own_setting NAME VALUE, which handles the settings of one workload manager. This file
+# sets node; read_job sets job.
 #
-# Nothing that a user controls is evaluated: what the agent prints is passed on as one argument without control characters.
+# Nothing that a user controls is evaluated: the agent's output is passed on as one argument without control characters.
 # shellcheck shell=bash disable=SC2034,SC2154
 
 export LC_ALL=C
@@ -18,14 +19,15 @@ report=
 
 say() { printf 'warren %s: %s\n' "$script" "$*" >&2; }
 
-# A workload manager may end a prolog with SIGTERM when the job is cancelled; bash hears of it between two commands, and tells the agent.
+# A workload manager may end a prolog with SIGTERM when the job is cancelled; bash runs this trap between two commands,
+# and it signals the agent.
 cancel() {
     cancelled=yes
     [ -z "$agent" ] || kill -TERM "$agent" 2>/dev/null
 }
 trap cancel TERM INT HUP
 
-# seconds NAME VALUE: a whole number of s, m, h or d, without a unit seconds.
+# seconds NAME VALUE: converts a whole number of s, m, h or d to seconds; without a unit it is seconds.
 seconds() {
     [[ $2 =~ ^([0-9]{1,7})(s|m|h|d)?$ ]] || return 1
     local number=$((10#${BASH_REMATCH[1]}))
@@ -59,18 +61,19 @@ read_settings() {
     done <"$settings"
 }
 
-# once WORDS: one run of the agent, whose lines go to the log as they come. Sets code, and report: what failed and who
-# holds it, or everything when the agent tells neither.
+# once WORDS: runs the agent once; its lines go to the log at once. Sets code, the exit status, and report: the agent's
+# lines about failures and holders, or all its lines if there are none.
 once() {
     local line='' part pipe lines into status=0 all='' failed=''
-    # The agent is a job: of a process substitution that ends early bash may forget the status, and wait then tells -1.
+    # The agent is a background job: bash may forget the status of a process substitution that ends early, and `wait`
+    # then returns -1.
     exec {pipe}<> <(:)
     exec {lines}<"/dev/fd/$pipe" {into}>"/dev/fd/$pipe" {pipe}>&-
     clientmount-agent "$@" >&"$into" 2>&1 {lines}<&- {into}>&- &
     agent=$!
     exec {into}>&-
     [ -z "$cancelled" ] || cancel
-    # read ends each second, for bash may take a signal in the moment before it reads and then waits for a line to act on it.
+    # read has a time-out of 1 s: a signal that arrives just before the read is handled only after the read.
     while [ "$status" = 0 ] || [ "$status" -gt 128 ]; do
         IFS= read -r -t 1 part <&"$lines"
         status=$?
@@ -90,7 +93,8 @@ once() {
     agent=
 }
 
-# verb WORD SECONDS FLAGS: once, and again while coordinator or agent do not answer, for as long as the site allows. SECONDS may be empty.
+# verb WORD SECONDS FLAGS: calls the agent, and repeats the call while coordinator or agent do not answer, for as long
+# as the site allows. SECONDS may be empty.
 verb() {
     local word=$1 deadline=$2 begun=$SECONDS left=()
     shift 2
@@ -103,7 +107,8 @@ verb() {
     done
 }
 
-# One argument for the workload manager: names this node, then what the agent said of mounts and holders.
+# Prints the reason as one argument for the workload manager: this node's name, then the agent's lines about mounts and
+# holders.
 reason() {
     local text="$node: warren $script of job $job: ${report:-no message} (exit code $code)"
     text=${text//[^[:print:]]/ }
@@ -111,6 +116,6 @@ reason() {
     printf '%s' "${text:0:800}"
 }
 
-# The timer that renews a token does not run while this file exists.
+# The timer that renews tokens does nothing while this file exists.
 quiet() { [ ! -d "${WARREN_RUN:-/run/warren}" ] || : >"${WARREN_RUN:-/run/warren}/quiet" || say "${WARREN_RUN:-/run/warren}/quiet cannot be made"; }
 loud() { rm -f "${WARREN_RUN:-/run/warren}/quiet"; }

@@ -1,29 +1,30 @@
 --[[
 burst_buffer.lua: storage for the #DW directives of Slurm's jobs. It lies beside slurm.conf; docs/use/slurm.md installs it.
 
-Each function makes one or two calls of `warren workload`, which wait at the coordinator and do not poll. What Slurm calls a job
-leaves nothing behind here but two files beside the job's script: `warren.env`, its variables, and `warren.failed`.
+Each function makes one or two calls of `warren workload`, which wait at the coordinator and do not poll. For each
+job there are two files beside the job's script: `warren.env`, with the job's variables, and `warren.failed`.
 
   job_process   check, capacity   in slurmctld: at most 2 s each
-  pools         capacity   in slurmctld: at most 5 s; then list, and what Slurm does not do: post-run, teardown, scancel
-  setup         create     no node is known yet: the directives are judged, and paths agreed
-  data_in                  nothing: storage is made once the job has nodes
-  real_size                nothing: job_submit.lua claimed what is needed
-  paths                    in slurmctld: the variables that setup wrote down
-  pre_run       setup, start --only-asked    storage is made, and mounts are asked for; each node's prolog waits for its own
+  pools         capacity   in slurmctld: at most 5 s; then list, and the calls that Slurm does not make: post-run, teardown, scancel
+  setup         create     the nodes are not known yet: checks the directives, and sets the paths
+  data_in                  does nothing: storage is made once the job has nodes
+  real_size                does nothing: job_submit.lua has reserved the capacity
+  paths                    in slurmctld: passes on the variables that setup wrote
+  pre_run       setup, start --only-asked    makes storage and asks for mounts; each node's prolog waits for its own
   post_run      post-run --only-nodes        the nodes are free
   data_out      post-run
   teardown      teardown
   get_status    status
 
-No word of a user reaches a shell: a job is a number, its script is a file that warren reads itself, nodes are what Slurm says.
+No text of a user reaches a shell: a job is a number, its script is a file that warren reads itself, and the nodes come
+from Slurm.
 --]]
 
 local AT_ONCE = 2 -- seconds; slurmctld holds locks meanwhile
 local POOLS = 5 -- seconds
 local DONE, REFUSED, BAD, CANCELLED = 0, 1, 2, 6 -- exit statuses of warren
 
--- Lines NAME=VALUE of the administrator's.
+-- Reads the administrator's file of lines NAME=VALUE.
 local function read_settings()
     local settings = {
         WARREN_COORDINATOR = "unix:///run/warren/workloads.sock",
@@ -49,14 +50,15 @@ local function quoted(text)
     return "'" .. text:gsub("'", "'\\''") .. "'"
 end
 
--- The number of a job, and nothing else.
+-- Returns the text if it is a number; fails otherwise.
 local function number(text)
     text = tostring(text)
     if not text:match("^%d+$") then error("not a number: " .. text) end
     return text
 end
 
--- Runs a command line; its exit status and what it printed. Lua 5.1 does not tell the status of a pipe.
+-- Runs a command line, and returns its exit status and its output. The shell prints the status, because Lua 5.1 does
+-- not return the status of a pipe.
 local function run(line)
     local pipe = assert(io.popen(line .. "; echo \"$?\""))
     local text = pipe:read("*a")
@@ -70,12 +72,13 @@ local function warren(words, more)
     return run("WARREN_MANAGER=slurm WARREN_COORDINATOR=" .. quoted(settings.WARREN_COORDINATOR) .. " " .. line)
 end
 
--- A call about a job, for as long as `deadline` says; `more` comes before the program.
+-- Calls a verb of `warren workload` for a job, with this time-out; `more` comes before the program's name.
 local function call(verb, id, words, deadline, more)
     return warren("workload " .. verb .. " " .. id .. " " .. words .. " --timeout " .. quoted(deadline), more)
 end
 
--- What went wrong, on one line, for a user: what stands beneath it are remedies by commands that users may not have.
+-- Returns the error as one line for a user. It leaves out the lines below: their remedies are commands that users may
+-- not run.
 local function why(said)
     local told = said:match(".*error: ([^\n]*)") or said
     return (told:gsub("%s+", " "))
@@ -87,7 +90,8 @@ local function result(code, said)
     return slurm.ERROR, why(said)
 end
 
--- A file beside the script of a job. Where Slurm replaced symbols in the script, that is not beside the job's files.
+-- Returns the path of a file beside a job's script; nil if Slurm replaced symbols in the script, which then lies
+-- elsewhere.
 local function beside(script, name)
     local directory = script:match("^(.*/job%.%d+)/script$")
     return directory and directory .. "/" .. name
@@ -115,7 +119,7 @@ end
 
 local UNITS = {[""] = 1, KB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12, KiB = 2^10, MiB = 2^20, GiB = 2^30, TiB = 2^40}
 
--- Bytes that the directives of a script claim from the pool, as job_submit.lua wrote them.
+-- Returns the bytes that the directives of a script ask for from the pool, as job_submit.lua wrote them.
 local function claimed(script)
     local bytes = 0
     for line in ((read(script) or ""):gsub("\\\n", " ")):gmatch("[^\n]+") do
@@ -127,7 +131,7 @@ local function claimed(script)
     return bytes
 end
 
--- Why a job can never have what it claims. Slurm itself would let it wait for ever.
+-- Returns why a job can never have its capacity, or nil. Slurm itself would let the job wait for ever.
 local function too_large(script)
     local code, said = warren("--json workload capacity", "timeout " .. AT_ONCE .. " ")
     local total, bytes = tonumber(said:match('"total":%s*(%d+)')), claimed(script)
@@ -144,12 +148,13 @@ function slurm_bb_job_process(script)
         return slurm.SUCCESS
     end
     if code == REFUSED or code == BAD then return slurm.ERROR, (said:gsub("^error: check: ", "")) end
-    -- Nobody can say now: the job waits, and setup asks again.
+    -- The coordinator does not answer: the job waits, and setup checks again.
     slurm.log_info("warren: directives of %s are not checked yet: %s", script, why(said))
     return slurm.SUCCESS
 end
 
--- How Slurm's jobs are: number to state, state of the burst buffer, and what an administrator was told. Nil when Slurm does not say.
+-- Returns Slurm's jobs by number: state, state of the burst buffer, and the administrator's comment. Nil if squeue
+-- fails.
 local function shown_jobs()
     local code, text = run("timeout " .. AT_ONCE ..
         " squeue --noheader --states=all --Format=JobID:12,State:16,BurstBufferState:16,admin_comment:64 2>/dev/null")
@@ -162,18 +167,18 @@ local function shown_jobs()
     return jobs
 end
 
--- The numbers of the jobs whose burst buffers Slurm knows. Nil when it does not say.
+-- Returns the numbers of the jobs whose burst buffers Slurm knows. Nil if scontrol fails.
 local function known_buffers()
     local code, text = run("timeout " .. AT_ONCE .. " scontrol show burst 2>/dev/null")
     if code ~= DONE or not text:find("Name=lua ", 1, true) then return nil end
     local buffers = {}
     for id in text:gmatch("JobID=(%d+)%s") do buffers[id] = true end
-    -- That of an array's task.
+    -- Tasks of arrays have another form.
     for id in text:gmatch("JobID=%d+_%d+%((%d+)%)") do buffers[id] = true end
     return buffers
 end
 
--- Jobs of which nothing runs and nothing will run.
+-- States of jobs that have ended: their scripts do not run, and will not.
 local ENDED = {BOOT_FAIL = true, CANCELLED = true, COMPLETED = true, DEADLINE = true, FAILED = true, NODE_FAIL = true,
     OUT_OF_MEMORY = true, PREEMPTED = true, STAGE_OUT = true, TIMEOUT = true}
 
@@ -190,7 +195,8 @@ local function tell_forgotten(id, job)
     comment(id, FORGOTTEN .. ", and it would wait for good: scancel it, then scontrol requeue, or hand it in again")
 end
 
--- The comment goes first: whoever requeues the cancelled job wants it to run.
+-- Replaces the comment before the job is cancelled: after an administrator requeues the job it must not be cancelled
+-- again.
 local function cancel_failed(id, job)
     if job.comment:sub(1, #TO_CANCEL) ~= TO_CANCEL then return end
     if comment(id, "warren: cancelled, since its storage failed: see SystemComment") == DONE then
@@ -198,19 +204,21 @@ local function cancel_failed(id, job)
     end
 end
 
--- Does what Slurm does not do.
+-- Makes the calls and cancellations that Slurm does not make.
 --
--- A slurmctld that was killed makes no more calls for a burst buffer that it had not written down yet. Slurm makes a buffer before
--- it calls setup, and removes it after teardown: storage without one, of a job that has ended or is not there, is forgotten. A job
--- that is not staged in, and has no buffer, waits for good; only cancelling it would help, which is not ours to do: it is told.
--- A job whose storage failed is cancelled here where the site wants that.
+-- A slurmctld that was killed makes no more calls for a burst buffer that it had not saved yet. Slurm creates a buffer
+-- before it calls setup, and removes it after teardown: storage without a buffer, of a job that has ended or does not
+-- exist, is forgotten, and is removed here. A job in state staging-in without a buffer waits for ever; only scancel
+-- would help, which is the user's decision: the job's comment says so. A job whose storage failed is cancelled here if
+-- the site wants that.
 --
--- Slurm may also kill, with the other calls of a job that it cancels, the teardown that it has just begun, and it makes no other. A
--- job that is cancelled begins no new life meanwhile, whose storage this could take.
+-- When Slurm cancels a job, it kills the job's calls, and may kill the teardown that it has just begun, without
+-- another. That teardown is called again here. The cancelled job cannot be requeued meanwhile, so this removes no
+-- storage of a new run.
 local function mend()
     local enough = os.time() + POOLS
     local code, listed = warren("--json workload list", "timeout " .. AT_ONCE .. " ")
-    -- In this order: what is there was there before Slurm was asked.
+    -- In this order: storage that is listed existed before Slurm was asked for its jobs and buffers.
     local jobs = code == DONE and shown_jobs()
     local buffers = jobs and known_buffers()
     if not buffers then return end
@@ -236,7 +244,8 @@ local function mend()
     end
 end
 
--- While nobody can say what there is, nothing is offered: jobs wait. An error here would keep slurmctld from recovering.
+-- While the coordinator does not answer, the pool is empty and jobs wait. An error here would keep slurmctld from
+-- recovering.
 function slurm_bb_pools()
     local code, said = warren("--json workload capacity", "timeout " .. POOLS .. " ")
     local total, free = said:match('"total":%s*(%d+)'), said:match('"free":%s*(%d+)')
@@ -255,7 +264,7 @@ function slurm_bb_setup(job_id, uid, gid, _, _, script)
     local words = string.format("--script %s --user %s --group %s", quoted(script), number(uid), number(gid))
     local function create() return call("create", id, words, settings.WARREN_STORAGE_DEADLINE) end
     local code, said = create()
-    -- A job that is set up has nothing yet: what there is is of a life before, which slurmctld does not know of.
+    -- A job in setup has no storage yet: existing storage is of an earlier run, which slurmctld has forgotten.
     if code == REFUSED or code == CANCELLED or code == DONE and not said:find("Proposal is ready", 1, true) then
         code, said = call("teardown", id, "--hurry", settings.WARREN_STORAGE_DEADLINE)
         if code == DONE then code, said = create() end
@@ -274,7 +283,7 @@ function slurm_bb_real_size()
     return slurm.SUCCESS
 end
 
--- An error here would leave the job between two states for good: pre_run looks whether the variables are there.
+-- An error here would leave the job between two states for ever; instead, pre_run checks that the variables exist.
 function slurm_bb_paths(job_id, script, path_file)
     local text = read(beside(script, "warren.env"))
     if not text then
@@ -288,7 +297,7 @@ end
 local function start(id, script)
     local told = read(beside(script, "path"))
     if not told or told == "" then return REFUSED, "the job's variables are not known" end
-    -- By the number of an array Slurm shows all of its tasks, one of which has that number itself.
+    -- For the number of an array, squeue prints all tasks; one of them has that number itself.
     local _, jobs = run("squeue --noheader --jobs=" .. id .. " --format='%A %N' 2>&1")
     local nodes = ("\n" .. jobs .. "\n"):match("\n" .. id .. " ([%w%.,_%[%]%-]+)%s*\n")
     if not nodes then return REFUSED, "Slurm does not say which nodes job " .. id .. " has: " .. jobs end
@@ -304,7 +313,7 @@ function slurm_bb_pre_run(job_id, script)
     return result(code, said)
 end
 
--- A job that did not start, or that somebody tears down, has nothing to bring back: teardown does the rest.
+-- A job that did not start, or is being torn down, has no data to copy out: teardown does the rest.
 local function post_run(job_id, words)
     local code, said = call("post-run", number(job_id), words, settings.WARREN_END_DEADLINE)
     if code == REFUSED or code == CANCELLED then
@@ -322,8 +331,8 @@ function slurm_bb_data_out(job_id)
     return post_run(job_id, "")
 end
 
--- Slurm requeues a job whose storage could not be made, and has told it why by now. It begins again after two minutes at the earliest.
--- Slurm kills what runs of a job that it cancels, this teardown, too: slurm_bb_pools cancels it once this is over.
+-- Slurm has set the job's comment and requeues a job whose storage could not be made; it starts two minutes later at
+-- the earliest. A scancel here would kill this teardown too, so slurm_bb_pools cancels the job afterwards.
 local function after_failure(id)
     if settings.WARREN_ON_FAILURE == "hold" then run("scontrol hold " .. id .. " 2>&1") end
     if settings.WARREN_ON_FAILURE == "cancel" then comment(id, TO_CANCEL) end
@@ -331,7 +340,8 @@ end
 
 function slurm_bb_job_teardown(job_id, script, hurry)
     local id = number(job_id)
-    -- A second scancel has Slurm kill this function's process group, and it does not call again: the call goes on by itself.
+    -- At a second scancel, Slurm kills this function's process group and does not call again: setsid lets the call go
+    -- on.
     local words = hurry == "true" and "--hurry" or ""
     local code, said = call("teardown", id, words, settings.WARREN_END_DEADLINE, "setsid --wait ")
     if code ~= DONE then return result(code, said) end
@@ -341,7 +351,7 @@ function slurm_bb_job_teardown(job_id, script, hurry)
     return slurm.SUCCESS
 end
 
--- scontrol show bbstat workflow JOB: whatever a user types there comes here.
+-- Answers `scontrol show bbstat workflow JOB`; the arguments are any text of a user.
 function slurm_bb_get_status(what, job)
     job = job or ""
     if what ~= "workflow" or not (job:match("^%d+$") or job:match("^%d+_%d+$")) then

@@ -1,7 +1,7 @@
-# What prolog and epilog share; both source it. Needs scontrol and timeout (coreutils) too.
+# Functions of prolog and epilog, which both source this file. Needs scontrol and timeout (coreutils) too.
 # shellcheck shell=bash
 
-# Both run as root on every node for every job: a job without storage must not wait for long for anything of ours.
+# Both run as root on every node for every job: a job without storage must not wait long for Warren.
 readonly FIRST=10  # seconds for the coordinator to say whether there is anything to do
 readonly LOOKUP=10 # seconds for slurmctld to show the job
 
@@ -29,16 +29,18 @@ read_job() {
     exit 2
 }
 
-# Prints what slurmctld knows of the job, on one line; only asked when something is wrong, for every node of a job would ask.
+# Prints slurmctld's record of the job on one line. Called only after a failure: every node of a job would load
+# slurmctld.
 shown() { timeout "$LOOKUP" scontrol show job --oneliner "$id"; }
 
 shown_node() { timeout "$LOOKUP" scontrol show node --oneliner "$node"; }
 
-# ask WORD SECONDS WORDS: the verb. When nobody answers, a job without storage is not waited for: this ends the script.
+# ask WORD SECONDS WORDS: calls the agent's verb. If neither agent nor coordinator answers, this ends the script for a
+# job without storage, which need not wait.
 ask() {
     local word=$1 deadline=$2 first=()
     shift 2
-    # Nobody's process is ended before the time is up.
+    # The first call only reports: no process is ended before the deadline.
     [ "$word" = mount ] && first=("$@") || first=(--on-timeout report)
     once "$word" --job "$job" --deadline "$((deadline < FIRST ? deadline : FIRST))s" "${first[@]}"
     case $code in
@@ -50,7 +52,8 @@ ask() {
     verb "$word" "$deadline" "$@"
 }
 
-# Takes this node out of service: the reason names node, mount and holder. A reason of ours that is there says what was first.
+# Drains this node; the reason names node, mount and holder. An earlier reason of Warren stays: it names the first
+# failure.
 drain() {
     [[ $(shown_node) != *" Reason=$node: warren "* ]] || return 0
     scontrol update NodeName="$node" State=DRAIN Reason="$(reason)" && return

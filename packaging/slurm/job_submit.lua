@@ -13,13 +13,13 @@ A site with a job_submit.lua of its own calls this one from it:
 
 local POOL = "rabbit" -- WARREN_POOL of burst_buffer.lua
 
--- Sizes per node: of the type lustre, and of what is not made for each node, there is one.
+-- Returns true if the directive's capacity is per node; a Lustre file system has one capacity for all nodes.
 local function is_per_node(line)
     return not line:find("type=lustre", 1, true)
 end
 
--- A directive, from its first line to the last that continues it, with a pool; and a claim for the other nodes. A line of nothing but
--- a capacity gets none, for it would be a claim that no directive uses: Slurm refuses it.
+-- Adds the pool to a directive (with its continuation lines), and a line that reserves the capacity of the other nodes.
+-- A line with a capacity only gets no pool: Slurm then refuses it, since no directive would use the reservation.
 local function claimed(line, nodes)
     local number, unit = line:match("capacity=(%d+)(%a*)")
     if not number or line:find("pool=", 1, true) or line:match("^#DW%s+capacity=%S*%s*$") then return line end
@@ -33,13 +33,13 @@ end
 local COMMANDS = {jobdw = true, create_persistent = true, destroy_persistent = true, persistentdw = true, copy_in = true,
     copy_out = true, container = true}
 
--- Whether the author of a line may have meant a directive; `warren workload check` judges alike.
+-- Returns true if the author of a line may have meant a directive; `warren workload check` has the same rule.
 local function looks_like_directive(line)
     local command = line:match("^%s*#+%s*[Dd][Ww]%s+([%w_]+)")
     return COMMANDS[command or ""] or (line .. " "):match("^#DW%s") ~= nil
 end
 
--- Tells the user which lines look like directives and are none, if there are any.
+-- Tells the user which lines look like directives and were not read.
 local function tell_unread(unread, taken)
     if #unread == 0 then return end
     slurm.log_user("%s", string.format("warren: %d #DW directive(s) taken, %d line(s) not read:", taken, #unread))
@@ -47,7 +47,7 @@ local function tell_unread(unread, taken)
     slurm.log_user("%s", "warren: #DW stands at the beginning of a line, before the first command of the script")
 end
 
--- The comments that a script begins with, directive by directive.
+-- Rewrites the comments at the beginning of a script, directive by directive.
 local function rewritten(text, nodes)
     local lines, directive, has_capacity = {}, nil, false
     local in_comments, last = true, nil
@@ -75,7 +75,7 @@ local function rewritten(text, nodes)
     end
     if directive then table.insert(lines, directive) end
     tell_unread(unread, taken)
-    -- Slurm looks for jobs to start at once only when one with a claim is ready.
+    -- Slurm schedules at once only when a job with a reservation is ready: reserve one byte for a job without a capacity.
     if last and not has_capacity then
         lines[last] = lines[last] .. "\n#DW pool=" .. POOL .. " capacity=1"
     end
@@ -84,7 +84,7 @@ end
 
 local function claim(job_desc)
     local nodes = tonumber(job_desc.min_nodes) or 1
-    -- Slurm's NO_VAL: nobody said.
+    -- Slurm's NO_VAL: the user gave no number.
     if nodes < 1 or nodes >= 0xfffffffe then nodes = 1 end
     if job_desc.script then
         local script = rewritten(job_desc.script, nodes)

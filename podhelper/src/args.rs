@@ -6,10 +6,11 @@ use clap::{Parser, Subcommand};
 
 use crate::rsh::Rsh;
 
-/// The longest time that anything is waited for: 136 years, which a clock can be asked for.
+/// Longest wait in seconds, 136 years: a clock can still represent its end.
 const LONGEST: u64 = u32::MAX as u64;
 
-/// What runs in the pods of MPI, and waits for peers in others. Started under the name `rsh` it is the agent of mpirun.
+/// Starts the ranks of MPI in their pods and waits for peers in other pods. Under the name `rsh` it
+/// is mpirun's remote shell.
 #[derive(Debug, Parser)]
 #[command(version, disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -19,24 +20,25 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Copy this program into a directory that the pod's containers share, there also as `rsh`
+    /// Copy this program, with a link named `rsh`, into a directory that the pod's containers share
     Install(Install),
-    /// Start what launchers with the keys of this attempt ask for
+    /// Start commands for launchers that have the keys of this attempt
     Worker(Worker),
-    /// Wait until every worker answers; fail with the names of those that do not
+    /// Wait until every worker answers; on failure, name the workers that do not
     Wait(Wait),
-    /// Wait until the containers on all rabbits of a run without MPI listen on a port; fail with the names of those that do not
+    /// Wait until the containers on all rabbits of a run without MPI listen on a port; on failure, name
+    /// those that do not
     Peers(Peers),
-    /// Print the workers that answer now, a line each and in order, as elastic frameworks ask for hosts
+    /// Print the workers that answer now, one per line and in order, for elastic frameworks
     DiscoverHosts(DiscoverHosts),
-    /// Start a command on a worker, as mpirun asks for it
+    /// Start a command on a worker for mpirun
     #[command(skip)]
     Rsh(Rsh),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Install {
-    /// The directory
+    /// Directory that the pod's containers share
     pub(crate) directory: PathBuf,
 }
 
@@ -51,7 +53,7 @@ pub(crate) struct Keys {
 pub(crate) struct Worker {
     #[command(flatten)]
     pub(crate) keys: Keys,
-    /// The first process of a container starts itself again, and reaps what is left behind
+    /// Set for the worker that init, the first process of the container, starts
     #[arg(long, hide = true)]
     pub(crate) is_child: bool,
 }
@@ -60,7 +62,7 @@ pub(crate) struct Worker {
 pub(crate) struct Wait {
     #[command(flatten)]
     pub(crate) keys: Keys,
-    /// File with a worker in each line
+    /// File with one worker per line
     #[arg(
         long,
         value_name = "FILE",
@@ -68,23 +70,23 @@ pub(crate) struct Wait {
         required_unless_present = "worker"
     )]
     pub(crate) workers: Option<PathBuf>,
-    /// One worker
+    /// Name of a single worker
     #[arg(long, value_name = "HOST")]
     pub(crate) worker: Option<String>,
-    /// How long
+    /// Longest wait in seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=LONGEST))]
     pub(crate) seconds: u64,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Peers {
-    /// The port, such as the one in `NNF_CONTAINER_PORTS`
+    /// Port, for example the one in `NNF_CONTAINER_PORTS`
     #[arg(long)]
     pub(crate) port: u16,
-    /// How long
+    /// Longest wait in seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=LONGEST))]
     pub(crate) seconds: u64,
-    /// Directory with the files of the run
+    /// Directory with the configuration files of the run
     #[arg(long, value_name = "DIR", default_value = "/nnf/config")]
     pub(crate) config: PathBuf,
 }
@@ -93,10 +95,10 @@ pub(crate) struct Peers {
 pub(crate) struct DiscoverHosts {
     #[command(flatten)]
     pub(crate) keys: Keys,
-    /// File with a worker in each line
+    /// File with one worker per line
     #[arg(long, value_name = "FILE", default_value = "/nnf/config/workers")]
     pub(crate) workers: PathBuf,
-    /// How long to wait for the answers
+    /// Longest wait for the answers
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=LONGEST))]
     pub(crate) seconds: u64,
 }

@@ -1,8 +1,10 @@
-//! The command that mpirun has for its agent: text for a remote shell. Here it is cut into words, and no shell ever sees it.
+//! Parses the command that mpirun hands to its remote shell: a text, which is split into words here; no shell ever sees
+//! it.
 //!
-//! What launchers write is little of a shell's language: variables before the command, which Open MPI has for an installation
-//! with a prefix, quotes, and Open MPI's reading of `.profile`. What else only a shell acts on is refused, except for patterns
-//! of file names (`*`, `?`, `[`, `{`): they stay as they are, as in a shell that finds no such file.
+//! Launchers use only a small part of the shell's language: variables before the command, which Open MPI sets for an
+//! installation with a prefix, quotes, and Open MPI's test for `.profile`. Anything else that only a shell can do is
+//! rejected, except patterns of file names (`*`, `?`, `[`, `{`): they stay as they are, as in a shell that finds no
+//! match.
 
 mod parts;
 mod value;
@@ -13,45 +15,44 @@ use thiserror::Error;
 use self::parts::{Part, parts, words};
 pub(crate) use self::value::Value;
 
-/// What Open MPI puts before a command where the user's shell is `sh`. There is no `.profile` in a worker.
+/// Open MPI puts this before a command if the user's shell is `sh`. A worker has no `.profile`.
 const PROFILE: &str = "( test ! -r ./.profile || . ./.profile;";
 
-/// A command in words.
+/// A command split into words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Command {
-    /// Variables in their order.
+    /// Variables in the order of their assignment.
     pub(crate) variables: Vec<(String, Value)>,
     /// The program and its arguments.
     pub(crate) words: Vec<String>,
 }
 
-/// A command that needs a shell, or is none.
+/// Why a text is not a command that a worker can start without a shell.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum CommandError {
     #[error("the command is empty: name a program after the host")]
     Empty,
     #[error(
-        "{character:?} in the command {text:?} is for a shell, and no shell runs on a worker: quote it, or take it out"
+        "{character:?} in the command {text:?} needs a shell, and no shell runs on a worker: quote it, or remove it"
     )]
     Shell {
-        /// What a shell would act on.
+        /// The first character that only a shell can interpret.
         character: char,
-        /// The command.
         text: String,
     },
     #[error("{0:?} before the command sets no variable: write NAME=VALUE")]
     NoVariable(String),
     #[error(
-        "{0:?} is for a shell, and no shell runs on a worker: in the value of a variable $NAME, ${{NAME}} and ${{NAME:-TEXT}} are read"
+        "{0:?} needs a shell, and no shell runs on a worker: in the value of a variable use only $NAME, ${{NAME}} and ${{NAME:-TEXT}}"
     )]
     Reference(String),
-    #[error("a quote in the command {0:?} has no end: add one")]
+    #[error("the command {0:?} has an unclosed quote: close it")]
     Quote(String),
 }
 
 impl Command {
-    /// The command that a remote shell would be given.
-    pub(crate) fn of(text: &str) -> Result<Self, CommandError> {
+    /// Parses the text for a remote shell.
+    pub(crate) fn parse(text: &str) -> Result<Self, CommandError> {
         let text = text.trim();
         let inner = text.strip_prefix(PROFILE).and_then(|text| text.strip_suffix(')'));
         let parts = parts(inner.unwrap_or(text).trim())?;
@@ -66,7 +67,7 @@ impl Command {
         if command.words.is_empty() { Err(CommandError::Empty) } else { Ok(command) }
     }
 
-    /// The variables as a worker has them that has these.
+    /// Returns the values of the variables on a worker; `has` looks up the worker's own variables.
     pub(crate) fn environment(
         &self,
         has: impl Fn(&str) -> Option<String>,
@@ -74,33 +75,38 @@ impl Command {
         let mut known: Vec<(String, String)> = Vec::new();
         for (name, value) in &self.variables {
             let get = |name: &str| {
-                let set = known.iter().rev().find(|(one, _)| one == name);
+                let set = known.iter().rev().find(|(known_name, _)| known_name == name);
                 set.map(|(_, value)| value.clone()).or_else(|| has(name))
             };
-            let value = value.on(get);
+            let value = value.evaluate(get);
             known.push((name.clone(), value));
         }
         known
     }
 }
 
-/// `NAME=VALUE`, or `export NAME`, which says no more.
+/// Parses `NAME=VALUE`, or `export NAME`, which adds nothing.
 fn variables(part: &Part) -> Result<Vec<(String, Value)>, CommandError> {
     let words = words(&part.text)?;
-    let wrong = || CommandError::NoVariable(part.text.trim().to_owned());
+    let invalid = || CommandError::NoVariable(part.text.trim().to_owned());
     let (is_export, words) = match words.split_first() {
         Some((first, rest)) if first == "export" => (true, rest),
         _ => (false, &*words),
     };
     if part.is_literal {
-        return Err(wrong());
+        return Err(invalid());
     }
-    let set = words.iter().filter(|word| !(is_export && value::is_name(word)));
-    set.map(|word| {
-        let (name, value) = word.split_once('=').ok_or_else(wrong)?;
-        if value::is_name(name) { Ok((name.to_owned(), Value::of(value)?)) } else { Err(wrong()) }
-    })
-    .collect()
+    let assignments = words.iter().filter(|word| !(is_export && value::is_name(word)));
+    assignments
+        .map(|word| {
+            let (name, value) = word.split_once('=').ok_or_else(invalid)?;
+            if value::is_name(name) {
+                Ok((name.to_owned(), Value::parse(value)?))
+            } else {
+                Err(invalid())
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The first process of a worker's container: it reaps what daemons and ranks leave behind, and hands signals on to all of them.
+//! Runs as the first process of a worker's container: reaps orphaned processes, and forwards signals to all processes.
 //!
-//! Ranks that are told to end have as long as their pod has: the kubelet kills what is left then.
+//! Ranks that get a signal to end may take as long as the pod may: then the kubelet kills them.
 
 mod processes;
 
@@ -17,15 +17,16 @@ use nix::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::processes::beneath;
-use crate::worker::code;
+use self::processes::descendants;
+use crate::worker::exit_code;
 
-/// Starts this program once more, and ends as that one does, once nothing is left of what it started.
+/// Starts this program again as the worker. Returns the worker's exit code once all its descendants have ended.
 pub(crate) async fn run() -> io::Result<u8> {
     let mut ended = signal(SignalKind::child())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // Containers of a pod may share their processes: then another reaps what nobody waits for, unless we ask for it.
+    // The containers of a pod may share their processes: then another process would reap orphans unless we ask for
+    // them.
     set_child_subreaper(true)?;
     #[expect(clippy::disallowed_methods, reason = "this is no agent of a node")]
     let child = process::Command::new("/proc/self/exe")
@@ -35,13 +36,13 @@ pub(crate) async fn run() -> io::Result<u8> {
     let child = Pid::from_raw(child.id().cast_signed());
     let (mut is_signalled, mut done) = (false, None);
     loop {
-        done = reaped(child)?.or(done);
+        done = reap(child)?.or(done);
         if let Some(code) = done {
-            let left = beneath(getpid())?;
+            let left = descendants(getpid())?;
             if left.is_empty() {
                 return Ok(code);
             }
-            // Without a worker nobody starts or ends ranks any more.
+            // Without a worker no process starts or ends ranks any more.
             if !is_signalled {
                 signal_all(&left, Signal::SIGKILL);
             }
@@ -56,24 +57,24 @@ pub(crate) async fn run() -> io::Result<u8> {
     }
 }
 
-/// Hands a signal on: first to the worker, which then starts nothing more, and to everybody else.
-fn pass_on(worker: Pid, what: Signal) -> io::Result<()> {
-    signal_all(&[worker], what);
-    let mut others = beneath(getpid())?;
+/// Forwards a signal: first to the worker, which then starts no more commands, then to all other processes.
+fn pass_on(worker: Pid, signal: Signal) -> io::Result<()> {
+    signal_all(&[worker], signal);
+    let mut others = descendants(getpid())?;
     others.retain(|process| *process != worker);
-    signal_all(&others, what);
+    signal_all(&others, signal);
     Ok(())
 }
 
-fn signal_all(processes: &[Pid], what: Signal) {
+fn signal_all(processes: &[Pid], signal: Signal) {
     for process in processes {
-        // Who ended meanwhile hears nothing.
-        let _ = kill(*process, what);
+        // A process that has ended meanwhile cannot receive it.
+        let _ = kill(*process, signal);
     }
 }
 
-/// Reaps all that ended; how the child ended, if it did.
-fn reaped(child: Pid) -> io::Result<Option<u8>> {
+/// Reaps all processes that ended; returns the child's exit code if it ended.
+fn reap(child: Pid) -> io::Result<Option<u8>> {
     let mut own = None;
     loop {
         let status = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -85,7 +86,7 @@ fn reaped(child: Pid) -> io::Result<Option<u8>> {
             own = match status {
                 WaitStatus::Exited(_, code) => Some(code.to_le_bytes()[0]),
                 WaitStatus::Signaled(_, signal, _) => {
-                    Some(code(process::ExitStatus::from_raw(signal as i32)))
+                    Some(exit_code(process::ExitStatus::from_raw(signal as i32)))
                 }
                 _ => own,
             };

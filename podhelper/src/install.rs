@@ -1,4 +1,4 @@
-//! Puts the program where the other containers of the pod find it: their images have none.
+//! Copies the program to a directory of the pod, because the images of the other containers lack it.
 
 use std::{
     fs, io,
@@ -21,7 +21,7 @@ pub(crate) enum InstallError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Copies the program into a directory; a container that is started again finds it done.
+/// Copies the program into a directory. A second run, in a restarted container, changes nothing.
 pub(crate) fn install(directory: &Path) -> Result<(), InstallError> {
     let own = std::env::current_exe().map_err(InstallError::Own)?;
     let (program, agent) = (directory.join(NAME), directory.join(AGENT));

@@ -1,4 +1,5 @@
-//! The keys of one attempt: an authority of its own, whose key nobody keeps, and one certificate for both ends.
+//! Creates and reads the keys of an attempt: a certificate authority of its own, whose key is thrown away, and one
+//! certificate for both ends.
 
 use std::{io, path::Path, path::PathBuf, sync::Arc};
 
@@ -22,40 +23,28 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 pub const AUTHORITY: &str = "ca.pem";
 /// File with the certificate of both ends.
 pub const CERTIFICATE: &str = "cert.pem";
-/// File with its key.
+/// File with the private key of the certificate.
 pub const KEY: &str = "key.pem";
 
 /// The fixed DNS name in every certificate; peers check only which authority issued it.
 const NAME: &str = "podhelper";
 
-/// Keys could not be read.
+/// Why keys cannot be used.
 #[derive(Debug, Error)]
 pub enum KeysError {
-    #[error("read {}, which the Secret of this attempt has", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        source: pem::Error,
-    },
+    #[error("read {}, a file from the Secret of this attempt", path.display())]
+    Read { path: PathBuf, source: pem::Error },
     #[error("use the keys in {}", directory.display())]
-    Tls {
-        /// Where they are.
-        directory: PathBuf,
-        source: rustls::Error,
-    },
-    #[error("check by the authority in {}", directory.display())]
-    Verifier {
-        /// Where it is.
-        directory: PathBuf,
-        source: VerifierBuilderError,
-    },
+    Tls { directory: PathBuf, source: rustls::Error },
+    #[error("verify certificates with the authority in {}", directory.display())]
+    Verifier { directory: PathBuf, source: VerifierBuilderError },
 }
 
-/// New keys: the files of a Secret by name.
+/// Generates new keys, and returns the files of their Secret by name.
 ///
 /// # Errors
-/// When no certificate can be made.
-pub fn make() -> Result<[(&'static str, String); 3], rcgen::Error> {
+/// A certificate cannot be generated.
+pub fn generate() -> Result<[(&'static str, String); 3], rcgen::Error> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -72,7 +61,7 @@ pub fn make() -> Result<[(&'static str, String); 3], rcgen::Error> {
     Ok([(AUTHORITY, certificate.pem()), (CERTIFICATE, own.pem()), (KEY, key.serialize_pem())])
 }
 
-/// The keys that a pod has.
+/// The keys of a pod.
 #[derive(Debug)]
 pub(crate) struct Keys {
     directory: PathBuf,
@@ -98,7 +87,7 @@ impl Keys {
         })
     }
 
-    /// The worker's side.
+    /// Returns the worker's end of a connection.
     pub(crate) fn acceptor(self) -> Result<TlsAcceptor, KeysError> {
         let roots = self.roots()?;
         let Self { directory, certificate, key, .. } = self;
@@ -107,21 +96,21 @@ impl Keys {
             .map_err(|source| KeysError::Verifier { directory: directory.clone(), source })?;
         let config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
-            .and_then(|one| {
-                one.with_client_cert_verifier(verifier).with_single_cert(vec![certificate], key)
+            .and_then(|builder| {
+                builder.with_client_cert_verifier(verifier).with_single_cert(vec![certificate], key)
             })
             .map_err(|source| KeysError::Tls { directory, source })?;
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// The launcher's side.
+    /// Returns the launcher's end of a connection.
     pub(crate) fn connector(self) -> Result<Connector, KeysError> {
         let roots = self.roots()?;
         let Self { directory, certificate, key, .. } = self;
         let config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
-            .and_then(|one| {
-                one.with_root_certificates(roots).with_client_auth_cert(vec![certificate], key)
+            .and_then(|builder| {
+                builder.with_root_certificates(roots).with_client_auth_cert(vec![certificate], key)
             })
             .map_err(|source| KeysError::Tls { directory, source })?;
         Ok(Connector(TlsConnector::from(Arc::new(config))))
@@ -136,7 +125,7 @@ impl Keys {
     }
 }
 
-/// Proves to a worker that the launcher has the keys, and has the worker prove the same.
+/// Proves to a worker that the launcher has the keys, and requires the same of the worker.
 #[derive(Clone)]
 pub(crate) struct Connector(TlsConnector);
 
@@ -145,7 +134,7 @@ impl Connector {
         &self,
         tcp: tokio::net::TcpStream,
     ) -> io::Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>> {
-        let name = ServerName::try_from(NAME).expect("a word is a name of a server");
+        let name = ServerName::try_from(NAME).expect("a word is a valid server name");
         self.0.connect(name, tcp).await
     }
 }

@@ -1,4 +1,4 @@
-//! What runs in the pods of MPI, in the place of sshd and ssh: a small static program that needs nothing of the image.
+//! Runs in the pods of MPI instead of sshd and ssh: a small static program that needs nothing from the image.
 //!
 //! ```text
 //! launcher: podhelper wait ─ every worker answers ─► mpirun ─► rsh HOST COMMAND… ─┐
@@ -14,12 +14,14 @@
 //!   with them.
 //!
 //! # Guarantees
-//! * Both ends prove that they have the keys of the same attempt, before anything is said: the keys of another are refused.
-//! * What the launcher asks for never reaches a shell: it is cut into words here, and what needs a shell is refused by name.
-//! * What a worker started ends when the launcher's connection does, unless it became a daemon by itself as Open MPI's does. A
-//!   peer that vanished is noticed within half a minute.
-//! * A pod that is to end tells all that runs in it, daemons too, and waits for them as long as it may.
-//! * Nobody asks the Kubernetes API for anything.
+//! * Both ends prove that they have the keys of the same attempt before they exchange messages: the keys of another
+//!   attempt are rejected.
+//! * No shell sees the launcher's command: podhelper splits it into words, and rejects by name what needs a shell.
+//! * A command on a worker ends with the launcher's connection, unless it became a daemon as Open MPI's does. A
+//!   vanished peer is noticed within half a minute.
+//! * When a pod ends, init forwards the signal to all processes, daemons included, and waits for them as long as the
+//!   pod may take.
+//! * No process here calls the Kubernetes API.
 
 mod args;
 mod command;
@@ -38,19 +40,19 @@ use clap::Parser;
 
 use crate::args::{Args, Verb};
 
-/// The name that the program has as the agent of mpirun.
+/// Name of the program as mpirun's remote shell.
 pub const AGENT: &str = "rsh";
-/// The port of a worker, in the network of its pod alone.
+/// Port of a worker, in the network of its pod only.
 pub const PORT: u16 = 2222;
 
-/// The program.
+/// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     let verb = if Path::new(&name).file_name().is_some_and(|name| name == AGENT) {
-        // An agent has ssh's options, which are no flags of ours.
-        match rsh::Rsh::of(words) {
+        // mpirun passes ssh's options, which our own command line does not have.
+        match rsh::Rsh::parse(words) {
             Ok(rsh) => Verb::Rsh(rsh),
             Err(error) => return report(&error),
         }
@@ -73,12 +75,12 @@ fn run(verb: Verb) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Verb::Worker(worker) => runtime.block_on(worker::run(&worker.keys))?,
         Verb::Wait(wait) => runtime.block_on(wait::run(&wait)).map(|()| 0)?,
         Verb::Peers(peers) => runtime.block_on(wait::peers(&peers)).map(|()| 0)?,
-        Verb::DiscoverHosts(asked) => {
-            runtime.block_on(wait::answering(&asked)).map(|hosts| print(&hosts))?
+        Verb::DiscoverHosts(discover) => {
+            runtime.block_on(wait::hosts_that_answer(&discover)).map(|hosts| print(&hosts))?
         }
         Verb::Rsh(rsh) => runtime.block_on(rsh::run(&rsh))?,
     };
-    // A name that is still looked up holds nobody up.
+    // Do not wait for a name lookup that still runs.
     runtime.shutdown_background();
     Ok(ExitCode::from(code))
 }

@@ -1,4 +1,4 @@
-//! Starts what runs in the pods of MPI.
+//! Starts podhelper.
 
 use std::process::ExitCode;
 

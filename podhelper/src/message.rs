@@ -1,4 +1,4 @@
-//! What the two ends say to each other: frames with a length, a letter for the kind, and what belongs to it.
+//! Defines the messages between launcher and worker: frames with a length, a letter for the kind, and the body.
 
 use std::io;
 
@@ -11,49 +11,48 @@ use tokio_util::{
 
 use crate::command::Command;
 
-/// The largest frame: a command with the names of thousands of hosts.
+/// Largest frame in bytes: a command may have the names of thousands of hosts.
 const LARGEST: usize = 4 << 20;
-/// What is read of a stream at once.
+/// Most bytes to read from a stream at once.
 pub(crate) const CHUNK: usize = 64 << 10;
 
-/// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Launcher: who answers has the keys.
+    /// Launcher: asks whether the worker has the keys.
     Ask,
-    /// Worker: I do.
+    /// Worker: confirms that it has them.
     Here,
-    /// Launcher: start this.
+    /// Launcher: starts this command.
     Run(Command),
-    /// Launcher: the command's input.
+    /// Launcher: input of the command.
     Input(Bytes),
-    /// Launcher: there is no more of it.
+    /// Launcher: end of the input.
     InputEnd,
-    /// Worker: what the command says.
+    /// Worker: standard output of the command.
     Output(Bytes),
-    /// Worker: what it complains of.
+    /// Worker: standard error of the command.
     Errors(Bytes),
-    /// Worker: how it ended, as a shell tells it.
+    /// Worker: exit code of the command, as a shell reports it.
     End(u8),
-    /// Worker: why it was not started.
+    /// Worker: why the command was not started.
     Refused(String),
 }
 
-/// Messages on a connection.
+/// A connection that carries messages.
 pub(crate) type Messages<S> = Framed<S, Codec>;
 
-/// Messages on this connection.
-pub(crate) fn on<S: AsyncRead + AsyncWrite>(stream: S) -> Messages<S> {
+/// Wraps a stream so that it carries messages.
+pub(crate) fn frame_messages<S: AsyncRead + AsyncWrite>(stream: S) -> Messages<S> {
     let frames = LengthDelimitedCodec::builder().max_frame_length(LARGEST).new_codec();
     Framed::new(stream, Codec(frames))
 }
 
-/// Says one thing and hears one.
-pub(crate) async fn asked<S>(messages: &mut Messages<S>, what: Message) -> io::Result<Message>
+/// Sends one message and receives one.
+pub(crate) async fn request<S>(messages: &mut Messages<S>, message: Message) -> io::Result<Message>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    messages.send(what).await?;
+    messages.send(message).await?;
     messages.next().await.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))
 }
 
@@ -89,13 +88,13 @@ impl Decoder for Codec {
     fn decode(&mut self, from: &mut BytesMut) -> io::Result<Option<Message>> {
         let Some(frame) = self.0.decode(from)? else { return Ok(None) };
         let frame = frame.freeze();
-        let unknown = || io::Error::new(io::ErrorKind::InvalidData, "a message of no known kind");
+        let unknown = || io::Error::new(io::ErrorKind::InvalidData, "a message of unknown kind");
         let kind = frame.first().ok_or_else(unknown)?;
         let body = frame.slice(1..);
         Ok(Some(match kind {
             b'a' => Message::Ask,
             b'h' => Message::Here,
-            b'r' => Message::Run(command(&body)?),
+            b'r' => Message::Run(decode_command(&body)?),
             b'i' => Message::Input(body),
             b'.' => Message::InputEnd,
             b'o' => Message::Output(body),
@@ -107,8 +106,8 @@ impl Decoder for Codec {
     }
 }
 
-/// A command that another worker wrote: not what [`Command::of`] has checked.
-fn command(body: &[u8]) -> io::Result<Command> {
+/// Decodes a command from the network, which [`Command::parse`] has not checked.
+fn decode_command(body: &[u8]) -> io::Result<Command> {
     let command: Command = serde_json::from_slice(body)?;
     if command.words.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a command without a program"));
@@ -121,8 +120,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_message_is_read_as_it_was_written_also_in_pieces() {
-        let command = Command::of("PATH=/opt/bin:${PATH:-/bin}; orted -mca 'a b'").unwrap();
+    fn every_message_is_decoded_as_encoded_also_in_pieces() {
+        let command = Command::parse("PATH=/opt/bin:${PATH:-/bin}; orted -mca 'a b'").unwrap();
         let all = [
             Message::Ask,
             Message::Here,
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_ends_the_connection() {
+    fn an_invalid_message_is_an_error() {
         for frame in [&b""[..], b"?", b"x", b"r{"] {
             let mut codec = Codec(LengthDelimitedCodec::new());
             let mut written = BytesMut::new();
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_without_a_program_is_no_message() {
+    fn a_command_without_a_program_is_rejected() {
         let mut codec = Codec(LengthDelimitedCodec::new());
         let mut written = BytesMut::new();
         codec.encode(Message::Run(Command::default()), &mut written).unwrap();

@@ -1,4 +1,4 @@
-//! The launcher's side: what mpirun calls for each worker, as it would call ssh.
+//! The launcher's side: mpirun calls it for each worker, as it would call ssh.
 
 use std::{
     ffi::OsString,
@@ -22,17 +22,18 @@ use crate::{
     PORT,
     command::{Command, CommandError},
     keys::{Connector, Keys, KeysError},
-    message::{CHUNK, Message, Messages, asked, on},
-    tcp::watched,
+    message::{CHUNK, Message, Messages, frame_messages, request},
+    tcp::detect_dead_peers,
 };
 
-/// Names the directory with the keys: an agent has no flags of ours.
+/// Variable with the directory of the keys: mpirun passes no options of ours.
 const KEYS: &str = "NNF_MPI_KEYS";
-/// How long a worker may be away that answered before: its pod is replaced, or a name does not resolve for a moment.
+/// Longest absence of a worker that answered before: its pod is being replaced, or its name does not
+/// resolve for a moment.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries.
+/// Time between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long one try may take.
+/// Longest time of one try.
 pub(crate) const TRY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Error)]
@@ -41,11 +42,13 @@ pub(crate) enum RshError {
     NoKeys,
     #[error("prepare the keys")]
     Keys(#[from] KeysError),
-    #[error("no host is named: call rsh HOST COMMAND")]
+    #[error("the host is missing: call rsh HOST COMMAND")]
     NoHost,
-    #[error("option {0:?} is not known: rsh HOST COMMAND takes those of ssh that launchers use")]
+    #[error(
+        "option {0:?} is unknown: rsh HOST COMMAND takes only the ssh options that launchers use"
+    )]
     Option(String),
-    #[error("an argument is no UTF-8: {0:?}")]
+    #[error("an argument is not UTF-8: {0:?}")]
     Text(OsString),
     #[error("start a command on {host}")]
     Command { host: String, source: CommandError },
@@ -57,7 +60,7 @@ pub(crate) enum RshError {
     Refused { host: String, why: String },
 }
 
-/// What mpirun asks for.
+/// A call by mpirun: the worker's host and the command.
 #[derive(Clone, Debug)]
 pub(crate) struct Rsh {
     host: String,
@@ -65,62 +68,62 @@ pub(crate) struct Rsh {
 }
 
 impl Rsh {
-    /// Reads the arguments: options of ssh, the host, and the text for the remote shell.
-    pub(crate) fn of(words: impl Iterator<Item = OsString>) -> Result<Self, RshError> {
+    /// Parses the arguments: options of ssh, the host, and the text for the remote shell.
+    pub(crate) fn parse(words: impl Iterator<Item = OsString>) -> Result<Self, RshError> {
         let mut words = words.map(|word| word.into_string().map_err(RshError::Text));
         let host = loop {
             let word = words.next().ok_or(RshError::NoHost)??;
             match word.strip_prefix('-') {
                 None => break word,
-                // No X11, no words of its own, no input, no terminal.
+                // No X11, quiet, no input, no terminal.
                 Some("x" | "q" | "n" | "T" | "-") => {}
                 Some(_) => return Err(RshError::Option(word)),
             }
         };
         let text = words.collect::<Result<Vec<_>, _>>()?.join(" ");
-        let command = Command::of(&text);
+        let command = Command::parse(&text);
         let command = command.map_err(|source| RshError::Command { host: host.clone(), source })?;
         Ok(Self { host, command })
     }
 }
 
-/// Starts the command on the worker, and ends as it does.
+/// Starts the command on the worker, and returns its exit code.
 pub(crate) async fn run(rsh: &Rsh) -> Result<u8, RshError> {
     let directory = std::env::var_os(KEYS).map(PathBuf::from).ok_or(RshError::NoKeys)?;
     let connector = Keys::read(&directory)?.connector()?;
     let failed = |source| RshError::Connect { host: rsh.host.clone(), source };
-    let messages = patiently(&connector, &rsh.host).await.map_err(failed)?;
+    let messages = connect_with_retries(&connector, &rsh.host).await.map_err(failed)?;
     let broke = |source| RshError::Broke { host: rsh.host.clone(), source };
-    match carried(messages, rsh.command.clone()).await.map_err(broke)? {
+    match carry(messages, rsh.command.clone()).await.map_err(broke)? {
         Ok(code) => Ok(code),
         Err(why) => Err(RshError::Refused { host: rsh.host.clone(), why }),
     }
 }
 
-async fn patiently(
+async fn connect_with_retries(
     connector: &Connector,
     host: &str,
 ) -> io::Result<Messages<TlsStream<TcpStream>>> {
     let end = Instant::now() + PATIENCE;
     loop {
-        match connected(connector, host).await {
+        match connect(connector, host).await {
             Err(_) if Instant::now() < end => sleep(PAUSE).await,
             done => return done,
         }
     }
 }
 
-/// A connection to a worker that has proved its keys, and has seen ours.
-pub(crate) async fn connected(
+/// Connects to a worker. It has proved its keys, and accepted ours.
+pub(crate) async fn connect(
     connector: &Connector,
     host: &str,
 ) -> io::Result<Messages<TlsStream<TcpStream>>> {
     timeout(TRY, async {
         let tcp = TcpStream::connect((host, PORT)).await?;
-        watched(&tcp)?;
-        let mut messages = on(connector.connect(tcp).await?);
-        // In TLS 1.3 a client hears only now whether its own certificate was taken.
-        match asked(&mut messages, Message::Ask).await? {
+        detect_dead_peers(&tcp)?;
+        let mut messages = frame_messages(connector.connect(tcp).await?);
+        // In TLS 1.3 only the first answer shows a client that its own certificate was accepted.
+        match request(&mut messages, Message::Ask).await? {
             Message::Here => Ok(messages),
             other => Err(io::Error::other(format!("{other:?} was not expected"))),
         }
@@ -128,15 +131,15 @@ pub(crate) async fn connected(
     .await?
 }
 
-/// Carries input and output; how the command ended, or why there was none.
-async fn carried(
+/// Carries input and output. Returns the exit code, or why the command was not started.
+async fn carry(
     messages: Messages<TlsStream<TcpStream>>,
     command: Command,
 ) -> io::Result<Result<u8, String>> {
     let (mut sink, mut stream) = messages.split();
     sink.send(Message::Run(command)).await?;
     tokio::spawn(feed(sink, input()));
-    // Who reads them slowly is to hold the command up, and there is nothing else to do here meanwhile.
+    // Blocking writes are intended: a slow reader holds the command up, and there is nothing else to do here meanwhile.
     let (mut output, mut errors) = (io::stdout(), io::stderr());
     while let Some(message) = stream.next().await {
         match message? {
@@ -150,10 +153,10 @@ async fn carried(
             other => return Err(io::Error::other(format!("{other:?} was not expected"))),
         }
     }
-    Err(io::Error::other("the worker went away"))
+    Err(io::Error::other("the worker closed the connection"))
 }
 
-/// Sends our input on. Keeps the connection open afterwards: its end would end the command.
+/// Sends our input to the worker. Keeps the connection open afterwards: its end would end the command.
 async fn feed(
     mut sink: SplitSink<Messages<TlsStream<TcpStream>>, Message>,
     mut input: Receiver<Bytes>,
@@ -165,7 +168,7 @@ async fn feed(
     std::future::pending().await
 }
 
-/// Our input, read by a thread of its own: a read of a terminal or a pipe waits.
+/// Reads our input in a thread of its own, because a read of a terminal or a pipe blocks.
 fn input() -> Receiver<Bytes> {
     let (sender, receiver) = channel(1);
     thread::spawn(move || {
@@ -183,19 +186,19 @@ fn input() -> Receiver<Bytes> {
 mod tests {
     use super::*;
 
-    fn of(words: &[&str]) -> Result<Rsh, RshError> {
-        Rsh::of(words.iter().map(|&word| word.into()))
+    fn parse(words: &[&str]) -> Result<Rsh, RshError> {
+        Rsh::parse(words.iter().map(|&word| word.into()))
     }
 
     #[test]
-    fn launchers_call_it_as_they_call_ssh() {
+    fn the_command_line_is_that_of_ssh() {
         let hydra =
-            of(&["-x", "w-worker-0", "\"/usr/bin/hydra_pmi_proxy\"", "--rmk", "user"]).unwrap();
+            parse(&["-x", "w-worker-0", "\"/usr/bin/hydra_pmi_proxy\"", "--rmk", "user"]).unwrap();
         assert_eq!(hydra.host, "w-worker-0");
         assert_eq!(hydra.command.words, ["/usr/bin/hydra_pmi_proxy", "--rmk", "user"]);
-        assert!(matches!(of(&[]), Err(RshError::NoHost)));
-        assert!(matches!(of(&["-o", "X=y", "h", "c"]), Err(RshError::Option(_))));
-        assert!(matches!(of(&["h", "a;b"]), Err(RshError::Command { .. })));
-        assert!(matches!(of(&["h"]), Err(RshError::Command { .. })));
+        assert!(matches!(parse(&[]), Err(RshError::NoHost)));
+        assert!(matches!(parse(&["-o", "X=y", "h", "c"]), Err(RshError::Option(_))));
+        assert!(matches!(parse(&["h", "a;b"]), Err(RshError::Command { .. })));
+        assert!(matches!(parse(&["h"]), Err(RshError::Command { .. })));
     }
 }

@@ -1,22 +1,22 @@
-//! Connections whose dead peers the kernel notices: a rabbit without power says nothing any more, and nobody here runs a timer.
+//! Lets the kernel notice dead peers: a rabbit without power sends nothing any more, and podhelper has no timer.
 
 use std::{io, os::fd::AsFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::TcpStream;
 
-/// After so many seconds without a word the kernel probes the peer.
+/// Idle seconds after which the kernel probes the peer.
 const IDLE: u32 = 10;
 /// Seconds between two probes.
 const BETWEEN: u32 = 5;
-/// Probes without an answer after which the peer is gone.
+/// Unanswered probes after which the peer counts as gone.
 const PROBES: u32 = 4;
-/// What was sent may be without an answer for so many milliseconds: meanwhile the kernel does not probe (tcp(7),
-/// `TCP_USER_TIMEOUT`).
+/// Milliseconds that sent data may stay unacknowledged; meanwhile the kernel does
+/// not probe (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
 
-/// Has the kernel notice within half a minute that the peer is gone, and send each message at once.
-pub(crate) fn watched(tcp: &TcpStream) -> io::Result<()> {
+/// Makes the kernel notice within half a minute that the peer is gone, and send each message at once.
+pub(crate) fn detect_dead_peers(tcp: &TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     let socket = tcp.as_fd();
     setsockopt(&socket, sockopt::KeepAlive, &true)?;

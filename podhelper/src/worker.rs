@@ -1,4 +1,4 @@
-//! The worker's side: starts what launchers with the keys of this attempt ask for.
+//! The worker's side: starts commands for launchers that have the keys of this attempt.
 
 mod accept;
 mod rank;
@@ -28,13 +28,13 @@ use crate::{
     args::Keys as Place,
     command::Command,
     keys::{Keys, KeysError},
-    message::{Message, Messages, on},
-    tcp::watched,
+    message::{Message, Messages, frame_messages},
+    tcp::detect_dead_peers,
 };
 
-/// How long a connection has to prove its keys: whoever reaches the port may open one.
+/// Longest TLS handshake: any program that reaches the port may open a connection.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// How long one that proved them has to say what it wants.
+/// Longest wait for a request on a connection that proved its keys.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Exit code of a worker that SIGTERM ended, as a shell reports it.
 const TERMINATED: u8 = 143;
@@ -49,40 +49,40 @@ pub(crate) enum WorkerError {
     Listen(#[source] io::Error),
 }
 
-/// Serves until told to end, and until all that it started has ended then.
+/// Serves until SIGTERM, then waits until all commands have ended.
 pub(crate) async fn run(place: &Place) -> Result<u8, WorkerError> {
     let acceptor = Keys::read(&place.directory)?.acceptor()?;
     let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
     let listener = match TcpListener::bind(any).await {
         Ok(listener) => listener,
-        // A kernel without IPv6.
+        // The kernel has no IPv6.
         Err(_) => TcpListener::bind(("0.0.0.0", PORT)).await.map_err(WorkerError::Listen)?,
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(WorkerError::Listen)?;
     let (end, ending) = watch::channel(false);
-    let mut sessions = JoinSet::new();
+    let mut connections = JoinSet::new();
     let mut pending = Pending::default();
     loop {
         tokio::select! {
-            (tcp, unproved) = pending.taken(&listener) => {
+            (tcp, unproved) = pending.accept(&listener) => {
                 let (acceptor, ending) = (acceptor.clone(), ending.clone());
-                sessions.spawn(async move { session(tcp, unproved, acceptor, ending).await });
+                connections.spawn(async move { serve(tcp, unproved, acceptor, ending).await });
             }
-            Some(done) = sessions.join_next() => log_end(done),
+            Some(done) = connections.join_next() => log_end(done),
             _ = terminate.recv() => break,
         }
     }
-    // Ranks heard it too, from the first process of the container. The kubelet ends those that take longer than the pod may. A
-    // worker is never done: its Job makes another.
+    // init has already forwarded the signal to the ranks. The kubelet kills those that outlive the pod's grace period.
+    // A worker never succeeds: its Job starts another one.
     drop(listener);
     let _ = end.send(true);
-    while let Some(done) = sessions.join_next().await {
+    while let Some(done) = connections.join_next().await {
         log_end(done);
     }
     Ok(TERMINATED)
 }
 
-/// Logs how a connection ended that did not end well.
+/// Logs the error of a connection that failed.
 fn log_end(done: Result<io::Result<()>, tokio::task::JoinError>) {
     match done {
         Ok(Ok(())) => {}
@@ -91,43 +91,44 @@ fn log_end(done: Result<io::Result<()>, tokio::task::JoinError>) {
     }
 }
 
-async fn session(
+async fn serve(
     tcp: TcpStream,
     unproved: Unproved,
     acceptor: TlsAcceptor,
     mut ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let asked = tokio::select! {
-        asked = asked(tcp, unproved, acceptor) => asked?,
+    let request = tokio::select! {
+     request = receive_command(tcp, unproved, acceptor) => request?,
         _ = ending.wait_for(|is| *is) => None,
     };
-    match asked {
-        Some((command, messages)) => started(command, messages, ending).await,
+    match request {
+        Some((command, messages)) => start(command, messages, ending).await,
         None => Ok(()),
     }
 }
 
-/// The command that a connection asks for, once it has proved its keys. One that only asked whether we are here goes without a
-/// word.
-async fn asked(
+/// Receives the command of a connection, once it has proved its keys; `None` if the launcher only asked whether
+/// the worker is here.
+async fn receive_command(
     tcp: TcpStream,
     unproved: Unproved,
     acceptor: TlsAcceptor,
 ) -> io::Result<Option<(Command, Messages<Stream>)>> {
-    watched(&tcp)?;
+    detect_dead_peers(&tcp)?;
     let peer = tcp.peer_addr()?;
     let stream = tokio::select! {
         stream = timeout(HANDSHAKE, acceptor.accept(tcp)) => stream,
         () = unproved.displaced() => {
-            return Err(io::Error::other(format!("{peer} proved no keys, and others wait")));
+            return Err(io::Error::other(format!("{peer} proved no keys, and other connections wait")));
         }
     };
     let stream =
         stream.map_err(|_| io::Error::other(format!("{peer} proved no keys in {HANDSHAKE:?}")))?;
-    let stream =
-        stream.map_err(|why| io::Error::other(format!("{peer} has not our keys: {why}")))?;
+    let stream = stream.map_err(|why| {
+        io::Error::other(format!("{peer} does not have the keys of this attempt: {why}"))
+    })?;
     drop(unproved);
-    let mut messages = on(stream);
+    let mut messages = frame_messages(stream);
     while let Some(message) = timeout(PATIENCE, messages.next()).await? {
         match message {
             Ok(Message::Ask) => messages.send(Message::Here).await?,
@@ -140,7 +141,7 @@ async fn asked(
     Ok(None)
 }
 
-async fn started(
+async fn start(
     command: Command,
     mut messages: Messages<Stream>,
     ending: watch::Receiver<bool>,
@@ -154,8 +155,8 @@ async fn started(
     }
 }
 
-/// A status as a shell tells it.
-pub(crate) fn code(status: ExitStatus) -> u8 {
+/// Returns the exit code of a status, as a shell reports it.
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let signal = || 128 + status.signal().unwrap_or(0);
     status.code().unwrap_or_else(signal).to_le_bytes()[0]
 }

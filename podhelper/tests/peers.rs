@@ -1,4 +1,5 @@
-//! Containers that wait for each other: these two have loopback addresses for names, `<rabbit>.<workflow>` as everywhere.
+//! Tests containers that wait for each other. Here the two hosts are loopback addresses, named `<rabbit>.<workflow>` as
+//! everywhere.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs")]
@@ -16,7 +17,7 @@ fn wait(config: &Path, port: u16, seconds: &str) -> Output {
 }
 
 #[test]
-fn a_run_goes_on_when_every_rabbit_s_container_listens() {
+fn peers_succeeds_once_every_rabbit_s_container_listens() {
     let config = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(config.path().join(name), text).unwrap();
     write("nnfContainerNodes", "127.0 127.9");
@@ -25,9 +26,9 @@ fn a_run_goes_on_when_every_rabbit_s_container_listens() {
     let port = first.local_addr().unwrap().port();
     let missing = wait(config.path(), port, "1");
     assert_eq!(missing.status.code(), Some(1));
-    let told = String::from_utf8(missing.stderr).unwrap();
-    assert!(told.contains("1 of 2 rabbits' containers do not answer: 127"), "{told}");
-    assert!(told.contains("refused"), "{told}");
+    let errors = String::from_utf8(missing.stderr).unwrap();
+    assert!(errors.contains("1 of 2 rabbits' containers do not answer: 127"), "{errors}");
+    assert!(errors.contains("refused"), "{errors}");
     let second = TcpListener::bind(("127.9.0.1", port)).unwrap();
     let all = wait(config.path(), port, "60");
     assert!(all.status.success(), "{all:?}");
@@ -35,13 +36,16 @@ fn a_run_goes_on_when_every_rabbit_s_container_listens() {
 }
 
 #[test]
-fn a_file_that_is_not_there_or_names_nobody_is_told() {
+fn a_missing_or_empty_file_of_nodes_is_an_error() {
     let nowhere = tempfile::tempdir().unwrap();
-    let told = String::from_utf8(wait(nowhere.path(), 1, "1").stderr).unwrap();
-    assert!(told.contains("nnfContainerNodes, which names the hosts"), "{told}");
+    let errors = String::from_utf8(wait(nowhere.path(), 1, "1").stderr).unwrap();
+    assert!(errors.contains("nnfContainerNodes, which names the hosts"), "{errors}");
     for name in ["nnfContainerNodes", "nnfContainerSubdomain"] {
         std::fs::write(nowhere.path().join(name), "").unwrap();
     }
-    let told = String::from_utf8(wait(nowhere.path(), 1, "1").stderr).unwrap();
-    assert!(told.contains("nnfContainerNodes names no host"), "none is not all: {told}");
+    let errors = String::from_utf8(wait(nowhere.path(), 1, "1").stderr).unwrap();
+    assert!(
+        errors.contains("nnfContainerNodes names no host"),
+        "no host must not count as all hosts: {errors}"
+    );
 }

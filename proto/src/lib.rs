@@ -1,7 +1,7 @@
-//! What Warren's programs say to each other over gRPC.
+//! The gRPC protocol between Warren's programs.
 //!
-//! The sources are in `proto/warren/v1`. Conversions between these messages and the types of `api` and `storage` live in
-//! the daemons, so that this crate knows neither.
+//! The sources are in `proto/warren/v1`. Conversions between these messages and the types of `api` and `storage` are in the
+//! daemons, so that this crate depends on neither.
 
 pub mod limits;
 pub mod pem;

@@ -1,53 +1,53 @@
-//! How large what is said may be, in bytes. Both ends keep to it: an agent shortens what people read before it sends it, and
-//! the coordinator takes nothing larger from anybody.
+//! Largest sizes of messages and their fields, in bytes. Both ends keep to them: an agent shortens its texts before it sends them,
+//! and the coordinator refuses larger fields.
 
 pub use causes::shortened;
 use thiserror::Error;
 
 use crate::v1::{Health, Hello, MountReport};
 
-/// A name: of a node (RFC 1123) or of an API object.
+/// Longest name of a node (RFC 1123) or an API object.
 pub const NAME: usize = 253;
-/// What tells one of its kind from another: a uid, a resourceVersion, a boot, a version of Warren.
+/// Longest identifier: a uid, a resourceVersion, a boot ID, a version of Warren.
 pub const TOKEN: usize = 128;
-/// A text for people: a node's health, a reason.
+/// Longest text for users: a node's health, a reason.
 pub const TEXT: usize = causes::MESSAGE;
-/// The texts of an error in a ClientMount's status.
+/// Longest text of an error in a ClientMount's status.
 pub const ERROR_TEXT: usize = 16 << 10;
-/// The status of one ClientMount, JSON: 20,000 mounts, which is more than an object may have, make 800 KiB.
+/// Longest status of one ClientMount, JSON: 20,000 mounts, more than an object may have, need 800 KiB.
 pub const STATUS: usize = 1 << 20;
-/// A whole message of a node: a report with its names.
+/// Largest message of a node: a report with its names.
 pub const FROM_NODE: usize = STATUS + (8 << 10);
-/// A whole answer about the machine: what a gRPC client accepts unless it is told otherwise is 4 MiB.
+/// Largest answer about the whole machine: gRPC clients accept 4 MiB by default.
 pub const ANSWER: usize = (4 << 20) - (64 << 10);
 
-/// A field that is larger than it may be.
+/// A field that exceeds its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{field} has {bytes} bytes, and {limit} are allowed: this is no agent of this version of Warren"
+    "{field} has {bytes} bytes, and {limit} are allowed: install the coordinator's version of Warren on this node"
 )]
 pub struct TooLong {
-    /// Which, as the protocol names it.
+    /// The field's name in the protocol.
     pub field: &'static str,
-    /// How long it is.
+    /// Size of the field in bytes.
     pub bytes: usize,
-    /// How long it may be.
+    /// Limit of the field in bytes.
     pub limit: usize,
 }
 
-/// Checks what a node says first.
+/// Checks the sizes of a node's hello.
 ///
 /// # Errors
 /// Names the first field that is too long.
 pub fn check_hello(hello: &Hello) -> Result<(), TooLong> {
-    // Taken apart, so that a field that is added is not forgotten here.
+    // Destructured, so that the compiler reports a new field here.
     let Hello { node, role: _, boot_id, started_at: _, booted_at: _, version } = hello;
     fits("hello.node", node.len(), NAME)?;
     fits("hello.boot_id", boot_id.len(), TOKEN)?;
     fits("hello.version", version.len(), TOKEN)
 }
 
-/// Checks what became of one ClientMount.
+/// Checks the sizes of a report on a ClientMount.
 ///
 /// # Errors
 /// Names the first field that is too long.
@@ -61,7 +61,7 @@ pub fn check_report(report: &MountReport) -> Result<(), TooLong> {
     fits("report.status", status.len(), STATUS)
 }
 
-/// A node's health with a text that fits.
+/// Shortens the text of a node's health to its limit.
 #[must_use]
 pub fn bounded(health: Health) -> Health {
     let Health { state, message, capacity_total, capacity_allocated } = health;

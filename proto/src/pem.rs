@@ -1,4 +1,4 @@
-//! The PEM files by which programs prove their names to each other over TCP. All programs name them by the same flags.
+//! Reads the PEM files for mutual TLS. All programs name them by the same flags.
 
 use std::{
     fs, io,
@@ -12,26 +12,24 @@ use tonic::transport::{Certificate, Identity};
 #[derive(Debug, Error)]
 #[error("{flag}: read {}", path.display())]
 pub struct PemError {
-    /// The flag that names it.
+    /// Flag that names the file.
     flag: &'static str,
-    /// The file.
     path: PathBuf,
-    /// Why.
     source: io::Error,
 }
 
-/// The certificates of the authorities that may sign the other's certificate.
+/// Reads the certificates of the authorities that may sign the other side's certificate.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn authority(path: &Path) -> Result<Certificate, PemError> {
     read("--ca", path).map(Certificate::from_pem)
 }
 
-/// Our certificate and its key.
+/// Reads this program's certificate and its key.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub fn identity(certificate: &Path, key: &Path) -> Result<Identity, PemError> {
     Ok(Identity::from_pem(read("--certificate", certificate)?, read("--key", key)?))
 }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{claims::Claims, clean_up::CleanUp, holders::HolderWatch};
+use agent::{clean_up::CleanUp, holders::HolderWatch, targets::TargetsInUse};
 use controller::{Fingerprint, Queue, Retry};
 use daemon::sleep_until;
 use futures::{Stream, StreamExt};
@@ -29,11 +29,11 @@ use crate::{
     watch::Update,
 };
 
-/// Passes that run at the same time. Each may use up to 16 threads that block in the kernel.
+/// Most passes at the same time. Each may use up to 16 threads that block in the kernel.
 const SIDE_BY_SIDE: usize = 32;
 
-/// At most so many of these passes erase namespaces: formatting a drive may take an hour, and the allocations of other
-/// jobs must not wait for it.
+/// Most passes at the same time that erase namespaces: formatting a drive may take an hour, and the allocations of
+/// other jobs must not wait for it.
 const ERASING: usize = SIDE_BY_SIDE / 2;
 
 /// How long a stopping agent waits for running passes. The supervisor's stop timeout must be longer.
@@ -44,7 +44,7 @@ pub struct Agent {
     context: Arc<Context>,
     status: AgentStatus,
     cache: Cache,
-    claims: Claims,
+    claims: TargetsInUse,
     queue: Queue<Key>,
     passes: JoinSet<(Key, Pass)>,
     /// The object of each running pass as it was when the pass began.
@@ -52,7 +52,7 @@ pub struct Agent {
     /// ClientMounts that existed at the start, each with the block storages under it that no pass has worked on yet.
     /// After a reboot those passes bring the devices back; a mount before them would fail needlessly.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
-    /// What the last pass of each failing object logged: a retry that fails in the same way is not logged again.
+    /// Failures that the last pass of each failing object logged: a retry that fails in the same way logs nothing.
     failing: BTreeMap<Key, Vec<String>>,
     holders: HolderWatch<Key>,
     /// For each object, how many passes in a row ended with a write conflict.
@@ -78,12 +78,16 @@ pub struct Agent {
 impl Agent {
     pub fn new(context: Arc<Context>, status: AgentStatus) -> Self {
         let mut cache = Cache::new(context.node.clone());
-        context.records.found().iter().for_each(|versions| cache.restore(versions.clone()));
+        context
+            .records
+            .earlier_records()
+            .iter()
+            .for_each(|versions| cache.restore(versions.clone()));
         Self {
             context,
             status,
             cache,
-            claims: Claims::default(),
+            claims: TargetsInUse::default(),
             queue: Queue::new(SIDE_BY_SIDE),
             passes: JoinSet::new(),
             handled: BTreeMap::new(),
@@ -111,20 +115,20 @@ impl Agent {
             tokio::select! {
                 () = &mut stop => break,
                 Some(update) = events.next() => self.update(update),
-                Some(ended) = self.passes.join_next() => self.ended(ended),
-                Some(cleaned_up) = self.cleaning_up.join_next() => self.cleaned_up(cleaned_up),
-                key = self.holders.ended() => self.wake_related(key),
+                Some(ended) = self.passes.join_next() => self.pass_ended(ended),
+                Some(cleaned_up) = self.cleaning_up.join_next() => self.clean_up_ended(cleaned_up),
+                key = self.holders.next_free() => self.wake_related(key),
                 () = sleep_until(next_due) => {}
             }
             if !self.cache.is_complete() {
                 continue;
             }
-            let first = !self.clean_up.started();
+            let first = !self.clean_up.has_list();
             if first {
                 self.set_started();
                 self.record_changes();
-                self.claim();
-                self.clean_up.synced();
+                self.claim_mount_points();
+                self.clean_up.make_due();
                 self.status.set_ready();
             }
             if self.may_clean_up() && self.clean_up.due(Instant::now()) {
@@ -147,7 +151,7 @@ impl Agent {
                 }
             }
             while self.cleaning_up.join_next().await.is_some() {
-                self.clean_up.done();
+                self.clean_up.record_success();
             }
         };
         if tokio::time::timeout(STOP_DEADLINE, ending).await.is_err() {
@@ -165,11 +169,11 @@ impl Agent {
 
     fn update(&mut self, update: Update) {
         let wakes = update.apply(&mut self.cache);
-        if self.clean_up.started() {
+        if self.clean_up.has_list() {
             self.record_changes();
         }
         if !wakes.is_empty() {
-            self.clean_up.changed();
+            self.clean_up.end_postponement();
         }
         self.wake(wakes);
     }
@@ -206,8 +210,8 @@ impl Agent {
         self.queue.wake(key);
     }
 
-    /// Somebody else wrote the status. The agent writes its own again, after a delay: if another agent does the same,
-    /// the two must not overwrite each other as fast as they can.
+    /// Another writer changed the status. The agent writes its own status again after a delay, so that two agents do
+    /// not overwrite each other at full speed.
     fn report_again(&mut self, key: &Key) {
         log::warn!(
             "{key}: another writer changed its status; this agent writes it again: check that no second agent runs for this rabbit"
@@ -221,16 +225,16 @@ impl Agent {
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }
 
-    /// Chooses the start time that statuses carry: it tells device paths that this agent looked up from those of
-    /// earlier agents.
+    /// Chooses the start time that statuses carry: it tells device paths that this agent looked up from
+    /// those of earlier agents.
     fn set_started(&mut self) {
         let started = started_after(Timestamp::now(), self.cache.block_storages.iter());
         let context = Arc::get_mut(&mut self.context);
-        context.expect("nobody but a pass shares it, and none has begun").started = started;
+        context.expect("only passes share the context, and none has begun").started = started;
     }
 
     /// Claims the mount points of every object before the first pass begins.
-    fn claim(&mut self) {
+    fn claim_mount_points(&mut self) {
         let mounts: Vec<_> = self.cache.client_mounts.iter().cloned().collect();
         for mount in mounts {
             prepare(&mount, &self.cache, &self.context.site, &mut self.claims);

@@ -5,11 +5,11 @@ use std::{fmt, io, str::FromStr};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
-/// `HOST:PORT`, `:PORT` for every address of the node, or `0` for nowhere.
+/// `HOST:PORT`, `:PORT` for every address of the node, or `0` to listen nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindAddress(String);
 
-/// A text that names no address.
+/// A text that is not an address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is no address to listen on: use HOST:PORT, :PORT, or 0 to listen nowhere")]
 pub struct BindAddressError(String);
@@ -25,12 +25,12 @@ pub struct BindError {
 }
 
 impl BindAddress {
-    /// Whether nothing is to be served.
+    /// Returns whether the agent listens nowhere.
     pub fn is_off(&self) -> bool {
         matches!(self.0.as_str(), "" | "0")
     }
 
-    /// Listens there; `flag` is what named it.
+    /// Listens on the address; an error names `flag`.
     pub async fn listen(&self, flag: &'static str) -> Result<TcpListener, BindError> {
         let listener = match self.0.strip_prefix(':') {
             // IPv6 serves IPv4 as well, unless the node has no IPv6.
@@ -51,11 +51,15 @@ impl FromStr for BindAddress {
 
     fn from_str(text: &str) -> Result<Self, BindAddressError> {
         let address = Self(text.to_owned());
-        let named = text.rsplit_once(':').is_some_and(|(host, port)| {
+        let is_address = text.rsplit_once(':').is_some_and(|(host, port)| {
             let plain = !host.contains(':') || (host.starts_with('[') && host.ends_with(']'));
             plain && port.parse::<u16>().is_ok()
         });
-        if named || address.is_off() { Ok(address) } else { Err(BindAddressError(text.to_owned())) }
+        if is_address || address.is_off() {
+            Ok(address)
+        } else {
+            Err(BindAddressError(text.to_owned()))
+        }
     }
 }
 
@@ -70,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_those_of_go() {
+    fn addresses_are_parsed_as_by_go() {
         for text in [":8081", "127.0.0.1:8080", "[::1]:0", "localhost:80", "0", ""] {
             assert_eq!(text.parse::<BindAddress>().unwrap().to_string(), text);
         }
@@ -81,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_that_is_taken_is_told_with_its_flag() {
+    async fn an_address_in_use_is_an_error_that_names_the_flag() {
         let first = ":0".parse::<BindAddress>().unwrap().listen("--x").await.unwrap();
         let taken = format!(":{}", first.local_addr().unwrap().port());
         let error = taken.parse::<BindAddress>().unwrap().listen("--x").await.unwrap_err();

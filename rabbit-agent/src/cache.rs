@@ -52,20 +52,20 @@ impl fmt::Display for Key {
     }
 }
 
-/// Why an object is put into the queue.
+/// Why an object enters the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
-    /// The object is new or changed. A change that this agent wrote itself is no reason.
+    /// The object is new or changed. The agent's own writes do not count.
     Changed(Key),
     Related(Key),
-    /// Its status at this resourceVersion is not the one in the cache: a pass that still runs wrote it, or somebody
-    /// else.
+    /// The status at this resourceVersion differs from the one in the cache: a running pass or
+    /// another writer changed it.
     StatusChanged(Key, String),
-    /// The ClientMount with this name and uid was deleted without our finalizer: it claims no mount point any more.
+    /// The ClientMount with this name and uid was deleted without our finalizer: its mount points are free.
     Deleted(String, String),
 }
 
-/// Why an object has no profile, in words for the user.
+/// Why an object has no profile.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoProfile {
     #[error(
@@ -76,7 +76,7 @@ pub enum NoProfile {
     Missing { namespace: String, name: String },
 }
 
-/// All stores of a rabbit's agent.
+/// The stores of all kinds that the agent watches.
 #[derive(Debug)]
 pub struct Cache {
     node: NodeName,
@@ -99,23 +99,22 @@ pub struct Cache {
 }
 
 pub trait Cached: Object {
-    /// The store of this kind.
+    /// Returns the store of this kind.
     fn store(cache: &mut Cache) -> &mut Store<Self>;
-    /// The key under which the agent works on the object; `None` for kinds that it only reads.
+    /// Returns the key under which the agent works on the object; `None` for kinds that it only reads.
     fn key(&self) -> Option<Key>;
-    /// What else to wake after a change; only of this rabbit's own objects, where the kind has a key.
+    /// Returns what else to wake after a change; only for objects of this rabbit, where the kind has a key.
     fn wakes(_: &mut Cache, _: &Change<Self>) -> Vec<Wake> {
         Vec::new()
     }
-    /// Whether both have the same status, as far as this agent writes it; true for kinds whose status it does not
-    /// write.
+    /// Returns whether both objects have the same status, as far as this agent writes it; true for kinds whose status
+    /// it does not write.
     fn same_status(&self, _other: &Self) -> bool {
         true
     }
 }
 
 impl Cache {
-    /// An empty cache.
     pub fn new(node: NodeName) -> Self {
         Self {
             node,
@@ -135,8 +134,8 @@ impl Cache {
         }
     }
 
-    /// Takes in an event of a watch, and returns what to wake.
-    pub fn take<K: Cached>(&mut self, event: Event<K>) -> Vec<Wake> {
+    /// Applies an event of a watch, and returns what to wake.
+    pub fn apply<K: Cached>(&mut self, event: Event<K>) -> Vec<Wake> {
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
             changes.iter().flat_map(|change| self.wakes_of(change)).collect();
@@ -144,7 +143,8 @@ impl Cache {
         wakes
     }
 
-    /// A pass puts its own writes into the cache, so a status that the cache does not have is somebody else's.
+    /// Detects a status by another writer: a pass puts its own writes into the cache, so any other status
+    /// is not this agent's.
     fn status_change<K: Cached>(&self, change: &Change<K>) -> Option<Wake> {
         let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
         // An object restored from a record has no version and no status.
@@ -153,9 +153,9 @@ impl Cache {
         (!same).then(|| Some(Wake::StatusChanged(new.key()?, new.resource_version()?)))?
     }
 
-    /// Takes in the API's answer to a write of this agent.
+    /// Applies the API's answer to a write of this agent, and returns what to wake.
     pub fn wrote<K: Cached>(&mut self, object: K) -> Vec<Wake> {
-        let changes = K::store(self).wrote(object);
+        let changes = K::store(self).apply_written(object);
         changes.iter().flat_map(|change| self.wakes_of(change)).collect()
     }
 
@@ -166,12 +166,12 @@ impl Cache {
             return Vec::new();
         }
         let mut wakes: Vec<_> =
-            key.filter(|_| change.to_act_on()).map(Wake::Changed).into_iter().collect();
+            key.filter(|_| change.needs_reconcile()).map(Wake::Changed).into_iter().collect();
         wakes.extend(K::wakes(self, change));
         wakes
     }
 
-    /// Whether every kind was listed completely. Before that, an object's absence means nothing.
+    /// Returns whether every kind was listed completely. Before that, an object's absence means nothing.
     pub fn is_complete(&self) -> bool {
         self.block_storages.is_complete()
             && self.node_storages.is_complete()
@@ -205,35 +205,35 @@ impl Cache {
         self.movements.get(self.node.as_str(), name)
     }
 
-    /// A ClientMount that disappeared while some of it may be mounted.
+    /// Returns a ClientMount that disappeared while it may be mounted.
     pub fn vanished(&self, uid: &str) -> Option<&Arc<ClientMount>> {
         self.vanished.get(uid)
     }
 
-    /// Uids of the ClientMounts that disappeared under this name.
+    /// Returns the uids of the ClientMounts that disappeared under this name.
     pub fn vanished_under(&self, name: &str) -> Vec<String> {
         let named = self.vanished.iter().filter(|(_, object)| object.name_any() == name);
         named.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Whether a pass over the object erases namespaces.
+    /// Returns whether a pass over the object erases namespaces.
     pub fn erases(&self, key: &Key) -> bool {
         let Key::BlockStorage(name) = key else { return false };
         self.block_storage(name).is_some_and(|block| block.metadata.deletion_timestamp.is_some())
     }
 
-    /// Puts a recorded ClientMount into the store until the API sends it: the versions of which something may be
+    /// Restores a ClientMount from its record until the API sends it. `versions` are those that may be
     /// mounted, the latest last.
     pub fn restore(&mut self, mut versions: Vec<ClientMount>) {
         let Some(last) = versions.pop() else { return };
         for version in &versions {
-            self.dropped.changed(version, Some(&last), |_| true);
+            self.dropped.record_change(version, Some(&last), |_| true);
         }
-        // Of two records of one name the first is of an object that went.
-        self.take(Event::Applied(Ok(last)));
+        // If two records have one name, the first is of an object that disappeared.
+        self.apply(Event::Applied(Ok(last)));
     }
 
-    /// Nothing of the ClientMount is left on the node.
+    /// Forgets a ClientMount that is completely unmounted.
     pub fn forget_vanished(&mut self, uid: &str) {
         self.vanished.remove(uid);
     }
@@ -242,13 +242,13 @@ impl Cache {
         self.nodes.get(self.node.as_str(), NNF_NODE)
     }
 
-    /// The chassis as the SystemConfiguration describes it.
+    /// Returns the chassis as the SystemConfiguration describes it.
     pub fn chassis(&self) -> Chassis {
         let system = self.systems.get(SYSTEM_CONFIGURATION, SYSTEM_CONFIGURATION);
         Chassis::new(&self.node, system.map(AsRef::as_ref))
     }
 
-    /// The profile that an object's labels name.
+    /// Returns the profile that an object's labels name.
     pub fn profile<K: Object>(&self, object: &K) -> Result<Arc<NnfStorageProfile>, NoProfile> {
         let named = object.pinned_profile().ok_or(NoProfile::Unnamed)?;
         self.profiles.get(named.namespace, named.name).cloned().ok_or_else(|| NoProfile::Missing {
@@ -257,10 +257,10 @@ impl Cache {
         })
     }
 
-    /// The parts of the object that decide whether a pass is needed.
+    /// Returns the parts of the object that decide whether a pass is needed.
     pub fn fingerprint(&self, key: &Key) -> Option<Fingerprint> {
         fn print<K: Object>(object: &Arc<K>) -> Fingerprint {
-            Fingerprint::of(&**object)
+            Fingerprint::new(&**object)
         }
         match key {
             Key::Node => self.nnf_node().map(print),
@@ -274,20 +274,20 @@ impl Cache {
         }
     }
 
-    /// Keys of all objects, for the first pass over each.
+    /// Returns the keys of all objects, for the first pass over each.
     pub fn all_keys(&self) -> Vec<Key> {
         let mut keys = vec![Key::Node];
         keys.extend(self.block_storages.iter().filter_map(|block| block.key()));
         keys.extend(self.node_storages.iter().filter_map(|storage| storage.key()));
         keys.extend(self.client_mounts.iter().filter_map(|mount| mount.key()));
         keys.extend(self.lustre_mgts.iter().filter_map(|mgt| mgt.key()));
-        keys.extend(self.containers.iter().filter_map(|one| one.key()));
+        keys.extend(self.containers.iter().filter_map(|containers| containers.key()));
         keys.extend(self.movements.iter().filter_map(|movement| movement.key()));
         keys.extend(self.vanished.keys().cloned().map(Key::Vanished));
         keys
     }
 
-    /// Whether the object is in this rabbit's namespace; the agent works on no others.
+    /// Returns whether the object is in this rabbit's namespace; the agent works on no others.
     fn is_ours<K: Object>(&self, object: &K) -> bool {
         object.namespace().as_deref() == Some(self.node.as_str())
     }

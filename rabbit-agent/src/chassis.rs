@@ -33,7 +33,7 @@ pub enum ChassisError {
     SlotShared { compute: NodeName, other: String, index: u8 },
 }
 
-/// Number of compute slots in a chassis, `Compute 0` to `Compute 15`.
+/// Compute slots in a chassis, `Compute 0` to `Compute 15`.
 pub const SLOTS: u8 = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ enum Known {
 }
 
 impl Chassis {
-    /// The chassis of `rabbit`. Entries are checked when they are used.
+    /// Returns the chassis of `rabbit`. Entries are checked when they are used.
     pub fn new(rabbit: &NodeName, system: Option<&SystemConfiguration>) -> Self {
         let known = match system {
             None => Known::Nothing,
@@ -75,7 +75,7 @@ impl Chassis {
         &self.rabbit
     }
 
-    /// The endpoint of host `name`. The rabbit itself needs no SystemConfiguration.
+    /// Returns the endpoint of host `name`. The rabbit itself needs no SystemConfiguration.
     pub fn access(&self, name: &str) -> Result<Access, ChassisError> {
         if name == self.rabbit.as_str() {
             return Ok(Access { endpoint: Endpoint::Rabbit, node: self.rabbit.clone() });
@@ -104,14 +104,14 @@ impl Chassis {
         }
     }
 
-    /// The computes that have a slot of their own, by slot.
+    /// Returns the computes that have a slot of their own, by slot.
     pub fn slots(&self) -> BTreeMap<u8, NodeName> {
         let Known::Computes(computes) = &self.known else { return BTreeMap::new() };
-        let placed = computes.iter().filter_map(|(name, _)| match self.access(name).ok()? {
+        let slots = computes.iter().filter_map(|(name, _)| match self.access(name).ok()? {
             Access { endpoint: Endpoint::Compute(slot), node } => Some((slot, node)),
             Access { endpoint: Endpoint::Rabbit, .. } => None,
         });
-        placed.collect()
+        slots.collect()
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_in_the_slots_moves_nobody() {
+    fn a_gap_in_the_slots_shifts_no_compute() {
         let chassis = chassis(&[("compute-01", 0), ("compute-02", 1), ("compute-03", 6)]);
         let endpoint = |name| chassis.access(name).unwrap().endpoint;
         assert_eq!(endpoint("compute-03"), Endpoint::Compute(6));
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_of_another_rabbit_is_refused_by_name() {
+    fn a_compute_of_another_rabbit_is_rejected_by_name() {
         let error = chassis(&[("compute-01", 0)]).access("compute-99").unwrap_err().to_string();
         assert!(error.contains("\"compute-99\"") && error.contains("rabbit-1"), "{error}");
     }
 
     #[test]
-    fn slots_that_are_none_or_shared_are_refused() {
+    fn invalid_and_shared_slots_are_rejected() {
         let chassis = chassis(&[("a", 16), ("b", -1), ("c", 3), ("d", 3), ("e", 4), ("e", 5)]);
         for name in ["a", "b"] {
             assert!(matches!(chassis.access(name), Err(ChassisError::NoSuchSlot { .. })), "{name}");

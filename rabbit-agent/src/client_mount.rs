@@ -1,4 +1,4 @@
-//! ClientMount on a rabbit: all allocations of a job side by side, as an index tree.
+//! Reconciles the ClientMount of a rabbit: it mounts all allocations of a job side by side, as an index tree.
 
 pub mod computes;
 pub mod prepare;

@@ -41,17 +41,14 @@ pub enum ConfigError {
         #[source]
         source: MountPointError,
     },
-    /// One directory is within another: mounts beneath both could not be told apart.
-    #[error("{first} {} and {second} {} overlap: use directories of which none is within another", .first_path.display(), .second_path.display())]
+    #[error("{first} {} and {second} {} overlap: neither directory may lie within the other", .first_path.display(), .second_path.display())]
     Overlap { first: &'static str, first_path: PathBuf, second: &'static str, second_path: PathBuf },
-    /// An empty part of a model number is contained in every model.
     #[error("--drive-model is empty: give a part of a model number, or leave it out to use all")]
     EmptyModel,
     #[error("--allocation-drives, --allocation-minimum")]
     Spread(#[from] SpreadError),
-    #[error("--compute-link names two places for index {0}: give it the one that is meant")]
+    #[error("--compute-link is given twice for index {0}: keep one of them")]
     TwoLinks(u8),
-    /// File drives would have no capacity.
     #[error("--file-drive-capacity is 0: use at least 1MiB")]
     NoCapacity,
     #[error(transparent)]
@@ -66,34 +63,34 @@ pub enum ConfigError {
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What the agent needs for its work on the rabbit.
+    /// Settings for the work on the rabbit.
     pub rabbit: Rabbit,
     pub api: Address,
-    /// Address of the coordinator, if there is one, with the certificates for it.
+    /// Address of the coordinator and the certificates for it; `None` without a coordinator.
     pub coordinator: Option<CoordinatorAddress>,
-    /// What the health checks read, and how often.
+    /// Sources and period of the health checks.
     pub health: HealthConfig,
     pub storage: LinuxConfig,
     pub probes: Option<BindAddress>,
     pub metrics: Option<BindAddress>,
-    /// Texts about parts of the command line that have no effect.
+    /// Log lines about command line options that have no effect.
     pub notes: Vec<String>,
 }
 
-/// What the agent needs for its work on the rabbit.
+/// Settings for the work on the rabbit.
 #[derive(Debug, Clone)]
 pub struct Rabbit {
     pub site: Site,
     pub temporary: TemporaryRoot,
-    /// How many drives an allocation uses, and whether lost ones are replaced.
+    /// Number of drives for an allocation, and whether lost ones are replaced.
     pub policy: AllocationPolicy,
     /// Name of the agent's pod; empty outside Kubernetes.
     pub pod: String,
     pub fence: FenceConfig,
     pub mgs: Mgs,
-    /// How workflows' containers are run, where they are.
+    /// Settings for workflow containers; `None` if this rabbit runs none.
     pub containers: Option<ContainerConfig>,
-    /// The directory of their packages, where any are fetched.
+    /// Directory of job packages; `None` if the agent fetches none.
     pub packages: Option<PathBuf>,
     pub movements: MovementConfig,
 }

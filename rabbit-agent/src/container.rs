@@ -1,5 +1,5 @@
-//! NodeContainers: containers of workflows on this rabbit, where no Kubernetes runs them, and packages of containers, whoever runs
-//! these.
+//! Reconciles NodeContainers: runs workflow containers with podman on a rabbit without Kubernetes, and fetches the job
+//! packages of containers, whether podman or the kubelet runs them.
 //!
 //! # Flow
 //! ```text
@@ -8,24 +8,25 @@
 //! podman ps, inspect, logs ─► Observed ┘
 //! Desired, Observed ─ report (pure) ─► status
 //! ```
-//! An attempt is one pod of podman: its containers share a network and a host name. An attempt that failed is followed by the
-//! next, in a pod of its own, and stays with its logs until the object is deleted.
+//! An attempt is one podman pod: its containers share a network and a host name. After a failed attempt the next one
+//! gets a pod of its own; the failed pod and its logs stay until the object is deleted.
 //!
 //! # Guarantees
-//! * What is ours bears the object's uid and its attempt in its labels. An agent that starts finds it there and starts nothing
-//!   twice.
-//! * Nothing starts before its storage is mounted by this agent: after a reboot a container must not write into an empty
+//! * Every pod and container has labels with the object's uid and the attempt number. A restarted agent finds them by
+//!   these labels and starts nothing twice.
+//! * Nothing starts before this agent has mounted its storage: after a reboot a container must not write into an empty
 //!   directory.
-//! * A container has no capability, cannot gain privileges, and sees of its rabbit only its storage, and what is mounted as a Lustre
-//!   outside of where jobs' storage is.
-//! * Keys are files of the containers' user alone, and go once nothing may start any more.
-//! * Directories that the containers of an attempt share are their user's alone, and go once nothing of the attempt runs.
-//! * The log of a container that runs is read when somebody asks for it by an annotation, and told once.
-//! * A pod of MPI is in the network of its run before any container of it starts.
-//! * A final state stands in the status. Nothing is started after it.
+//! * A container has no capability, cannot gain privileges, and sees of the rabbit's files only its storage and the
+//!   global Lustre mounts it asks for.
+//! * Only the containers' user can read the key files. The agent removes them once no further attempt may start.
+//! * Only the containers' user can use the directories that an attempt's containers share. The agent removes them once
+//!   no process of the attempt runs.
+//! * The log of a running container is read when an annotation asks for it, and reported once per request.
+//! * An MPI pod is connected to the network of its run before any of its containers starts.
+//! * Once the status has a final state, nothing is started.
 //!
 //! # Caveats
-//! Deadlines count on this rabbit's clock.
+//! Deadlines use this rabbit's clock.
 
 pub mod args;
 mod arguments;
@@ -45,4 +46,4 @@ pub mod step;
 
 pub use host::Host;
 pub use podman::PodmanHost;
-pub use reconcile::{View, reconcile};
+pub use reconcile::{ContainersView, reconcile};

@@ -1,4 +1,4 @@
-//! Errors of this rabbit's own kinds as the one failure of an object.
+//! Converts the errors of this rabbit's kinds into the failure of an object.
 
 use agent::error::{ASK_ADMINISTRATORS, Failure, rank};
 use api::{ErrorType, Severity};
@@ -11,24 +11,25 @@ use crate::{
     node_storage::desired::NodeStorageError,
 };
 
-/// The words that the sites' tools look for when a rabbit is full.
+/// Words that the sites' tools search for when a rabbit is full.
 pub const INSUFFICIENT: &str = "insufficient capacity available";
 
 impl From<&BlockStorageError> for Failure {
-    /// A name that is missing may be configured later, which wakes the object; anything else is for its author.
+    /// Waits for a name that may be configured later, which wakes the object; every other error is
+    /// for the object's author.
     fn from(error: &BlockStorageError) -> Self {
         match error {
             BlockStorageError::Access {
                 source: ChassisError::NoSystemConfiguration { .. },
                 ..
             } => Self::waiting(chain(error)),
-            // Somebody has to bring the directories back, and the workflow waits.
+            // An administrator must restore the directories of fence requests; the workflow waits meanwhile.
             BlockStorageError::Fences(_) => Self {
                 severity: Severity::Major,
                 ..Self::waiting(chain(error))
             }
             .with_owner_text(
-                "a GFS2 is given to no compute, because it is not known which of them are fenced",
+                "no compute gets access to a GFS2, because the agent cannot tell which computes are fenced",
             ),
             _ => Self::input(chain(error)),
         }
@@ -45,16 +46,16 @@ impl From<&NodeStorageError> for Failure {
     }
 }
 
-/// An allocation that found no room.
+/// Returns the failure of an allocation that found no room.
 pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
     let mut failure = Failure::of_convergence(error);
-    let on_the_node = match error {
+    let without_node_details = match error {
         ConvergeError::Rejected(
             rejection @ (Rejection::TooFewDrives { .. } | Rejection::PoolFull { .. }),
         ) => Some(format!("{}: ask for less, or {ASK_ADMINISTRATORS}", rejection.problem())),
         _ => None,
     };
-    let why = on_the_node.as_ref().unwrap_or(&failure.debug);
+    let why = without_node_details.as_ref().unwrap_or(&failure.debug);
     let why = why.strip_prefix("insufficient capacity: ").unwrap_or(why);
     failure.user = format!("{INSUFFICIENT}: allocation {index}: {why}");
     failure.debug =
@@ -62,15 +63,16 @@ pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
     failure
 }
 
-/// An allocation that goes on without some of its namespaces, if any are missing; a drive that comes back is seen in the next
-/// try.
+/// Returns the failure of an allocation that is usable but lacks namespaces; `None` if none is missing. The retry
+/// notices a drive that has come back.
 pub fn degraded(missing: &[Missing]) -> Option<Failure> {
     let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
     let text = format!("degraded: {}", missing.join("; "));
     (!missing.is_empty()).then(|| Failure { retry: Retry::Later, ..Failure::waiting(text) })
 }
 
-/// Many failures as one: as severe as the worst, as patient as the first to try again, and naming what each is of.
+/// Combines failures: with the highest severity, the earliest retry, and a text that names the part of
+/// the object for each.
 #[must_use]
 pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
     let (_, worst) = failures.iter().max_by_key(|(_, failure)| rank(&failure.severity))?;
@@ -78,7 +80,7 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
     let internal = failures.iter().any(|(_, failure)| failure.error_type == ErrorType::Internal);
     let joined = |text: fn(&Failure) -> &str| {
         let parts: Vec<_> =
-            failures.iter().map(|(of, failure)| format!("{of}: {}", text(failure))).collect();
+            failures.iter().map(|(part, failure)| format!("{part}: {}", text(failure))).collect();
         parts.join("; ")
     };
     let holders =
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_rabbit_says_the_words_that_tools_look_for_and_the_numbers() {
+    fn a_full_rabbit_is_reported_with_the_words_that_tools_search_for() {
         let full = Rejection::InsufficientCapacity {
             asked: 800,
             each: 400,
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_an_operator_can_do_is_not_what_the_owner_reads() {
+    fn the_owner_s_text_omits_what_only_an_operator_can_do() {
         let full = Rejection::TooFewDrives {
             asked: 8,
             usable: 1,
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_is_told_and_the_worst_decides() {
+    fn combined_failures_name_all_and_take_the_worst_severity() {
         let first = Failure { retry: Retry::Soon, ..Failure::waiting("busy".into()) };
         let second = Failure::input("wrong".into());
         let both =
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_that_may_yet_be_configured_is_waited_for() {
+    fn a_compute_that_may_yet_be_configured_is_not_fatal() {
         let rabbit = "rabbit-1".parse().unwrap();
         let access = |source| BlockStorageError::Access { index: 0, place: 1, source };
         let waiting = Failure::from(&access(ChassisError::NoSystemConfiguration { rabbit }));

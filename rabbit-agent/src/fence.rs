@@ -12,9 +12,9 @@
 //!   unproved, and that is no success.
 //! * The agent acknowledges the fence to DLM only after that, and after the answer is on disk. DLM then gives the
 //!   node's locks to others, so the node must not write any more or get access again.
-//! * From the moment the agent sees a request until it refuses it, or until somebody deletes the answer, no pass
-//!   attaches a GFS2 namespace to the node. That holds after a crash or a reboot too: the agent reads the files before
-//!   the first pass begins.
+//! * From the moment the agent sees a request until it refuses it, or until an administrator deletes the answer, no
+//!   pass attaches a GFS2 namespace to the node. That holds after a crash or a reboot too: the agent reads the files
+//!   before the first pass begins.
 //! * After a crash at any point the agent starts again: it writes answers whole, deletes requests last, and
 //!   acknowledges to DLM again what is answered and still requested.
 //!
@@ -44,7 +44,8 @@ pub(crate) use serve::{Fencer, Tools};
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Whether a NnfNodeBlockStorage has a GFS2: several nodes write to it at once, so a silent one must be fenced.
+/// Returns whether a NnfNodeBlockStorage has a GFS2: several nodes write to it at once, so a silent
+/// node must be fenced.
 pub fn is_shared(metadata: &ObjectMeta) -> bool {
     let labels = metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(label::ALLOCATION_SET)).is_some_and(|set| set == "gfs2")

@@ -9,8 +9,8 @@
 //! # Guarantees
 //! * An event proves only that something changed. The agent then reads the current state, always all of it.
 //! * A condition begins with the health check that finds it. It ends when checks have not found it for a while, so that
-//!   flapping does not show in the status. Nobody has to clear it.
-//! * What could not be read is neither well nor unwell: its conditions stay.
+//!   flapping does not show in the status. It needs no clearing by hand.
+//! * If a source cannot be read, its conditions stay as they were.
 //! * The status of links to computes waits for no drive.
 //!
 //! # Caveats

@@ -1,4 +1,5 @@
-//! NnfLustreMGT: gives out file system names of the Lustre management target on this rabbit, and runs commands on it.
+//! Reconciles NnfLustreMGT: gives out file system names of the Lustre management target on this rabbit, and runs
+//! commands on it.
 //!
 //! # Flow
 //! [`plan`] derives one action from the object as the API last stored it; `reconcile` carries it out and writes the
@@ -7,8 +8,8 @@
 //!
 //! # Guarantees
 //! * The status is the record. The API refuses a write if another came first, so no name is given out twice.
-//! * A name is given out again only when the status says that it was erased from the target, or when its target was to
-//!   go with it: the claim was that of the target's own NnfStorage, or the object was deleted.
+//! * A name is given out again only once the status says that it was erased from the target, or if its target is
+//!   removed with it: the claim was that of the target's own NnfStorage, or the object was deleted.
 //! * A name is erased only because its claim left the spec.
 //!
 //! # Caveats

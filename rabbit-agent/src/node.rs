@@ -1,4 +1,4 @@
-//! The NnfNode, which shows the rabbit itself.
+//! Reconciles the NnfNode, which reports the state of the rabbit.
 
 mod events;
 mod facts;

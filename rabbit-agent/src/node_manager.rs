@@ -1,7 +1,7 @@
-//! The command line and environment of nnf-node-manager: a DaemonSet may start this agent in its place.
+//! Accepts the command line and environment of nnf-node-manager: a DaemonSet may start this agent in its place.
 //!
 //! Flags that mean something here are obeyed. Flags without a meaning are accepted and logged once. Flags that would be
-//! dangerous, obeyed or ignored, stop the start with a remedy.
+//! dangerous, whether obeyed or ignored, stop the start with a remedy.
 
 use clap::{ArgAction, Args, Command};
 use daemon::{GoFlag, ZapArgs};
@@ -25,7 +25,7 @@ const OWN_FLAGS: [GoFlag; 13] = [
     GoFlag::Switch("purge"),
 ];
 
-/// Variables of its DaemonSet without a meaning for this agent.
+/// Variables of nnf-node-manager's DaemonSet without a meaning for this agent.
 const WITHOUT_MEANING: [&str; 9] = [
     "NNF_POD_NAMESPACE",
     "NNF_POD_IP",
@@ -42,20 +42,21 @@ pub fn flags() -> Vec<GoFlag> {
     OWN_FLAGS.into_iter().chain(ZapArgs::FLAGS).collect()
 }
 
-/// The flags of nnf-node-manager.
+/// Flags of nnf-node-manager.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "In the place of nnf-node-manager")]
 pub struct NodeManagerArgs {
-    /// Only node, which is what this agent is
+    /// Accepted with the value node only: this agent is the node controller of one rabbit
     #[arg(long, value_name = "TYPE", value_parser = node_only)]
     controller: Option<String>,
-    /// Serve /healthz, and /readyz that is well once the API was read to the end, at HOST:PORT or :PORT
+    /// Serve /healthz and /readyz at HOST:PORT or :PORT; /readyz succeeds once the agent has listed all
+    /// objects of the API
     #[arg(long, value_name = "ADDRESS")]
     health_probe_bind_address: Option<BindAddress>,
-    /// Serve /metrics for Prometheus at HOST:PORT or :PORT; nothing is served unless this is given
+    /// Serve /metrics for Prometheus at HOST:PORT or :PORT; without it the agent serves no metrics
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<BindAddress>,
-    /// Drives that are no hardware; needs --file-pool
+    /// Use simulated drives; needs --file-pool
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, hide_default_value = true, hide_possible_values = true)]
     mock: bool,
     /// Accepted; volumes that no object claims are reported, and never deleted
@@ -84,20 +85,19 @@ pub struct NodeManagerArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NodeManagerError {
     #[error(
-        "--purge deletes every volume of the rabbit, and this agent deletes only what its object lets go: leave it out, and delete the NnfNodeBlockStorages"
+        "--purge would delete every volume of the rabbit, and this agent deletes a volume only with its object: leave it out, and delete the NnfNodeBlockStorages"
     )]
     Purge,
     #[error(
-        "--initializeAndExit is for a job that waits for the end, and there is nothing to initialise ahead of time: leave it out to start the agent"
+        "--initializeAndExit would stop after the initialisation, and this agent needs none: leave it out to start the agent"
     )]
     InitializeAndExit,
     #[error(
         "--direct {0} chooses NVMe devices by a pattern: leave it out, and name their models with --drive-model TEXT"
     )]
     Direct(String),
-    /// The flag asks for simulated drives, and real ones would be used.
     #[error(
-        "--mock asks for drives that are no hardware: name the directory of their files with --file-pool DIR"
+        "--mock asks for simulated drives: name the directory of their files with --file-pool DIR"
     )]
     Mock,
     #[error(
@@ -107,7 +107,7 @@ pub enum NodeManagerError {
 }
 
 impl NodeManagerArgs {
-    /// Looks for flags that are dangerous.
+    /// Rejects dangerous flags.
     pub fn check(&self, file_pool: bool) -> Result<(), NodeManagerError> {
         if self.purge {
             return Err(NodeManagerError::Purge);
@@ -129,17 +129,17 @@ impl NodeManagerArgs {
         }
     }
 
-    /// Address of the probes, if any.
+    /// Returns the address of the probes, if any.
     pub fn probes(&self) -> Option<BindAddress> {
         self.health_probe_bind_address.clone().filter(|address| !address.is_off())
     }
 
-    /// Address of the metrics, if any.
+    /// Returns the address of the metrics, if any.
     pub fn metrics(&self) -> Option<BindAddress> {
         self.metrics_bind_address.clone().filter(|address| !address.is_off())
     }
 
-    /// What the log says about flags and variables; `is_set` tells whether an environment variable is set.
+    /// Returns log lines about flags and variables; `is_set` tells whether an environment variable is set.
     pub fn notes(&self, zap: &ZapArgs, is_set: impl Fn(&str) -> bool) -> Vec<String> {
         let mut notes = Vec::new();
         let mut note = |given: bool, text: &str| notes.extend(given.then(|| text.to_owned()));
@@ -151,39 +151,48 @@ impl NodeManagerArgs {
             self.replace_missing_volumes,
             "--replaceMissingVolumes: volumes that are missing are reported, and not replaced by empty ones",
         );
-        note(self.leader_elect, "--leader-elect: a rabbit has one agent, and nobody to elect");
-        note(self.cli, "--cli: there is one way to the drives");
+        note(
+            self.leader_elect,
+            "--leader-elect: without effect, because a rabbit has only one agent",
+        );
+        note(
+            self.cli,
+            "--cli: without effect, because this agent reaches the drives without nvme-cli",
+        );
         let database = self.persistence.is_some() || self.json.is_some();
         note(
             database,
-            "--persistence, --json: there is no database, what exists is read from the drives",
+            "--persistence, --json: without effect, because this agent has no database and reads the state from the drives",
         );
         let mut unused = zap.without_effect();
         unused.extend(WITHOUT_MEANING.into_iter().filter(|name| is_set(name)));
         if !unused.is_empty() {
-            notes.push(format!("without a meaning here: {}", unused.join(", ")));
+            notes.push(format!("without effect in this agent: {}", unused.join(", ")));
         }
         notes
     }
 }
 
-/// The command, with variables of its DaemonSet as a fallback for ours.
+/// Lets options fall back to the variables of nnf-node-manager's DaemonSet.
 #[must_use]
-pub fn in_its_environment(mut command: Command, is_set: impl Fn(&str) -> bool) -> Command {
-    let instead = |ours: &str, its: &str| !is_set(ours) && is_set(its);
-    if instead("WARREN_NODE", "NNF_NODE_NAME") {
+pub fn with_node_manager_environment(
+    mut command: Command,
+    is_set: impl Fn(&str) -> bool,
+) -> Command {
+    let falls_back = |ours: &str, theirs: &str| !is_set(ours) && is_set(theirs);
+    if falls_back("WARREN_NODE", "NNF_NODE_NAME") {
         command = command.mut_arg("node", |arg| arg.env("NNF_NODE_NAME"));
     }
-    if instead("WARREN_COMMAND_DEADLINE", "NNF_COMMAND_TIMEOUT_SECONDS") {
+    if falls_back("WARREN_COMMAND_DEADLINE", "NNF_COMMAND_TIMEOUT_SECONDS") {
         command = command.mut_arg("command_deadline", |arg| arg.env("NNF_COMMAND_TIMEOUT_SECONDS"));
     }
-    if instead("WARREN_DRIVE_CHECK", "NNF_DRIVE_MONITOR_PERIOD") {
+    if falls_back("WARREN_DRIVE_CHECK", "NNF_DRIVE_MONITOR_PERIOD") {
         command = command.mut_arg("drive_check", |arg| arg.env("NNF_DRIVE_MONITOR_PERIOD"));
     }
-    if instead("WARREN_LINK_CHECK", "NNF_FABRIC_MONITOR_PERIOD") {
+    if falls_back("WARREN_LINK_CHECK", "NNF_FABRIC_MONITOR_PERIOD") {
         command = command.mut_arg("link_check", |arg| arg.env("NNF_FABRIC_MONITOR_PERIOD"));
     }
-    if instead("WARREN_LUSTRE_ERASE_COMMAND", "NNF_LUSTRE_FSNAME_ERASE_COMMAND") {
+    if falls_back("WARREN_LUSTRE_ERASE_COMMAND", "NNF_LUSTRE_FSNAME_ERASE_COMMAND") {
         command = command
             .mut_arg("lustre_erase_command", |arg| arg.env("NNF_LUSTRE_FSNAME_ERASE_COMMAND"));
     }

@@ -1,4 +1,4 @@
-//! NnfNodeStorage: file systems and Lustre targets on the namespaces of a NnfNodeBlockStorage.
+//! Reconciles NnfNodeStorage: file systems and Lustre targets on the namespaces of a NnfNodeBlockStorage.
 
 pub mod desired;
 pub mod lines;

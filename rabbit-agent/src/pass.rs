@@ -1,4 +1,4 @@
-//! One pass over one object: what it may use, and its result.
+//! Defines what a pass over one object uses, and its result.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -12,7 +12,7 @@ use controller::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{Api, Client, ResourceExt, core::object::HasStatus};
-use packages::Packages;
+use packages::JobPackages;
 use storage::{
     ConvergeError, Converged, Converger, Desired, Panicked,
     desired::{NodeName, Nqn},
@@ -29,29 +29,29 @@ use crate::{
     watch::Update,
 };
 
-/// What all passes share.
+/// Clients and settings that all passes share.
 pub struct Context {
     pub node: NodeName,
     /// Name of the agent's pod; empty outside Kubernetes.
     pub pod: String,
     pub client: Client,
     pub converger: Arc<Converger>,
-    /// The same, but it attaches nothing to a fenced compute.
+    /// A converger that attaches nothing to a fenced compute.
     pub gated: Arc<Converger>,
-    /// Records on disk of what ClientMounts have mounted, for the next agent.
+    /// Records on disk of mounted ClientMounts, for the next agent.
     pub records: Arc<MountRecords>,
-    /// When this agent started: it tells device paths that this agent looked up from those of earlier agents, which are
-    /// not trusted.
+    /// Start time of this agent: it distinguishes device paths that this agent found from those of earlier agents,
+    /// which are not trusted.
     pub started: Time,
     pub fences: Fences,
     pub site: Site,
     pub temporary: TemporaryRoot,
     pub policy: AllocationPolicy,
     pub mgs: Mgs,
-    /// What runs containers, where anything does.
+    /// Runs workflow containers; `None` if this rabbit runs none.
     pub containers: Option<Arc<dyn container::Host>>,
-    /// Packages of containers, where any run.
-    pub packages: Option<Packages>,
+    /// Fetches the job packages of containers; `None` if this rabbit has none.
+    pub packages: Option<JobPackages>,
     /// The copiers of data movements.
     pub movers: Arc<Movers>,
     pub events: Events,
@@ -68,13 +68,13 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// Converges units that need no gate.
+    /// Converges units that fences do not concern.
     pub async fn converge(&self, units: Vec<Desired>) -> Vec<Result<Converged, ConvergeError>> {
         converge(&self.converger, units).await
     }
 
-    /// Whether an object exists that no watch has brought. Each kind has its own watch, which may be behind or broken,
-    /// so the agent asks the API before it reports that something is missing.
+    /// Returns whether the API has an object that no watch has brought. Each kind has its own watch, which may be
+    /// behind or broken, so the agent asks the API before it reports that an object is missing.
     pub async fn exists<K: Object>(&self, namespace: &str, name: &str) -> Result<bool, WriteError> {
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
         let found = api.get_metadata_opt(name).await;
@@ -84,7 +84,7 @@ impl Context {
         })
     }
 
-    /// Whether a profile exists that the cache does not have.
+    /// Returns whether the API has a profile that the cache lacks.
     pub async fn profile_exists(&self, no_profile: &NoProfile) -> Result<bool, WriteError> {
         match no_profile {
             NoProfile::Unnamed => Ok(false),
@@ -94,13 +94,13 @@ impl Context {
         }
     }
 
-    /// A failure as a status carries it.
+    /// Converts a failure for a status.
     pub fn resource_error(&self, failure: &Failure, context: &str) -> ResourceError {
         failure.to_resource_error(self.node.as_str(), context)
     }
 }
 
-/// Converges units side by side on threads that may block.
+/// Converges units in parallel on threads that may block.
 pub async fn converge(
     converger: &Arc<Converger>,
     units: Vec<Desired>,
@@ -109,7 +109,7 @@ pub async fn converge(
     daemon::blocking(move || converger.converge_all(&units)).await
 }
 
-/// One write of a pass, as the API stored it.
+/// A write of a pass, as the API stored it.
 #[derive(Debug)]
 pub struct Wrote {
     /// The object's key, and its fingerprint after the write.
@@ -119,8 +119,8 @@ pub struct Wrote {
 }
 
 impl Wrote {
-    fn of<K: Cached>(object: K) -> Self {
-        let handled = object.key().map(|key| (key, Fingerprint::of(&object)));
+    fn new<K: Cached>(object: K) -> Self {
+        let handled = object.key().map(|key| (key, Fingerprint::new(&object)));
         let version = object.resource_version();
         Self { handled, version, update: Update::new(move |cache| cache.wrote(object)) }
     }
@@ -137,7 +137,7 @@ pub struct Pass {
     pub wrote: Vec<Wrote>,
     /// When to retry: the soonest of all that failed.
     pub retry: Retry,
-    /// When to look again although nothing failed or changed.
+    /// When the next pass is due although nothing failed or changed.
     pub again: Option<Timestamp>,
     pub holders: Vec<i32>,
     pub failures: Vec<String>,
@@ -147,28 +147,28 @@ pub struct Pass {
     /// Progress of long-running work, if the pass checked it.
     pub progress: Option<Vec<Progress>>,
     pub wakes: Vec<Key>,
-    /// Earlier versions of the ClientMount of which nothing is left on the node.
+    /// Earlier versions of the ClientMount that are completely unmounted.
     pub unmounted_versions: Vec<ClientMount>,
     /// Whether mounts of a ClientMount may be left whose mount points are unknown.
     pub may_leave_mounts: bool,
-    /// NQNs of the drives that can be used, if the pass made an inventory of all drives.
+    /// NQNs of the usable drives, if the pass made an inventory of all drives.
     pub drives: Option<BTreeSet<Nqn>>,
-    /// Uid of the ClientMount, when all of it is mounted.
+    /// Uid of the ClientMount, if it is completely mounted.
     pub mounted: Option<String>,
-    /// Uid of the ClientMount, when none of it is mounted any more.
+    /// Uid of the ClientMount, if it is completely unmounted.
     pub unmounted: Option<String>,
 }
 
 impl Pass {
     /// Adds a failure, with all its causes.
-    pub fn failed<K: Object>(&mut self, object: &K, failure: &Failure) {
+    pub fn add_failure<K: Object>(&mut self, object: &K, failure: &Failure) {
         let object = describe(object);
         self.failures.push(format!("{object}: {}: {}", failure.severity, failure.debug));
         self.retry = self.retry.min(failure.retry);
         self.holders.extend(failure.holders.iter());
     }
 
-    /// The result of a pass that panicked: its object is retried later, and other objects are unaffected.
+    /// Returns the result of a pass that panicked: its object is retried later, and other objects are unaffected.
     pub fn panicked(key: &Key, panicked: &Panicked) -> Self {
         let failures = vec![format!("{key}: {panicked}")];
         Self { failures, retry: Retry::Later, ..Self::default() }
@@ -177,7 +177,7 @@ impl Pass {
     /// Adds the result of the pass's writes. The agent retries a write that failed, even if the object seems to be
     /// gone: only the watch decides that.
     #[must_use]
-    pub fn ended(mut self, writes: Result<(), WriteError>) -> Self {
+    pub fn with_result(mut self, writes: Result<(), WriteError>) -> Self {
         let Err(error) = writes else { return self };
         self.retry = Retry::Soon;
         match &error {
@@ -192,24 +192,23 @@ impl Pass {
         self
     }
 
-    /// The API has an object that the watch has not brought yet. It will, and that wakes this object.
-    pub fn wait(&mut self) {
+    /// Retries soon: the API has an object that the watch has not brought yet.
+    pub fn wait_for_watch(&mut self) {
         self.retry = Retry::Soon;
     }
 
-    /// Adds a write.
-    pub fn wrote<K: Cached>(&mut self, object: K) {
-        self.wrote.push(Wrote::of(object));
+    pub fn add_write<K: Cached>(&mut self, object: K) {
+        self.wrote.push(Wrote::new(object));
     }
 
     /// Adds a write if there was one, and returns the object as the API stores it now.
     pub fn stored<K: Cached>(&mut self, object: &K, written: Option<K>) -> K {
         let Some(stored) = written else { return object.clone() };
-        self.wrote(stored.clone());
+        self.add_write(stored.clone());
         stored
     }
 
-    /// Puts the agent's finalizer on before it makes anything for the object, and returns the object with it.
+    /// Adds the agent's finalizer before a pass makes anything for the object, and returns the object with it.
     pub async fn with_finalizer<K: Cached>(
         &mut self,
         context: &Context,
@@ -220,7 +219,7 @@ impl Pass {
         Ok(self.stored(object, written))
     }
 
-    /// Takes a finalizer off.
+    /// Removes a finalizer from an object.
     pub async fn without_finalizer<K: Cached>(
         &mut self,
         context: &Context,
@@ -228,23 +227,23 @@ impl Pass {
         finalizer: &str,
     ) -> Result<(), WriteError> {
         let stored = patch::remove_finalizer(&context.client, object, finalizer).await?;
-        self.wrote.extend(stored.map(Wrote::of));
+        self.wrote.extend(stored.map(Wrote::new));
         Ok(())
     }
 
-    /// Adds the failure, and writes the status that `refused` makes of it.
+    /// Adds the failure, and writes the status that `with_error` returns for it.
     pub async fn refuse<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
         object: &K,
         failure: &Failure,
-        refused: fn(&K, ResourceError) -> K::Status,
+        with_error: fn(&K, ResourceError) -> K::Status,
     ) -> Result<(), WriteError> {
-        self.failed(object, failure);
-        self.report(context, object, refused(object, context.resource_error(failure, ""))).await
+        self.add_failure(object, failure);
+        self.report(context, object, with_error(object, context.resource_error(failure, ""))).await
     }
 
-    /// Writes this status, if it differs.
+    /// Writes this status, unless the object has it already.
     pub async fn report<K: Cached + HasStatus>(
         &mut self,
         context: &Context,
@@ -264,7 +263,7 @@ impl Pass {
         after: &K,
     ) -> Result<(), WriteError> {
         let stored = patch::status(&context.client, before, after).await?;
-        self.wrote.extend(stored.map(Wrote::of));
+        self.wrote.extend(stored.map(Wrote::new));
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Pages for the kubelet's probes and for Prometheus.
+//! Serves pages for the kubelet's probes and for Prometheus.
 
 use axum::{
     Router,
@@ -8,7 +8,7 @@ use axum::{
 
 use crate::status::AgentStatus;
 
-/// What is served at an address.
+/// The pages served at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
     Probes,
@@ -16,7 +16,7 @@ pub enum Pages {
 }
 
 impl Pages {
-    /// The pages, which tell of `status`. As Go's handlers do, they answer with a slash at the end of their path, too.
+    /// Returns the routes, which read `status`. Like Go's handlers, they also match a path that ends in a slash.
     pub fn router(self, status: AgentStatus) -> Router {
         match self {
             Self::Probes => {
@@ -39,7 +39,7 @@ fn readyz(status: &AgentStatus) -> (StatusCode, &'static str) {
     if status.is_ready() {
         return (StatusCode::OK, "ok");
     }
-    let why = "the API was not read to the end yet; the log says what is in the way";
+    let why = "the agent has not listed all objects of the API yet; its log says why";
     (StatusCode::SERVICE_UNAVAILABLE, why)
 }
 

@@ -1,4 +1,4 @@
-//! Wiring: the API, the node, the loop, and the link to the coordinator.
+//! Connects the API, the node, the main loop and the link to the coordinator.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use daemon::{End, Signals, notify_ready, notify_stopping, vital};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
-use packages::Packages;
+use packages::JobPackages;
 use proto::v1::Role;
 use storage::{
     Converger, Host, LinuxHost,
@@ -39,7 +39,7 @@ use crate::{
     watch::{Update, watch_all},
 };
 
-/// The agent cannot start.
+/// Why the agent cannot start or go on.
 #[derive(Debug, Error)]
 pub enum RunError {
     #[error("set up the rabbit's storage")]
@@ -70,13 +70,13 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     if let Some(every) = config.health.links_every {
         let host = Arc::clone(&host);
         let followed = switches::follow(Arc::new(move || host.links()), health.clone(), every);
-        tokio::spawn(vital("who follows the switches' links", followed));
+        tokio::spawn(vital("the task that follows the switches' links", followed));
     }
     let records = MountRecords::open(&config.storage.state).map_err(RunError::Records)?;
-    let status = AgentStatus::of(health);
-    show(&config, &status).await?;
+    let status = AgentStatus::new(health);
+    serve_pages(&config, &status).await?;
     let refused = match config.coordinator.clone() {
-        Some(coordinator) => Some(tell_coordinator(coordinator, &config, &status.health)?),
+        Some(coordinator) => Some(link_to_coordinator(coordinator, &config, &status.health)?),
         None => None,
     };
     let stop = async {
@@ -117,11 +117,11 @@ pub async fn work<E>(
     let gated = converger.with_host(|host| Arc::new(Gate { host, fences: fences.clone() }));
     let package = Arc::new(Notify::new());
     let packages = rabbit.packages.as_ref();
-    let packages = packages.map(|directory| Packages::new(directory, Arc::clone(&package)));
+    let packages = packages.map(|directory| JobPackages::new(directory, Arc::clone(&package)));
     let (movers, news) = Movers::new(rabbit.movements.clone());
     let updates = updates(&client, &rabbit, &status.health, package);
-    let updates = stream::select(updates, movements(news));
-    // Before anything is given to anybody it is known who is fenced.
+    let updates = stream::select(updates, movement_updates(news));
+    // Before the first allocation, the agent knows which computes are fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
     let events = stream::select(fenced, updates);
     let context = Context {
@@ -153,8 +153,8 @@ async fn run_until<E>(
     fencer: Fencer,
     stop: impl Future<Output = Result<End, E>>,
 ) -> Result<End, E> {
-    // Ready is: it works as soon as the API answers. A rabbit's boot must not hang on a coordinator that is down, and that it
-    // waits is in the log.
+    // The agent is ready as soon as it works once the API answers: the boot of a rabbit must not hang on a coordinator
+    // that is down. The log says that the agent waits.
     notify_ready();
     let mut end = None;
     let stop = async {
@@ -163,12 +163,12 @@ async fn run_until<E>(
     };
     let fencing = tokio::spawn(vital("the fencer", fencer.run()));
     agent.run(events, stop).await;
-    // What was begun is gone on with at the next start.
+    // The next start resumes unfinished fences.
     fencing.abort();
     end.unwrap_or(Ok(End::Stopped))
 }
 
-/// What the agent works on: objects of the API, checks of the node that are due, and packages that came.
+/// Returns the stream of updates: objects of the API, health checks that are due, and fetched job packages.
 fn updates(
     client: &Client,
     rabbit: &Rabbit,
@@ -184,22 +184,22 @@ fn updates(
     stream::select(objects, stream::select(node.boxed(), packages.boxed()))
 }
 
-/// What copiers tell.
-fn movements(mut news: mpsc::UnboundedReceiver<News>) -> impl Stream<Item = Update> {
+/// Updates from the copiers of data movements.
+fn movement_updates(mut news: mpsc::UnboundedReceiver<News>) -> impl Stream<Item = Update> {
     let next = stream::poll_fn(move |context| news.poll_recv(context));
     next.map(|news| Update::new(move |cache: &mut Cache| cache.movement_news(&news)))
 }
 
-/// Serves the pages that were asked for, and tells what of the command line has no effect.
-async fn show(config: &Config, status: &AgentStatus) -> Result<(), BindError> {
+/// Serves the probes' and metrics' pages, and logs which command line options have no effect.
+async fn serve_pages(config: &Config, status: &AgentStatus) -> Result<(), BindError> {
     for note in &config.notes {
         log::info!("{note}");
     }
-    let asked = [
+    let pages_by_flag = [
         ("--health-probe-bind-address", &config.probes, Pages::Probes),
         ("--metrics-bind-address", &config.metrics, Pages::Metrics),
     ];
-    for (flag, address, pages) in asked {
+    for (flag, address, pages) in pages_by_flag {
         if let Some(address) = address {
             let listener = address.listen(flag).await?;
             let serving = daemon::pages::serve(listener, pages.router(status.clone()));
@@ -209,8 +209,8 @@ async fn show(config: &Config, status: &AgentStatus) -> Result<(), BindError> {
     Ok(())
 }
 
-/// Holds a link to the coordinator that carries the rabbit's health; mounts come from the API, not from there.
-fn tell_coordinator(
+/// Keeps a link to the coordinator that carries the rabbit's health; mounts come from the API, not from there.
+fn link_to_coordinator(
     coordinator: CoordinatorAddress,
     config: &Config,
     health: &HealthState,
@@ -222,17 +222,17 @@ fn tell_coordinator(
     let (refuse, refused) = oneshot::channel();
     let linked = link::run(coordinator, hello, Arc::clone(&outbox), events);
     tokio::spawn(vital("the link to the coordinator", linked));
-    tokio::spawn(vital("who hears the coordinator", async move {
+    tokio::spawn(vital("the task that listens to the coordinator", async move {
         while let Some(event) = from_link.recv().await {
             if let LinkEvent::Refused(why) = event {
-                // Nobody listens any more only when the agent stops anyway.
+                // The receiver is gone only when the agent stops anyway.
                 drop(refuse.send(why));
                 return;
             }
         }
     }));
     let mut health = health.listen();
-    tokio::spawn(vital("who tells of the health", async move {
+    tokio::spawn(vital("the task that reports the health", async move {
         while health.changed().await.is_ok() {
             let newest = health.borrow_and_update().clone();
             outbox.set_health(newest);

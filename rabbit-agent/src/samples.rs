@@ -1,4 +1,4 @@
-//! Objects for tests, in the shape that central controllers make.
+//! Sample objects for tests, in the shape that central controllers make.
 
 use std::collections::BTreeSet;
 
@@ -66,15 +66,15 @@ pub(crate) fn block_storage(allocations: &[(i64, &[&str])]) -> NnfNodeBlockStora
     .unwrap()
 }
 
-/// One drive for each allocation.
+/// A policy that uses one drive for each allocation.
 pub(crate) const POLICY: AllocationPolicy = AllocationPolicy { spread: Spread::ONE, replace: true };
 
-/// The allocations that the object asks for when the rabbit has no other object.
-pub(crate) fn wanted(object: &NnfNodeBlockStorage) -> Vec<Allocation> {
+/// Returns the allocations that the object asks for when the rabbit has no other object.
+pub(crate) fn allocations(object: &NnfNodeBlockStorage) -> Vec<Allocation> {
     desired(object, &chassis(), POLICY, &Elsewhere::Reported(BTreeSet::new())).unwrap()
 }
 
-/// A block storage as the rabbit reports it, one device for each allocation.
+/// Returns a block storage as the rabbit reports it, one device for each allocation.
 pub(crate) fn block_storage_ready(count: usize) -> NnfNodeBlockStorage {
     let mut object = block_storage(&vec![(1 << 30, &["rabbit-1"][..]); count]);
     let allocations: Vec<_> = (0..count)
@@ -126,7 +126,7 @@ pub(crate) fn profile() -> NnfStorageProfile {
     .unwrap()
 }
 
-/// A rabbit's mounts of allocations 0 to `count`, as an index tree.
+/// Returns a rabbit's mounts of allocations 0 to `count`, as an index tree.
 pub(crate) fn client_mount(count: usize) -> ClientMount {
     let mut labels = labels();
     labels["nnf.cray.hpe.com/target_directive_index"] = json!("0");

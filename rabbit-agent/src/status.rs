@@ -1,4 +1,4 @@
-//! What the agent shows of itself: its rabbit's health, whether it is ready, and how many passes it made.
+//! The agent's own status: its rabbit's health, whether it is ready, and how many passes it made.
 
 use std::sync::{
     Arc,
@@ -31,22 +31,21 @@ struct Passes {
 }
 
 impl AgentStatus {
-    /// The status of an agent whose rabbit has this health.
-    pub fn of(health: HealthState) -> Self {
+    /// Returns the status of an agent whose rabbit has this health.
+    pub fn new(health: HealthState) -> Self {
         Self { health, ..Self::default() }
     }
 
-    /// Every kind was listed completely once.
+    /// Records that every kind was listed completely once.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
 
-    /// Whether every kind was listed completely once.
+    /// Returns whether every kind was listed completely once.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// Counts a pass over an object.
     pub fn count(&self, key: &Key) {
         let counter = match key {
             Key::Node => &self.passes.node,
@@ -64,7 +63,8 @@ impl AgentStatus {
         self.passes.fences.inc();
     }
 
-    /// All counters in the text format of OpenMetrics, under the names that dashboards for nnf-node-manager use.
+    /// Returns all counters in the text format of OpenMetrics, under the names that
+    /// dashboards for nnf-node-manager use.
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();
         let passes = &self.passes;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_have_the_names_that_dashboards_know() {
+    fn counters_have_the_names_of_nnf_node_manager_s() {
         let status = AgentStatus::default();
         for key in [
             Key::Node,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_is_ready_for_all_who_look() {
+    fn clones_share_readiness() {
         let status = AgentStatus::default();
         let other = status.clone();
         assert!(!other.is_ready());

@@ -18,7 +18,7 @@ use crate::cache::{Cache, Cached, Wake};
 pub type Update = controller::Update<Cache, Wake>;
 
 /// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
-/// Those that run no containers and fetch no packages need not know the kind.
+/// Watches NodeContainers only if the agent has a use for them.
 pub fn watch_all(
     client: &Client,
     node: &NodeName,
@@ -27,29 +27,34 @@ pub fn watch_all(
     let watches = Watches { client, health: WatchHealth::default() };
     let node = Some(node.as_str());
     let everything = Config::default();
-    let one = Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
-    let containers = has_packages.then(|| watches.of::<NodeContainers>(node, everything.clone()));
+    let only_default = Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
+    let containers =
+        has_packages.then(|| watches.updates_of::<NodeContainers>(node, everything.clone()));
     let all = [
-        watches.of::<ClientMount>(node, everything.clone()),
-        watches.of::<NnfNodeBlockStorage>(node, everything.clone()),
-        watches.of::<NnfNodeStorage>(node, everything.clone()),
-        watches.of::<NnfNode>(node, everything.clone()),
-        watches.of::<NnfLustreMgt>(node, everything.clone()),
-        watches.of::<NnfDataMovement>(node, everything.clone()),
-        watches.of::<NnfStorageProfile>(None, everything),
-        watches.of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), one),
+        watches.updates_of::<ClientMount>(node, everything.clone()),
+        watches.updates_of::<NnfNodeBlockStorage>(node, everything.clone()),
+        watches.updates_of::<NnfNodeStorage>(node, everything.clone()),
+        watches.updates_of::<NnfNode>(node, everything.clone()),
+        watches.updates_of::<NnfLustreMgt>(node, everything.clone()),
+        watches.updates_of::<NnfDataMovement>(node, everything.clone()),
+        watches.updates_of::<NnfStorageProfile>(None, everything),
+        watches.updates_of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), only_default),
     ];
     stream::select_all(all.into_iter().chain(containers)).boxed()
 }
 
-/// What all watches share.
+/// Client and health that all watches share.
 struct Watches<'a> {
     client: &'a Client,
     health: WatchHealth,
 }
 
 impl Watches<'_> {
-    fn of<K: Cached>(&self, namespace: Option<&str>, config: Config) -> BoxStream<'static, Update> {
-        updates::<K, _, _>(self.client, &self.health, namespace, config, Cache::take)
+    fn updates_of<K: Cached>(
+        &self,
+        namespace: Option<&str>,
+        config: Config,
+    ) -> BoxStream<'static, Update> {
+        updates::<K, _, _>(self.client, &self.health, namespace, config, Cache::apply)
     }
 }

@@ -1,4 +1,4 @@
-//! The program in place of nnf-node-manager, as far as command line and environment are concerned.
+//! Starts the program with the command line and environment of nnf-node-manager.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
 
@@ -13,7 +13,7 @@ fn agent(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_environment_of_its_daemon_set_is_read() {
+fn the_environment_of_nnf_node_manager_is_read() {
     // No node can have this name, so the start fails with a text that shows where the name came from.
     for (environment, expected) in [
         (&[("NNF_NODE_NAME", "a b")][..], "\"a b\""),
@@ -30,7 +30,7 @@ fn the_environment_of_its_daemon_set_is_read() {
 }
 
 #[test]
-fn in_a_pod_the_api_is_that_of_its_cluster() {
+fn in_a_pod_the_default_api_is_the_cluster_s() {
     let state = tempfile::tempdir().unwrap();
     let state = ["--state-dir", state.path().to_str().unwrap()];
     let pod = [
@@ -46,10 +46,10 @@ fn in_a_pod_the_api_is_that_of_its_cluster() {
 }
 
 #[test]
-fn what_must_not_be_obeyed_stops_the_start_before_anything_is_touched() {
+fn dangerous_flags_stop_the_start() {
     for (line, expected) in [
-        (&["-purge"][..], "--purge deletes every volume"),
-        (&["--initializeAndExit"], "--initializeAndExit is for a job"),
+        (&["-purge"][..], "--purge would delete every volume"),
+        (&["--initializeAndExit"], "--initializeAndExit would stop"),
         (&["-direct", "nvme.*"], "--direct nvme.*"),
         (&["--mock"], "--file-pool DIR"),
         (&["--controller", "storage"], "nnf-controller-manager"),

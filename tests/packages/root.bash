@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# A clean Debian system for a story of packages, and what stories check. The disk of the lab's guests is its lower layer, what
-# the story does is in memory above it; all is gone with the story's mount namespace.
+# Sets up a clean Debian system for a test of packages, and has the tests' checks. The disk of the lab's guests is the
+# lower layer of an overlay, the changes are in memory, and all is gone with the test's mount namespace.
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 step() { echo "-- $*"; }
@@ -17,13 +17,13 @@ clean_root() {
     mount -t proc proc "$root/proc"
     mount -t tmpfs tmpfs "$root/run"
     mount --rbind /dev "$root/dev"
-    # The guests' disk leaves the manual out; here it is what is looked for.
+    # The guests' disk excludes manual pages, which these tests look for.
     rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
 }
 
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"; }
 
-# Every file with its mode, owner and size; not the databases of packages and users' backups, nor what they log.
+# Lists every file with mode, owner and size, except package databases, backups of the user database and logs.
 listing() {
     (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./run -o -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./var/log -o -path ./var/cache -o -path ./tmp \) -prune \
         -o ! -path './etc/*-' ! -name .pwd.lock ! -type d -printf '%p %y %m %U:%G %s %l\n' -o -type d -printf '%p %y %m %U:%G\n' | sort)
@@ -34,7 +34,7 @@ gone() { local file; for file in "$@"; do [ ! -e "$root$file" ] && [ ! -L "$root
 holds() { grep -qF -- "$2" "$root$1" || fail "$1 does not hold $2: $(cat "$root$1")"; }
 enabled() { [ "$(inside systemctl is-enabled "$1" 2>&1 || true)" = "$2" ] || fail "$1 is not $2: $(inside systemctl is-enabled "$1" 2>&1)"; }
 
-# What an installation must have, whatever the format.
+# Checks that an installation must pass in both formats.
 installed() {
     local program
     for program in clientmount-agent rabbit-agent coordinator warren; do
@@ -46,19 +46,19 @@ installed() {
         /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent,slurm,flux} \
         /usr/share/warren/slurm/{burst_buffer.{lua,conf},job_submit.lua,prolog,epilog,give-back,job.bash} \
         /usr/share/warren/flux/{prolog,epilog,job.bash} /usr/share/warren/perilog/agent.bash
-    # Slurm and Flux start them where links lead.
+    # Slurm and Flux start the scripts through links.
     local script
     for script in slurm/{prolog,epilog,give-back} flux/{prolog,epilog}; do
         [ -x "$root/usr/share/warren/$script" ] || fail "$script cannot be started"
     done
     inside getent passwd warren | grep -q nologin || fail "there is no user warren, or it can log in"
-    # With the programs there, not one complaint.
+    # systemd must have no complaint now that the programs are installed.
     local told
     told=$(inside bash -c 'systemd-analyze verify /usr/lib/systemd/system/warren-*.{service,socket,timer}' 2>&1 | grep warren || true)
     [ -z "$told" ] || fail "systemd-analyze verify: $told"
 }
 
-# What a site and the programs write. The records are those of a mount and of a namespace.
+# Writes files as a site and the programs do. The records are of a mount and of an NVMe namespace.
 site_works() {
     echo "WARREN_API_LISTEN=127.0.0.1:7777" >> "$root/etc/warren/coordinator"
     echo certificate > "$root/etc/warren/ca"

@@ -1,5 +1,5 @@
-//! An API server over TLS for the suites in which agents talk to it by themselves: the embedded one, or a real one when
-//! `WARREN_TEST_SERVER=real`.
+//! An API server over TLS for the suites whose agents use the API directly: the embedded one, or a
+//! real one with `WARREN_TEST_SERVER=real`.
 
 use std::{
     fs,
@@ -24,11 +24,11 @@ use tokio::sync::oneshot;
 
 use crate::{cluster::PATIENCE, program::until};
 
-/// Where the computes' identity lives, as at the sites.
+/// Namespace of the computes' identity, as at the sites.
 const SYSTEM: &str = "nnf-system";
 const ACCOUNT: &str = "nnf-clientmount";
 
-/// A server, with what its administrator and its computes need.
+/// A server, with the credentials of its administrator and its computes.
 #[derive(Debug)]
 pub struct ApiServer {
     directory: PathBuf,
@@ -58,22 +58,22 @@ impl ApiServer {
         if real { Self::real(directory) } else { Self::embedded(directory) }
     }
 
-    /// Starts a real one.
+    /// Starts a real kube-apiserver.
     ///
     /// # Errors
     /// When it does not start.
     pub fn real(directory: &Path) -> anyhow::Result<Self> {
-        let directory = made(directory)?;
+        let directory = make_directory(directory)?;
         let plane = ControlPlane::start(&directory, Settings::default())?;
         Self::with_identity(directory, Kind::Real(Box::new(plane)))
     }
 
-    /// Starts the embedded one.
+    /// Starts the embedded server in this process.
     ///
     /// # Errors
     /// When it does not start.
     pub fn embedded(directory: &Path) -> anyhow::Result<Self> {
-        let directory = made(directory)?;
+        let directory = make_directory(directory)?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").context("find a port")?;
         let address = listener.local_addr().context("find a port")?;
         drop(listener);
@@ -87,13 +87,13 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// Whether it is a real kube-apiserver.
+    /// Returns whether it is a real kube-apiserver.
     #[must_use]
     pub fn is_real(&self) -> bool {
         matches!(self.kind, Kind::Real(_))
     }
 
-    /// `127.0.0.1` and its port.
+    /// Returns the server's port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         match &self.kind {
@@ -102,13 +102,13 @@ impl ApiServer {
         }
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the path of the administrator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
-    /// The CA's certificate, PEM, as it is now.
+    /// Returns the current CA certificate, PEM.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -119,10 +119,10 @@ impl ApiServer {
         }
     }
 
-    /// A token of the computes' identity.
+    /// Returns a token of the computes' identity.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the server has issued none.
     pub fn token(&self) -> anyhow::Result<String> {
         match &self.kind {
             Kind::Embedded(..) => Ok(embedded(&self.directory)?.0),
@@ -130,23 +130,24 @@ impl ApiServer {
         }
     }
 
-    /// What the computes' identity has asked a real server so far, in the order in which the server received it.
+    /// Returns the requests of the computes' identity to a real server so far, in the order in which
+    /// the server received them.
     ///
     /// # Errors
     /// When the server is not a real one, or its audit log cannot be read.
-    pub fn asked_by_computes(&self) -> anyhow::Result<Vec<AuditEvent>> {
+    pub fn requests_of_computes(&self) -> anyhow::Result<Vec<AuditEvent>> {
         let Kind::Real(plane) = &self.kind else { bail!("the embedded server has no audit log") };
         let user = format!("system:serviceaccount:{SYSTEM}:{ACCOUNT}");
-        let mut asked = plane.audit()?;
-        asked.retain(|event| event.user == user);
-        asked.sort_by(|one, other| one.received.cmp(&other.received));
-        Ok(asked)
+        let mut requests = plane.audit()?;
+        requests.retain(|event| event.user == user);
+        requests.sort_by(|first, second| first.received.cmp(&second.received));
+        Ok(requests)
     }
 
-    /// Makes every token and every CA of the computes so far worthless; a real server keeps its CA.
+    /// Revokes every token and every CA of the computes so far; a real server keeps its CA.
     ///
     /// # Errors
-    /// When that cannot be done.
+    /// When the server refuses a step of it.
     pub fn revoke(&mut self) -> anyhow::Result<()> {
         let old = self.token()?;
         if let Kind::Embedded(..) = &self.kind {
@@ -154,7 +155,7 @@ impl ApiServer {
             fs::remove_file(self.directory.join("credentials.json")).context("forget everybody")?;
             return self.resume();
         }
-        // A token is of one account; one that is made anew is another.
+        // A token belongs to one account: an account that is created again is another account.
         self.ask(async |client| {
             let accounts = resource(&client, "v1", "ServiceAccount", Some(SYSTEM));
             accounts.delete(ACCOUNT, &DeleteParams::default()).await.map(drop)
@@ -167,16 +168,16 @@ impl ApiServer {
         let Kind::Real(plane) = &self.kind else { return Ok(()) };
         plane.kubeconfig_for(&own, &Login::Token(old))?;
         until("the old token to be refused", PATIENCE, || {
-            let asked = block_on(async {
+            let answer = block_on(async {
                 let mounts = resource(&admin(&own).await?, DWS, "ClientMount", Some("default"));
                 anyhow::Ok(mounts.get_opt("nothing").await)
             })?;
-            ensure!(matches!(&asked, Err(kube::Error::Api(status)) if status.code == 401));
+            ensure!(matches!(&answer, Err(kube::Error::Api(status)) if status.code == 401));
             Ok(())
         })
     }
 
-    /// Stops it, as a power cut of its host would; its data stay.
+    /// Stops the server as a power cut of its host would; its data stay.
     ///
     /// # Errors
     /// When it ended before.
@@ -184,7 +185,7 @@ impl ApiServer {
         match &mut self.kind {
             Kind::Embedded(server, _) => {
                 let server = server.take().context("the server is stopped")?;
-                // One that ended by itself is told by its thread.
+                // A server that ended by itself reports that by its thread.
                 let _ = server.stop.send(());
                 server.thread.join().map_err(|_| anyhow::anyhow!("the server panicked"))?
             }
@@ -195,7 +196,7 @@ impl ApiServer {
         }
     }
 
-    /// Starts it again at its address.
+    /// Starts the server again, at the same address.
     ///
     /// # Errors
     /// When it does not start.
@@ -209,10 +210,10 @@ impl ApiServer {
         }
     }
 
-    /// Installs our CRDs, each after `change`, and waits until they are served.
+    /// Installs Warren's CRDs, each after `change`, and waits until they are served.
     ///
     /// # Errors
-    /// When one is refused.
+    /// When the server refuses a CRD.
     pub fn install_crds(&self, change: impl Fn(&mut Value)) -> anyhow::Result<()> {
         for mut crd in api::crd::crd_values() {
             change(&mut crd);
@@ -229,7 +230,7 @@ impl ApiServer {
         })
     }
 
-    /// Creates an object.
+    /// Creates an object on the server.
     ///
     /// # Errors
     /// When it is refused.
@@ -237,14 +238,14 @@ impl ApiServer {
         self.ask(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
-            let api = of(&client, &object);
-            let made = api.create(&PostParams::default(), &object).await?;
-            serde_json::to_value(made).map_err(kube::Error::SerdeError)
+            let api = api_of(&client, &object);
+            let make_directory = api.create(&PostParams::default(), &object).await?;
+            serde_json::to_value(make_directory).map_err(kube::Error::SerdeError)
         })
         .with_context(|| format!("create {}", object["metadata"]))
     }
 
-    /// Replaces an object.
+    /// Replaces an object on the server.
     ///
     /// # Errors
     /// When it is refused.
@@ -252,14 +253,14 @@ impl ApiServer {
         self.ask(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
-            let api = of(&client, &object);
+            let api = api_of(&client, &object);
             let stored = api.replace(&object.name_any(), &PostParams::default(), &object).await?;
             serde_json::to_value(stored).map_err(kube::Error::SerdeError)
         })
         .with_context(|| format!("replace {}", object["metadata"]))
     }
 
-    /// An object, if it is there.
+    /// Returns an object, or `None` if it does not exist.
     ///
     /// # Errors
     /// When the API cannot be asked.
@@ -267,12 +268,12 @@ impl ApiServer {
         self.ask(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
-            let found = of(&client, &object).get_opt(&object.name_any()).await?;
+            let found = api_of(&client, &object).get_opt(&object.name_any()).await?;
             found.map(serde_json::to_value).transpose().map_err(kube::Error::SerdeError)
         })
     }
 
-    /// Changes an object, or with `status` its status.
+    /// Patches an object, or its status if `status` is set.
     ///
     /// # Errors
     /// When it is refused.
@@ -280,7 +281,7 @@ impl ApiServer {
         self.ask(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
-            let (api, name) = (of(&client, &object), object.name_any());
+            let (api, name) = (api_of(&client, &object), object.name_any());
             let (parameters, patch) = (PatchParams::default(), Patch::Merge(change));
             if status {
                 api.patch_status(&name, &parameters, &patch).await.map(drop)
@@ -300,7 +301,7 @@ impl ApiServer {
             let object: DynamicObject =
                 serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
             let name = object.name_any();
-            of(&client, &object).delete(&name, &DeleteParams::default()).await.map(drop)
+            api_of(&client, &object).delete(&name, &DeleteParams::default()).await.map(drop)
         })
     }
 
@@ -308,7 +309,8 @@ impl ApiServer {
         block_on(async { Ok(question(admin(&self.kubeconfig()).await?).await?) })
     }
 
-    /// What sites grant the Go daemon, and nothing more; the embedded server knows no roles.
+    /// Creates the identity with the rights that sites grant to the Go daemon, and no more; the embedded
+    /// server knows no roles.
     fn make_identity(&self) -> anyhow::Result<()> {
         if !self.is_real() {
             return Ok(());
@@ -350,8 +352,8 @@ impl Embedded {
         let credentials = Credentials::load_or_create(directory, address)?;
         credentials.write_kubeconfig(&directory.join("kubeconfig"))?;
         let api = loop {
-            // A program that another test starts has this process's lock on the store for a moment, between fork(2) and
-            // execve(2).
+            // A program that another test starts has this process's lock on the store for a moment,
+            // between fork(2) and execve(2).
             match kubeapi::Api::open(kubeapi::Config::new(directory)) {
                 Err(error) if format!("{error:?}").contains("InUse") => std::thread::yield_now(),
                 opened => break opened?,
@@ -363,7 +365,7 @@ impl Embedded {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::bind(address).await.context("listen")?;
-                // Who waited for it is there until it comes.
+                // The caller that waits for this receives it until the server starts.
                 let _ = bound.send(());
                 let stop = async { drop(stopped.await) };
                 kubeapi::serve::tls(listener, api.clone(), &credentials, stop).await?;
@@ -376,13 +378,13 @@ impl Embedded {
     }
 }
 
-fn made(directory: &Path) -> anyhow::Result<PathBuf> {
+fn make_directory(directory: &Path) -> anyhow::Result<PathBuf> {
     let directory = directory.join("server");
     fs::create_dir_all(&directory).context("make the server's directory")?;
     Ok(directory)
 }
 
-/// Token and CA of the embedded server, from the kubeconfig that it wrote.
+/// Returns token and CA of the embedded server, from the kubeconfig that it wrote.
 fn embedded(directory: &Path) -> anyhow::Result<(String, String)> {
     let file = Kubeconfig::read_from(directory.join("kubeconfig")).context("read kubeconfig")?;
     let file = serde_json::to_value(file).context("read kubeconfig")?;
@@ -393,7 +395,7 @@ fn embedded(directory: &Path) -> anyhow::Result<(String, String)> {
     Ok((text("token")?, text("ca_certificate")?))
 }
 
-fn of(client: &Client, object: &DynamicObject) -> Api<DynamicObject> {
+fn api_of(client: &Client, object: &DynamicObject) -> Api<DynamicObject> {
     let types = object.types.clone().unwrap_or_default();
     resource(client, &types.api_version, &types.kind, object.namespace().as_deref())
 }

@@ -1,4 +1,4 @@
-//! What Warren adds to the bare system calls, measured in one run and printed as one table.
+//! Measures what Warren adds to the bare system calls, in one run, and prints one table.
 
 pub mod agent;
 pub mod life;
@@ -20,7 +20,7 @@ use crate::{
 use life::Lives;
 use row::{Row, print, say};
 
-/// How long the agent is watched at rest.
+/// How long the agent is observed at rest.
 const REST: Duration = Duration::from_secs(60);
 /// Mounts asked for at the same moment.
 const AT_ONCE: usize = 50;
@@ -37,11 +37,11 @@ const COMPUTES: usize = 16;
 /// How long each mode of the noise is measured, twice.
 const NOISE: Duration = Duration::from_secs(60);
 
-/// Runs every measurement beneath `directory` and prints the table; with `noise` only that part, for so many seconds; with
-/// `direct` only the lives of mounts, on the server and by the link that the environment names; with `workflows` only the engine; with `containers` only what it
-/// does for containers.
+/// Runs every measurement beneath `directory` and prints the table. With `noise` it runs only that part, for the given
+/// number of seconds; with `direct` only the lives of mounts, on the server and by the link that the environment names;
+/// with `workflows` only the engine; with `containers` only the engine's work for containers.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
-    match measured(directory, words).await {
+    match measure(directory, words).await {
         Ok(rows) => {
             print(&rows);
             ExitCode::SUCCESS
@@ -56,24 +56,25 @@ pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     }
 }
 
-/// What of it is measured.
+/// The part that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// What a job loses: each mode for so long.
+    /// The loss of a job's own work: each mode for this long.
     Noise(Duration),
-    /// One mount after another.
+    /// Mounts, one after another.
     Direct,
-    /// The workflow engine.
+    /// The workflow engine's times.
     Workflows,
-    /// Containers on rabbits of so many computes; all rows, or only those of one workflow over so many rabbits.
+    /// Containers on rabbits with this number of computes; all rows, or only those of one workflow over
+    /// this number of rabbits.
     Containers(usize, Option<usize>),
-    /// Slurm's jobs.
+    /// Jobs of Slurm, one after another.
     Slurm,
 }
 
 impl Part {
-    fn of(words: &[String]) -> anyhow::Result<Self> {
+    fn parse(words: &[String]) -> anyhow::Result<Self> {
         match words {
             [] => Ok(Self::Whole),
             [part] if part == "noise" => Ok(Self::Noise(NOISE)),
@@ -96,18 +97,18 @@ impl Part {
     }
 }
 
-async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>> {
-    let part = Part::of(words)?;
+async fn measure(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>> {
+    let part = Part::parse(words)?;
     if part == Part::Slurm {
         return slurm::starts(JOBS);
     }
     clear(directory).context("clear away what an earlier run left")?;
     match part {
         Part::Containers(computes, None) => {
-            return workflows::containers::measured(directory, computes).await;
+            return workflows::containers::measure(directory, computes).await;
         }
         Part::Containers(computes, Some(rabbits)) => {
-            return workflows::containers::over(directory, rabbits, computes, None)
+            return workflows::containers::compare_over(directory, rabbits, computes, None)
                 .await
                 .map(|(rows, _)| rows);
         }
@@ -125,10 +126,10 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
         rows.extend(workflows::at_scale(directory).await?);
     }
     if part == Part::Whole {
-        rows.extend(workflows::containers::measured(directory, COMPUTES).await?);
+        rows.extend(workflows::containers::measure(directory, COMPUTES).await?);
     }
     if part != Part::Workflows {
-        rows.extend(of_mounts(&mut run, part).await?);
+        rows.extend(measure_mounts(&mut run, part).await?);
     }
     drop(run);
     clear(directory)?;
@@ -138,7 +139,7 @@ async fn measured(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>
     Ok(rows)
 }
 
-async fn of_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec<Row>> {
+async fn measure_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec<Row>> {
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(run, AT_ONCE).await?;
     Ok(match part {

@@ -1,6 +1,8 @@
-//! What the sites' central controllers do: the objects of one job, in the order and shape in which they appear.
+//! Plays the sites' central controllers: creates the objects of one job, in the order and shape in which
+//! the controllers create them.
 //!
-//! Modelled on objects captured from a running system: names, labels and owners are formed as there, sizes fit a laptop.
+//! Modelled on objects captured from a running system: names, labels and owners are formed as there;
+//! sizes fit a laptop.
 
 mod lustre;
 
@@ -10,20 +12,20 @@ use serde_json::{Value, json};
 const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
 const NNF: &str = "nnf.cray.hpe.com/v1alpha11";
 
-/// The smallest XFS that mkfs.xfs 6 makes is 300 MiB.
+/// Bytes of an allocation: the smallest XFS that mkfs.xfs 6 makes is 300 MiB.
 pub const ALLOCATION_BYTES: u64 = 320 << 20;
 
 /// A chassis: one rabbit and its computes with their SystemConfiguration indexes.
 #[derive(Debug, Clone)]
 pub struct Chassis {
-    /// The rabbit's name.
+    /// Name of the rabbit's node.
     pub rabbit: String,
     /// Compute names and indexes, in job order.
     pub computes: Vec<(String, u8)>,
 }
 
 impl Chassis {
-    /// `rabbit-1` with `compute-1` onwards. The third compute sits in slot 6: indexes have gaps on real systems.
+    /// Returns `rabbit-1` with `compute-1` onwards. The third compute is in slot 6: indexes have gaps on real systems.
     #[must_use]
     pub fn new(computes: u8) -> Self {
         let computes =
@@ -31,7 +33,7 @@ impl Chassis {
         Self { rabbit: "rabbit-1".to_owned(), computes }
     }
 
-    /// The SystemConfiguration of a system that is this one chassis.
+    /// Returns the SystemConfiguration of a system that is this one chassis.
     #[must_use]
     pub fn system_configuration(&self) -> Value {
         system_configuration(std::slice::from_ref(self))
@@ -47,7 +49,7 @@ impl Chassis {
     }
 }
 
-/// The SystemConfiguration of a system with several chassis.
+/// Returns the SystemConfiguration of a system with several chassis.
 #[must_use]
 pub fn system_configuration(chassis: &[Chassis]) -> Value {
     let nodes: Vec<_> = chassis.iter().map(Chassis::storage_node).collect();
@@ -65,24 +67,24 @@ fn slot(place: u8) -> u8 {
 /// One job with one `#DW jobdw` directive.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// `fluxjob-<n>`.
+    /// Name of the Workflow, `fluxjob-<n>`.
     pub name: String,
     /// `metadata.uid` of its Workflow: part of every mount path.
     pub workflow_uid: String,
     /// `metadata.uid` of its NnfStorage: part of every volume name.
     pub storage_uid: String,
-    /// `xfs` or `raw`.
+    /// File system: `xfs`, `raw`, `gfs2` or `lustre`.
     pub file_system: &'static str,
-    /// Who owns the storage.
+    /// User who owns the storage (uid).
     pub user: u32,
     /// Bytes of each allocation.
     pub capacity: u64,
-    /// Beneath which its mounts appear.
+    /// Directory beneath which the job's mounts appear.
     pub mount_root: String,
 }
 
 impl Job {
-    /// A job of user 1050 with its own uids.
+    /// Creates a job of user 1050 with its own uids.
     #[must_use]
     pub fn new(number: u32, file_system: &'static str, mount_root: &str) -> Self {
         Self {
@@ -96,43 +98,43 @@ impl Job {
         }
     }
 
-    /// Name of the pinned profile, of the NnfStorage and of the directive's breakdown.
+    /// Returns the name of the pinned profile, of the NnfStorage and of the directive's breakdown.
     #[must_use]
     pub fn directive(&self) -> String {
         format!("{}-{}-0", self.name, self.file_system)
     }
 
-    /// Name shared by the NnfNodeStorage and its NnfNodeBlockStorage.
+    /// Returns the name that the NnfNodeStorage and its NnfNodeBlockStorage share.
     #[must_use]
     pub fn node_storage(&self) -> String {
         format!("default-{}-{}-0", self.directive(), self.file_system)
     }
 
-    /// Whether all computes share one volume group, as they do with GFS2.
+    /// Returns whether all computes share one volume group, as they do with GFS2.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.file_system == "gfs2"
     }
 
-    /// The allocation that compute `place` uses.
+    /// Returns the index of the allocation that compute `place` uses.
     #[must_use]
     pub fn allocation(&self, place: usize) -> usize {
         if self.is_shared() { 0 } else { place }
     }
 
-    /// Where the computes see the storage, and beneath which the rabbit shows all of it.
+    /// Returns the path at which the computes see the storage, and beneath which the rabbit shows all of it.
     #[must_use]
     pub fn mount_path(&self) -> String {
         format!("{}/{}-0", self.mount_root, self.workflow_uid)
     }
 
-    /// Name of the ClientMount in each compute's namespace.
+    /// Returns the name of the ClientMount in each compute's namespace.
     #[must_use]
     pub fn computes_mount(&self) -> String {
         format!("default-{}-computes", self.directive())
     }
 
-    /// Name of the ClientMount in the rabbit's namespace.
+    /// Returns the name of the ClientMount in the rabbit's namespace.
     #[must_use]
     pub fn servers_mount(&self) -> String {
         format!("default-{}-servers", self.directive())
@@ -161,16 +163,16 @@ impl Job {
     }
 
     fn mount_labels(&self, access: &str) -> Value {
-        // The NnfAccess is not part of this box, so its uid is only a name here.
+        // This box has no NnfAccess, so its uid is only a name here.
         let mut labels = self.labels("NnfAccess", access, &self.workflow_uid);
         labels["nnf.cray.hpe.com/target_directive_index"] = json!("0");
         labels["nnf.cray.hpe.com/target_owner_uid"] = json!(self.storage_uid);
         labels
     }
 
-    /// The job's pinned profile: one volume group, and so one volume, per allocation.
+    /// Returns the job's pinned profile: one volume group, and so one volume, per allocation.
     ///
-    /// Its lines for LVM are those of the sites' default profile; with plain volumes they have no say.
+    /// Its LVM lines are those of the sites' default profile; plain volumes ignore them.
     #[must_use]
     pub fn profile(&self) -> Value {
         let raw = self.file_system == "raw";
@@ -198,7 +200,8 @@ impl Job {
         })
     }
 
-    /// What the NnfStorage controller creates for a rabbit: capacity, first reached by the rabbit alone.
+    /// Returns the block storage that the NnfStorage controller creates for a rabbit: capacity, at first with access
+    /// for the rabbit alone.
     #[must_use]
     pub fn block_storage(&self, chassis: &Chassis, granted: bool) -> Value {
         let reach = |computes: &[(String, u8)]| {
@@ -219,7 +222,8 @@ impl Job {
         })
     }
 
-    /// What the NnfStorage controller creates beside it: a file system per allocation.
+    /// Returns the NnfNodeStorage that the NnfStorage controller creates beside the block storage: a
+    /// file system per allocation.
     #[must_use]
     pub fn file_systems(&self, chassis: &Chassis) -> Value {
         let variables = json!([
@@ -246,7 +250,8 @@ impl Job {
         })
     }
 
-    /// What the NnfAccess controller creates in the namespace of compute `place`, from what the rabbit reported.
+    /// Returns the ClientMount that the NnfAccess controller creates in the namespace of compute `place`, from
+    /// what the rabbit reported.
     #[must_use]
     pub fn compute_mount(&self, chassis: &Chassis, place: usize, block_storage: &Value) -> Value {
         let devices = block_storage["status"]["allocations"][self.allocation(place)]["devices"]
@@ -278,7 +283,8 @@ impl Job {
         })
     }
 
-    /// What the NnfAccess controller creates in the rabbit's namespace: every allocation, as an index tree.
+    /// Returns the ClientMount that the NnfAccess controller creates in the rabbit's namespace: every allocation,
+    /// as an index tree.
     #[must_use]
     pub fn rabbit_mount(&self, chassis: &Chassis) -> Value {
         let mounts: Vec<_> = chassis
@@ -306,7 +312,7 @@ impl Job {
         let mut reference = json!({
             "objectReference": {"kind": "NnfNodeStorage", "name": self.node_storage(), "namespace": chassis.rabbit},
         });
-        // As the Go types serialise it: a zero index is left out.
+        // The Go types leave a zero index out.
         if place > 0 {
             reference["data"] = json!(place);
         }
@@ -326,13 +332,14 @@ impl Job {
     }
 }
 
-/// The sites' arguments of mkfs.gfs2: a journal for the rabbit and one for the compute; small ones, on small drives.
+/// Arguments of mkfs.gfs2 at the sites: a journal for the rabbit and one for the compute; small
+/// journals, on small drives.
 const GFS2: &str = "-j2 -J8 -p $PROTOCOL -t $CLUSTER_NAME:$LOCK_SPACE $DEVICE";
 
-/// What LVM needs of each allocation beside the volume itself, bytes.
+/// Bytes of each allocation that LVM needs beside the volume itself.
 const PADDING: u64 = 32 << 20;
 
-/// A group of its own for each allocation, or one that is shared under locks.
+/// Returns a profile's volume lines: a group for each allocation, or one group that is shared under locks.
 fn volume_commands(shared: bool) -> Value {
     let activate = if shared { "ys" } else { "y" };
     let activation = json!({

@@ -1,4 +1,4 @@
-//! Two coordinators claim the same run, on any server: the server refuses the later one.
+//! Two coordinators claim the same run, on any server; the server refuses the later claim.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -18,20 +18,20 @@ use serde_json::{Value, json};
 use workflow::{
     Settings,
     change::Change,
-    claims::{Seen, SharedLease, leases, renew},
+    claims::{LeaseStates, SharedLease, leases, renew},
     execute::{Made, execute},
     plan::container::by_holder,
     progress::Progress,
     world::World,
 };
 
-/// Where the runs of these tests are.
+/// Namespace of the runs of these tests.
 pub const NAMESPACE: &str = "default";
 /// The run of the first directive of the workflow `contested`.
 const RUN: &str = "contested-0";
 /// The uid of the workflow whose containers the runs are.
 const UID: &str = "00000000-0000-4000-8000-000000000001";
-/// How long a Lease is seen unchanged before it counts as expired.
+/// Seconds for which a Lease is seen unchanged before it counts as expired.
 const EXPIRED: u64 = 30;
 
 /// A process of a coordinator.
@@ -46,7 +46,7 @@ impl fmt::Debug for Coordinator {
     }
 }
 
-/// The state of the workflow, and how far its containers are in it.
+/// The state of the workflow, and the progress of its containers in that state.
 type Found = (WorkflowState, Progress);
 
 fn nothing_made() -> Found {
@@ -61,14 +61,14 @@ fn all_done_in(state: WorkflowState) -> Found {
     (state, Progress::default())
 }
 
-/// The workflow is torn down; a label of the run stands for what is to be removed.
+/// Returns the progress of a workflow that is torn down; a label of the run stands for what is to be removed.
 fn to_be_removed(run: &ContainerRun) -> Found {
     let mut after = run.clone();
     after.labels_mut().insert("removed".to_owned(), "containers".to_owned());
     (WorkflowState::Teardown, Progress::default().with(Change::patch(run, &after)))
 }
 
-/// The workflow whose containers the runs are, which only the coordinators know.
+/// Returns the workflow whose containers the runs are; only the coordinators know it.
 fn workflow() -> anyhow::Result<Workflow> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": "contested", "namespace": NAMESPACE, "uid": UID},
@@ -80,13 +80,13 @@ fn workflow() -> anyhow::Result<Workflow> {
 }
 
 impl Coordinator {
-    /// `pod` is what the server knows the client by.
+    /// Creates a coordinator that the server knows as `pod`.
     #[must_use]
     pub fn new(client: Client, pod: &str, nonce: &str) -> Self {
         Self { client, me: Holder::new(pod, nonce) }
     }
 
-    /// What it knows. A Lease that it sees unchanged for 30 s has expired.
+    /// Returns the coordinator's view. A Lease that it sees unchanged for 30 s has expired.
     fn world(&self, run: &ContainerRun, seconds: u64) -> anyhow::Result<World> {
         let settings = Settings { claims_as: Some(self.me.clone()), ..Settings::default() };
         let mut world = World::new(settings);
@@ -94,13 +94,13 @@ impl Coordinator {
         world.take(Event::Listed(vec![Ok(run.clone())]));
         for seconds in (0..=seconds).step_by(10) {
             let at = Duration::from_secs(seconds);
-            world.saw_leases(&Seen { may_act: true, leases: Some(BTreeMap::new()), at });
+            world.take_leases(&LeaseStates { may_act: true, leases: Some(BTreeMap::new()), at });
         }
         Ok(world)
     }
 
-    /// The changes that it plans.
-    fn plans(
+    /// Returns the changes that the coordinator plans.
+    fn plan(
         &self,
         run: &ContainerRun,
         (state, progress): Found,
@@ -112,45 +112,45 @@ impl Coordinator {
     }
 
     /// Makes changes as the engine does.
-    async fn makes(&self, changes: Vec<Change>) -> Made {
+    async fn make(&self, changes: Vec<Change>) -> Made {
         let lease = SharedLease::default();
-        // It was renewed so lately that it lasts for the whole test.
-        lease.renewed(Duration::MAX);
+        // A renewal at this time lasts for the whole test.
+        lease.record_renewal(Duration::MAX);
         execute(&self.client, changes, &lease).await
     }
 
-    /// It plans one change of the run, which the API stores.
-    async fn stores(
+    /// Plans one change of the run, which the API must store.
+    async fn store(
         &self,
         run: &ContainerRun,
         found: Found,
         seconds: u64,
     ) -> anyhow::Result<ContainerRun> {
-        let mut made = self.makes(self.plans(run, found, seconds)?).await;
+        let mut made = self.make(self.plan(run, found, seconds)?).await;
         ensure!(made.failures.is_empty() && made.stored.len() == 1, "{}: {made:?}", self.me);
         Ok(made.stored.remove(0).object.try_parse()?)
     }
 
-    /// It plans one change, which is not made: it plans anew from what the API has.
-    async fn loses(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
-        let mut made = self.makes(self.plans(run, found, 0)?).await;
+    /// Plans one change, which must not be made: the coordinator plans anew from what the API has. Returns the reason.
+    async fn lose(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
+        let mut made = self.make(self.plan(run, found, 0)?).await;
         ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);
         let (why, retry) = made.failures.remove(0);
         ensure!(retry == Retry::Soon, "{}: {}: {retry:?}", self.me, why.text);
         Ok(why.text)
     }
 
-    /// Patches the status as no coordinator would; gives the refusal.
-    async fn refused(&self, run: &ContainerRun, status: Value) -> anyhow::Result<String> {
+    /// Patches the status as no coordinator would; returns the refusal.
+    async fn refusal_of(&self, run: &ContainerRun, status: Value) -> anyhow::Result<String> {
         let patch = Patch::Merge(json!({"status": status}));
         refusal(&self.client, run, &patch).await
     }
 }
 
-/// What the API says to a patch of a run's status; it must refuse it.
+/// Returns the API's refusal of a patch of a run's status.
 ///
 /// # Errors
-/// When it does not refuse it.
+/// When the API does not refuse the patch.
 pub async fn refusal(
     client: &Client,
     run: &ContainerRun,
@@ -163,7 +163,7 @@ pub async fn refusal(
     }
 }
 
-fn says(refusal: &str, rules: &[&str]) -> anyhow::Result<()> {
+fn names_rules(refusal: &str, rules: &[&str]) -> anyhow::Result<()> {
     let missing: Vec<_> = rules.iter().filter(|rule| !refusal.contains(**rule)).collect();
     ensure!(missing.is_empty(), "no word of {missing:?}: {refusal}");
     Ok(())
@@ -173,7 +173,7 @@ fn status(run: &ContainerRun) -> anyhow::Result<Status> {
     run.status.clone().context("a run without status")
 }
 
-/// S1.1, S1.2, S2.3, S2.4 and S2.10 on a server, as its rules and versions have it.
+/// Plays S1.1, S1.2, S2.3, S2.4 and S2.10 on a server, with its rules and versions.
 ///
 /// # Errors
 /// When something is not refused, or not done, that should be.
@@ -194,35 +194,38 @@ pub async fn contested(
     queued.labels_mut().extend(labels.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let queued = runs.create(&PostParams::default(), &queued).await?;
 
-    let claimed = c1.stores(&queued, nothing_made(), 0).await.context("S1.1: the first claims")?;
-    c2.loses(&queued, nothing_made()).await.context("S1.1: the second")?;
+    let claimed = c1.store(&queued, nothing_made(), 0).await.context("S1.1: the first claims")?;
+    c2.lose(&queued, nothing_made()).await.context("S1.1: the second")?;
     let first = status(&claimed)?;
     ensure!((first.claim.epoch, first.attempt) == (1, 1), "{first:?}");
 
     let me = c2.me.as_str();
     let same_epoch = json!({"claim": {"holder": me}, "writer": {"holder": me, "seq": 2}});
-    says(&c2.refused(&claimed, same_epoch).await?, &["R2"]).context("S1.2")?;
+    names_rules(&c2.refusal_of(&claimed, same_epoch).await?, &["R2"]).context("S1.2")?;
 
-    let waits = c2.plans(&claimed, nothing_made(), EXPIRED - 10)?;
+    let waits = c2.plan(&claimed, nothing_made(), EXPIRED - 10)?;
     ensure!(waits.is_empty(), "C1 may act still: {waits:?}");
-    let taken = c2.stores(&claimed, nothing_made(), EXPIRED).await;
+    let taken = c2.store(&claimed, nothing_made(), EXPIRED).await;
     let taken = taken.context("S2.3: C2 takes over")?;
     let second = status(&taken)?;
     ensure!((second.claim.epoch, second.attempt) == (2, 1), "{second:?}");
-    c1.loses(&claimed, about_to_make()).await.context("S2.3: a write of what was read before")?;
+    c1.lose(&claimed, about_to_make()).await.context("S2.3: a write of what was read before")?;
     let mut written_back = json!(first);
     written_back["writer"]["seq"] = json!(second.writer.seq + 1);
-    says(&c1.refused(&taken, written_back).await?, &["R1", "R2"]).context("S2.3: read again")?;
-    says(&c1.refused(&taken, json!({"phase": "Starting"})).await?, &["R5"]).context("S2.4")?;
-    says(&c2.refused(&taken, json!({"message": "x"})).await?, &["V2"]).context("S2.4: message")?;
+    names_rules(&c1.refusal_of(&taken, written_back).await?, &["R1", "R2"])
+        .context("S2.3: read again")?;
+    names_rules(&c1.refusal_of(&taken, json!({"phase": "Starting"})).await?, &["R5"])
+        .context("S2.4")?;
+    names_rules(&c2.refusal_of(&taken, json!({"message": "x"})).await?, &["V2"])
+        .context("S2.4: message")?;
     let after = runs.get(RUN).await?;
     ensure!(after.status == taken.status, "a refusal changed {after:?}");
 
-    finished(&runs, c1, c2, taken).await
+    finish_run(&runs, c1, c2, taken).await
 }
 
-/// The run is brought to its end, and its end stays.
-async fn finished(
+/// Brings the run to its end, which must stay.
+async fn finish_run(
     runs: &Api<ContainerRun>,
     c1: &Coordinator,
     c2: &Coordinator,
@@ -233,32 +236,32 @@ async fn finished(
         (all_done_in(WorkflowState::PreRun), Phase::Running),
         (all_done_in(WorkflowState::PostRun), Phase::Succeeded),
     ] {
-        run = c2.stores(&run, found, 0).await?;
+        run = c2.store(&run, found, 0).await?;
         ensure!(status(&run)?.phase == phase, "{run:?}");
     }
     let seq = status(&run)?.writer.seq + 1;
     let cancelled = json!({"phase": "Cancelled", "writer": {"seq": seq}});
-    says(&c2.refused(&run, cancelled).await?, &["R6", "R7"]).context("S2.10")?;
-    // What a claim allows is made while the API, asked at this moment, has the claim.
-    let unwanted = c2.stores(&run, to_be_removed(&run), 0).await?;
+    names_rules(&c2.refusal_of(&run, cancelled).await?, &["R6", "R7"]).context("S2.10")?;
+    // A change under a claim is made only while the API, read at this moment, has the claim.
+    let unwanted = c2.store(&run, to_be_removed(&run), 0).await?;
     ensure!(
         unwanted.spec.priority == 0 && unwanted.labels().get("removed").is_none(),
         "{unwanted:?}"
     );
-    let waits = c1.plans(&unwanted, to_be_removed(&unwanted), 0)?;
-    ensure!(waits.is_empty(), "it is C2's: {waits:?}");
-    let removed = c2.stores(&unwanted, to_be_removed(&unwanted), 0).await?;
+    let waits = c1.plan(&unwanted, to_be_removed(&unwanted), 0)?;
+    ensure!(waits.is_empty(), "the run is C2's: {waits:?}");
+    let removed = c2.store(&unwanted, to_be_removed(&unwanted), 0).await?;
     ensure!(removed.labels().contains_key("removed"), "{removed:?}");
     runs.delete(RUN, &kube::api::DeleteParams::default()).await?;
-    let why = c2.loses(&unwanted, to_be_removed(&unwanted)).await.context("S1.5")?;
+    let why = c2.lose(&unwanted, to_be_removed(&unwanted)).await.context("S1.5")?;
     ensure!(why == format!("claim 2 of ContainerRun {NAMESPACE}/{RUN} is lost"), "S1.5: {why}");
     Ok(())
 }
 
-/// Each coordinator sees that another renewed its Lease, and that one did not.
+/// Checks that each coordinator sees that the other renewed its Lease, and that it did not.
 ///
 /// # Errors
-/// When a Lease is not made, renewed or listed.
+/// When a Lease is not created, renewed or listed.
 pub async fn renewed(c1: &Coordinator, c2: &Coordinator) -> anyhow::Result<()> {
     for coordinator in [c1, c2] {
         renew(&coordinator.client, NAMESPACE, &coordinator.me).await?;

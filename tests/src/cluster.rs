@@ -23,27 +23,27 @@ use crate::{
     webhook::Webhook,
 };
 
-/// How long anything on one box may take before a test gives up on it.
+/// Longest time that anything on one box may take before a test gives up.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a job's own steps may take: as long as that, or the seconds in `WARREN_TEST_PATIENCE`, where computers are emulated
-/// or die after each step.
+/// Returns the longest time that a job's own steps may take: `PATIENCE`, or the seconds in `WARREN_TEST_PATIENCE`, for
+/// computers that are emulated or die after each step.
 #[must_use]
 pub fn patience() -> Duration {
     let asked = std::env::var("WARREN_TEST_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
     asked.map_or(PATIENCE, Duration::from_secs)
 }
 
-/// Four drives that a laptop has room for.
+/// Arguments for four drives that fit on a laptop.
 pub const DRIVES: [&str; 4] = ["--file-drives", "4", "--file-drive-capacity", "2GiB"];
 
-/// Whether the rabbit has NVMe drives to carve (`WARREN_TEST_DRIVES=nvme`, in the lab), and not file drives.
+/// Returns whether the rabbit carves NVMe drives (`WARREN_TEST_DRIVES=nvme`, in the lab) instead of file drives.
 #[must_use]
 pub fn on_nvme() -> bool {
     std::env::var("WARREN_TEST_DRIVES").is_ok_and(|drives| drives == "nvme")
 }
 
-/// What the rabbit has for fencing, beneath a directory of its own.
+/// Flags and files for fencing, beneath a directory of the rabbit's own.
 const FENCE_FILES: [(&str, &str); 4] = [
     ("--fence-requests", "requests"),
     ("--fence-responses", "responses"),
@@ -54,22 +54,22 @@ const FENCE_FILES: [(&str, &str); 4] = [
 /// Environment variables of a program, beyond those of the test.
 pub type Environment<'a> = &'a [(&'a str, &'a str)];
 
-fn owned(environment: Environment<'_>) -> Vec<(String, String)> {
+fn to_owned_pairs(environment: Environment<'_>) -> Vec<(String, String)> {
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     environment.iter().map(own).collect()
 }
 
-/// How the computes hear of their ClientMounts.
+/// The source of the computes' ClientMounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// From the coordinator.
+    /// The coordinator, over gRPC.
     Coordinator,
-    /// From the API, as the Go daemons do.
+    /// The API, as for the Go daemons.
     Api,
 }
 
 impl Link {
-    /// From the API when `WARREN_TEST_LINK=api`, else from the coordinator.
+    /// Returns `Api` if `WARREN_TEST_LINK=api`, else `Coordinator`.
     #[must_use]
     pub fn of_this_run() -> Self {
         let api = std::env::var("WARREN_TEST_LINK").is_ok_and(|link| link == "api");
@@ -77,18 +77,18 @@ impl Link {
     }
 }
 
-/// Who turns Workflows into the objects of nodes.
+/// The part that turns Workflows into the objects of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Centre {
-    /// The coordinator's engine where it runs unless told otherwise: on the embedded API.
+    /// The coordinator's engine where it runs by default: on the embedded API.
     Default,
     /// The coordinator's engine, on a cluster too; its API server asks the coordinator about changes of Workflows.
     Engine,
-    /// The test, in the place of a site's controllers.
+    /// The test, instead of a site's controllers.
     Test,
 }
 
-/// The programs of one chassis and the directory that holds everything of theirs.
+/// The programs of one chassis, and the directory with all their files.
 #[derive(Debug)]
 pub struct Cluster {
     directory: PathBuf,
@@ -96,13 +96,13 @@ pub struct Cluster {
     coordinator: Option<Program>,
     nodes: Vec<(String, Option<Program>)>,
     rabbit_arguments: Vec<String>,
-    /// A rabbit outside the chassis.
+    /// Name of a rabbit outside the chassis.
     other_rabbit: Option<String>,
-    /// The compute of the chassis that is at that rabbit instead.
+    /// The compute of the chassis that uses that rabbit instead.
     moved: Option<String>,
-    /// What a node's agent is started by, where that is something else than this harness.
+    /// Programs that start the agents of certain nodes instead of this harness, by node.
     starters: Vec<(String, PathBuf)>,
-    /// Variables of every node's agent.
+    /// Environment variables of every node's agent.
     environment: Vec<(String, String)>,
     server: Server,
     link: Link,
@@ -111,18 +111,18 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts every program of `chassis`, with everything they write beneath `directory`.
+    /// Starts every program of `chassis`, with all their files beneath `directory`.
     ///
     /// # Errors
-    /// When one does not start or does not serve in time; its log is named.
+    /// When a program does not start or does not serve in time; its log is named.
     pub fn start(directory: &Path, chassis: Chassis) -> anyhow::Result<Self> {
         Self::start_with(directory, chassis, &DRIVES)
     }
 
-    /// The same, with these arguments for the rabbit agent in place of small drives.
+    /// Starts a cluster with these arguments for the rabbit agent instead of small drives.
     ///
     /// # Errors
-    /// As for `start`.
+    /// The errors of [`Cluster::start`].
     pub fn start_with(
         directory: &Path,
         chassis: Chassis,
@@ -132,10 +132,10 @@ impl Cluster {
         Self::start_on(directory, chassis, rabbit_arguments, server, link)
     }
 
-    /// The same, on a server of the caller's.
+    /// Starts a cluster on this server.
     ///
     /// # Errors
-    /// As for `start`.
+    /// The errors of [`Cluster::start`].
     pub fn start_on(
         directory: &Path,
         chassis: Chassis,
@@ -146,10 +146,10 @@ impl Cluster {
         Self::start_under(directory, chassis, rabbit_arguments, server, link, Centre::Default)
     }
 
-    /// The same, with a say in who turns Workflows into objects of nodes.
+    /// Starts a cluster in which `centre` turns Workflows into objects of nodes.
     ///
     /// # Errors
-    /// As for `start`.
+    /// The errors of [`Cluster::start`].
     pub fn start_under(
         directory: &Path,
         chassis: Chassis,
@@ -162,10 +162,10 @@ impl Cluster {
         Self::start_among(directory, chassis, rabbit_arguments, around, &[])
     }
 
-    /// The same, with these environment variables for every node's agent.
+    /// Starts a cluster with these environment variables for every node's agent.
     ///
     /// # Errors
-    /// As for `start`.
+    /// The errors of [`Cluster::start`].
     pub fn start_among(
         directory: &Path,
         chassis: Chassis,
@@ -189,13 +189,13 @@ impl Cluster {
             other_rabbit: None,
             moved: None,
             starters: Vec::new(),
-            environment: owned(environment),
+            environment: to_owned_pairs(environment),
             server,
             link,
             centre,
             webhook: None,
         };
-        // The engine makes the nodes' namespaces; elsewhere a site's central controller does.
+        // The engine creates the nodes' namespaces; elsewhere a site's central controller does.
         let nodes = if centre == Centre::Engine { Vec::new() } else { cluster.node_names() };
         cluster.server.prepare(&nodes)?;
         if let (Centre::Engine, Server::Real(real)) = (centre, &cluster.server) {
@@ -210,43 +210,44 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The chassis it runs.
+    /// Returns the chassis that the cluster runs.
     #[must_use]
     pub fn chassis(&self) -> &Chassis {
         &self.chassis
     }
 
-    /// Beneath which every node mounts, in its own mount namespace.
+    /// Returns the directory beneath which every node mounts, in its own mount namespace.
     #[must_use]
     pub fn mount_root(&self) -> String {
         self.directory.join("mnt/nnf").display().to_string()
     }
 
-    /// The directory over which each node has a tmpfs of its own.
+    /// Returns the directory over which each node has a tmpfs of its own.
     #[must_use]
     pub fn node_mounts(&self) -> PathBuf {
         self.directory.join("mnt")
     }
 
-    /// The API's unix socket.
+    /// Returns the path of the API's unix socket.
     #[must_use]
     pub fn api_socket(&self) -> PathBuf {
         self.directory.join("run/api.sock")
     }
 
-    /// The coordinator's gRPC socket.
+    /// Returns the path of the coordinator's gRPC socket.
     #[must_use]
     pub fn coordinator_socket(&self) -> PathBuf {
         self.directory.join("run/coordinator.sock")
     }
 
-    /// The coordinator's gRPC socket for every user.
+    /// Returns the path of the coordinator's gRPC socket for every user.
     #[must_use]
     pub fn workloads_socket(&self) -> PathBuf {
         self.directory.join("run/workloads.sock")
     }
 
-    /// The administrator's kubeconfig: of the real server, or the one that the coordinator writes at its first start.
+    /// Returns the administrator's kubeconfig: the real server's, or the one that the coordinator writes
+    /// at its first start.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.server.real().map_or_else(
@@ -255,7 +256,7 @@ impl Cluster {
         )
     }
 
-    /// The API's address for somebody with this kubeconfig of the real server.
+    /// Returns the API's address for a program with this kubeconfig of the real server.
     fn api(&self, kubeconfig: impl Fn(&RealServer) -> &PathBuf) -> String {
         match self.server.real() {
             None => format!("unix://{}", self.api_socket().display()),
@@ -263,31 +264,31 @@ impl Cluster {
         }
     }
 
-    /// Where the rabbit's fence requests, the answers and what it needs of the cluster are.
+    /// Returns the directory of the rabbit's fence requests, the responses, and its cluster configuration.
     #[must_use]
     pub fn fence(&self) -> PathBuf {
         self.directory.join("fence")
     }
 
-    /// Where the programs' logs are.
+    /// Returns the directory of the programs' logs.
     #[must_use]
     pub fn logs(&self) -> PathBuf {
         self.directory.join("logs")
     }
 
-    /// The directory in which a node's agent records what it must know after a restart.
+    /// Returns the state directory of a node's agent, which outlives a restart.
     #[must_use]
     pub fn state_of(&self, node: &str) -> PathBuf {
         self.directory.join("state").join(node)
     }
 
-    /// Rabbit first, then the computes.
+    /// Returns the names of the nodes: the rabbit first, then the computes.
     #[must_use]
     pub fn node_names(&self) -> Vec<String> {
         self.nodes.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The nodes that the coordinator knows.
+    /// Returns the nodes that connect to the coordinator.
     #[must_use]
     pub fn connected_nodes(&self) -> Vec<String> {
         let rabbit = &self.chassis.rabbit;
@@ -298,15 +299,15 @@ impl Cluster {
     /// Starts the coordinator and waits until it serves.
     ///
     /// # Errors
-    /// When it does not.
+    /// When it does not serve in time.
     pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
         self.start_coordinator_with(&[])
     }
 
-    /// The same, with these environment variables.
+    /// Starts the coordinator with these environment variables.
     ///
     /// # Errors
-    /// As for `start_coordinator`.
+    /// The errors of [`Cluster::start_coordinator`].
     pub fn start_coordinator_with(&mut self, environment: Environment<'_>) -> anyhow::Result<()> {
         let mut argv = command(binary("coordinator")?);
         argv.envs(environment.iter().copied());
@@ -314,7 +315,7 @@ impl Cluster {
         argv.arg("--workloads-socket")
             .arg(self.workloads_socket())
             .args(["--wlm-user", "test=1060"]);
-        // Slurm's own user, where Slurm is installed.
+        // The user of Slurm, where Slurm is installed.
         if User::from_name("slurm").is_ok_and(|user| user.is_some()) {
             argv.args(["--wlm-user", "slurm"]);
         }
@@ -347,10 +348,10 @@ impl Cluster {
         self.start_node_with(name, &[])
     }
 
-    /// The same, with these environment variables.
+    /// Starts one node's agent with these environment variables.
     ///
     /// # Errors
-    /// As for `start_node`.
+    /// The errors of [`Cluster::start_node`].
     pub fn start_node_with(
         &mut self,
         name: &str,
@@ -370,12 +371,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// From its next start on a node's agent is what this program starts, with its command line.
+    /// From the next start on, has this program start a node's agent, with the agent's command line.
     pub fn start_by(&mut self, name: &str, starter: &Path) {
         self.starters.push((name.to_owned(), starter.to_owned()));
     }
 
-    /// Takes in a rabbit of another chassis, with drives of its own, and starts its agent.
+    /// Adds a rabbit of another chassis, with drives of its own, and starts its agent.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -386,17 +387,17 @@ impl Cluster {
         self.start_node(name)
     }
 
-    /// Puts a compute to the drives of the other rabbit.
+    /// Moves a compute to the drives of the other rabbit.
     ///
     /// # Errors
-    /// When its agent does not stop or start.
+    /// When the compute's agent does not stop or start.
     pub fn move_to_other_rabbit(&mut self, compute: &str) -> anyhow::Result<()> {
         self.stop_one(compute)?;
         self.moved = Some(compute.to_owned());
         self.start_node(compute)
     }
 
-    /// The command line of a node's agent.
+    /// Returns the command line of a node's agent.
     ///
     /// # Errors
     /// When the program was not built.
@@ -404,7 +405,8 @@ impl Cluster {
         self.agent_of(name, name)
     }
 
-    /// The same, with records and a socket called `own`: a second box that was given the name of the first.
+    /// Returns the command line of an agent with records and a socket called `own`: of a second box with the
+    /// name of the first.
     ///
     /// # Errors
     /// When the program was not built.
@@ -456,7 +458,7 @@ impl Cluster {
         )
     }
 
-    /// The coordinator's program.
+    /// Returns the program of the coordinator.
     ///
     /// # Errors
     /// When it does not run.
@@ -464,7 +466,7 @@ impl Cluster {
         self.coordinator.as_ref().context("the coordinator does not run")
     }
 
-    /// A node's program.
+    /// Returns the program of a node.
     ///
     /// # Errors
     /// When it does not run.
@@ -473,7 +475,7 @@ impl Cluster {
         slot.1.as_ref().with_context(|| format!("{name} does not run"))
     }
 
-    /// A node's program, to be waited for.
+    /// Returns the program of a node, to wait for it.
     ///
     /// # Errors
     /// When it does not run.
@@ -516,7 +518,7 @@ impl Cluster {
         output(argv).with_context(|| format!("on {node}: {script}"))
     }
 
-    /// The `warren` command, pointed at this cluster.
+    /// Returns the `warren` command, pointed at this cluster.
     ///
     /// # Errors
     /// When it was not built.
@@ -527,7 +529,7 @@ impl Cluster {
         Ok(argv)
     }
 
-    /// Runs `warren` with these words and gives what it printed.
+    /// Runs `warren` with these words and returns its output.
     ///
     /// # Errors
     /// When it fails; its stderr is in the message.
@@ -537,10 +539,10 @@ impl Cluster {
         output(argv).with_context(|| format!("warren {}", words.join(" ")))
     }
 
-    /// A launcher line for `warren run`: a node is a mount namespace here, and no machine that ssh reaches.
+    /// Returns a launcher line for `warren run`: a node is a mount namespace here, and not a machine that ssh reaches.
     ///
     /// # Errors
-    /// When the nodes do not run, or its script cannot be written.
+    /// When a node does not run, or the script cannot be written.
     pub fn launcher(&self) -> anyhow::Result<String> {
         let mut nodes = String::new();
         for (name, _) in &self.chassis.computes {
@@ -555,10 +557,10 @@ impl Cluster {
         Ok(format!("{} {{node}} {{user}} {{group}}", script.display()))
     }
 
-    /// Waits until the rabbit's Storage tells that its drives may be used.
+    /// Waits until the rabbit's Storage reports that the drives may be used.
     ///
     /// # Errors
-    /// When it does not in time.
+    /// When it does not report that in time.
     pub fn wait_for_drives(&self) -> anyhow::Result<()> {
         until("the rabbit's Storage to be Ready", PATIENCE, || {
             let words = ["get", "storage", &self.chassis.rabbit, "-n", "default", "--json"];
@@ -574,7 +576,7 @@ impl Cluster {
     /// Stops a node's agent, or the coordinator, as systemd would.
     ///
     /// # Errors
-    /// When it does not stop, or not with exit code 0.
+    /// When the program does not stop, or not with exit code 0.
     pub fn stop_one(&mut self, name: &str) -> anyhow::Result<()> {
         if name == "coordinator" {
             return stop(&mut self.coordinator);
@@ -586,7 +588,7 @@ impl Cluster {
     /// Stops every program as systemd would.
     ///
     /// # Errors
-    /// When one does not stop, or not with exit code 0.
+    /// When a program does not stop, or not with exit code 0.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         for (_, program) in &mut self.nodes {
             stop(program)?;
@@ -594,10 +596,10 @@ impl Cluster {
         stop(&mut self.coordinator)
     }
 
-    /// What is left on the box of everything beneath the directory.
+    /// Returns what is left on the box of everything beneath the directory.
     ///
     /// # Errors
-    /// When the box cannot be looked at.
+    /// When the box cannot be inspected.
     pub fn leftovers(&self) -> anyhow::Result<Vec<String>> {
         leftovers(&self.directory)
     }
@@ -633,12 +635,12 @@ impl Drop for Cluster {
             *program = None;
         }
         self.coordinator = None;
-        // What stays is told by `leftovers`; a destructor cannot.
+        // A destructor cannot fail: `leftovers` reports what stays.
         let _ = release_drives(&self.directory);
     }
 }
 
-/// The directory of the drives of a rabbit of another chassis.
+/// Returns the directory of the drives of a rabbit of another chassis.
 fn pool_of(rabbit: &str) -> String {
     format!("pool-{rabbit}")
 }
@@ -650,17 +652,17 @@ fn stop(program: &mut Option<Program>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command that ended with something other than 0.
+/// A command that ended with an exit code other than 0.
 #[derive(Debug, thiserror::Error)]
 #[error("{status}: {stderr}")]
 pub struct CommandFailed {
-    /// How it ended.
+    /// Exit status of the command.
     pub status: ExitStatus,
-    /// What it said.
+    /// Standard error of the command.
     pub stderr: String,
 }
 
-/// Runs a command to its end and gives its stdout.
+/// Runs a command to its end and returns its stdout.
 ///
 /// # Errors
 /// When it cannot be started, or with a [`CommandFailed`].

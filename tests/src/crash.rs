@@ -1,6 +1,7 @@
 //! `kill -9` of a program after every step of a job's life, and convergence after its restart.
 //!
-//! An undisturbed run tells the steps; each of them is then the moment at which a program dies in a run of its own.
+//! An undisturbed run counts the steps. Each of them is then the moment at which a program is killed, in a
+//! run of its own.
 
 use std::{sync::Mutex, thread};
 
@@ -8,45 +9,45 @@ use anyhow::{Context, ensure};
 
 use crate::{fixture::Fixture, program::Program};
 
-/// Every line that tells of a step has this in it: the name of the module that takes steps.
+/// Text in every log line about a step: the name of the module that takes steps.
 const STEP: &str = "storage::execute";
 
-/// Runs side by side: each waits for its programs most of the time.
+/// Runs side by side: each mostly waits for its programs.
 const AT_A_TIME: usize = 4;
 
-/// Kills a program after every step of every node, in a run of its own for each; `victims` says which for a node.
+/// Kills a program after every step of every node, each time in a new run; `victims` names the programs for a node.
 ///
 /// # Errors
-/// When a run does not come to its end as if nothing had happened.
+/// When a run does not end as if nothing had happened.
 pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<()> {
-    let steps = undisturbed()?;
+    let steps = count_steps()?;
     ensure!(steps.iter().all(|(_, count)| *count > 0), "a node took no steps: {steps:?}");
     let mut deaths = Vec::new();
     for (node, count) in steps {
         let of_node = victims(&node).into_iter().map(|victim| (node.clone(), victim));
         deaths.extend(of_node.flat_map(|death| (0..count).map(move |step| (death.clone(), step))));
     }
-    let left = Mutex::new(deaths.into_iter());
+    let deaths_left = Mutex::new(deaths.into_iter());
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(|| die(&left))).collect();
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(|| die(&deaths_left))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker"))
     })
 }
 
-/// Every death that nobody else has taken yet.
-fn die(left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> anyhow::Result<()> {
+/// Plays the deaths that no other worker has taken yet.
+fn die(deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> anyhow::Result<()> {
     loop {
-        let next = left.lock().expect("nobody panics with it").next();
+        let next = deaths_left.lock().expect("no worker panics with the lock").next();
         let Some(((node, victim), step)) = next else { return Ok(()) };
-        disturbed(&node, step, &victim)
+        run_disturbed(&node, step, &victim)
             .with_context(|| format!("{victim} killed after step {step} of {node}"))?;
     }
 }
 
-/// One life in which every agent dies after each of its steps, and says how many deaths there were.
+/// Plays one life in which every agent dies after each of its steps, and returns the number of deaths.
 ///
 /// # Errors
-/// When the life does not come to its end as if nothing had happened.
+/// When the life does not end as if nothing had happened.
 pub fn all_in_one_life(computes: u8) -> anyhow::Result<usize> {
     let mut fixture = Fixture::new(computes, "xfs")?;
     let nodes = fixture.run.cluster.node_names();
@@ -73,8 +74,8 @@ fn steps(program: &Program) -> anyhow::Result<usize> {
     Ok(log.lines().filter(|line| line.contains(STEP)).count())
 }
 
-/// How many steps each node takes when nothing dies.
-fn undisturbed() -> anyhow::Result<Vec<(String, usize)>> {
+/// Counts the steps that each node takes when nothing dies.
+fn count_steps() -> anyhow::Result<Vec<(String, usize)>> {
     let mut fixture = Fixture::new(1, "xfs")?;
     life(&mut fixture)?;
     let cluster = &fixture.run.cluster;
@@ -87,7 +88,7 @@ fn undisturbed() -> anyhow::Result<Vec<(String, usize)>> {
     Ok(steps)
 }
 
-fn disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
+fn run_disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
     let mut fixture = Fixture::new(1, "xfs")?;
     let cluster = &fixture.run.cluster;
     let killed: &Program =
@@ -103,7 +104,8 @@ fn disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// The coordinator is among those that die, so commands are repeated while it cannot be reached.
+/// Plays a job's life. The coordinator is among the programs that die, so commands are repeated while
+/// it cannot be reached.
 fn life(fixture: &mut Fixture) -> anyhow::Result<()> {
     fixture.run.patient = true;
     fixture.run.whole_life()

@@ -1,5 +1,5 @@
-//! The main job on one box, told as it happens: `warren run` makes storage, mounts it on three computes, runs a command there, and
-//! removes everything; meanwhile the rabbit shows all allocations as one tree.
+//! The main job on one box, shown as it happens: `warren run` makes storage, mounts it on three computes, runs a
+//! command there, and removes everything; meanwhile the rabbit shows all allocations as one tree.
 
 pub mod job;
 pub mod screen;
@@ -23,7 +23,7 @@ use crate::{
 };
 use screen::Screen;
 
-/// Runs the whole story beneath `directory` and proves that nothing of it is left.
+/// Runs the whole story beneath `directory` and checks that nothing of it is left.
 ///
 /// # Errors
 /// When a chapter fails; the programs' logs are kept and named.
@@ -38,7 +38,7 @@ pub fn run(directory: &Path) -> anyhow::Result<()> {
     let chassis = Chassis::new(3);
     screen.chapter("start a coordinator, a rabbit and three computes");
     let cluster = Cluster::start(directory, chassis)?;
-    screen.told(&format!("logs are in {} until all is done", cluster.logs().display()));
+    screen.print(&format!("logs are in {} until all is done", cluster.logs().display()));
     let job = Job::new(1, "xfs", &cluster.mount_root());
     let mut run = Run { cluster, job, narrator: screen, patient: false };
     story::tell(&mut run)?;
@@ -57,7 +57,7 @@ fn nothing_left(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How to call it, on stderr.
+/// Prints the usage to stderr.
 #[must_use]
 pub fn usage(default: &Path) -> ExitCode {
     screen::complain(&format!(
@@ -67,7 +67,7 @@ pub fn usage(default: &Path) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// What is said at the end, and the exit code.
+/// Prints the outcome, and returns the exit code.
 #[must_use]
 pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCode {
     match outcome {
@@ -87,14 +87,14 @@ pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCo
     }
 }
 
-/// Ctrl-C: stops everything and removes it, and says so. `story` ends when its thread has.
-pub async fn interrupted(
+/// Handles Ctrl-C: stops everything, removes it, and says so. `story` ends when its thread has ended.
+pub async fn handle_interrupt(
     mut story: oneshot::Receiver<anyhow::Result<()>>,
     directory: &Path,
 ) -> ExitCode {
     screen::complain("interrupted: stopping the programs and removing what they made");
     interrupt();
-    // What it waits for is killed, over and over, until the story has run out of things to start.
+    // Kills the programs that the story waits for, over and over, until it has no more to start.
     while matches!(story.try_recv(), Err(TryRecvError::Empty)) {
         kill_children();
         sleep(Duration::from_millis(20)).await;

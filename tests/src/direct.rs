@@ -1,4 +1,4 @@
-//! A rabbit and a compute that talk to an API server by themselves, without a coordinator; and the stand-in for the Go daemon,
+//! A rabbit and a compute that use an API server directly, without a coordinator; and the stand-in for the Go daemon,
 //! which can take the compute's place.
 //!
 //! The compute is a mount namespace that outlives the programs on it, so that they can take over from each other.
@@ -21,30 +21,31 @@ use crate::{
     program::{Program, binary, command, until},
 };
 
-/// The one compute.
+/// Name of the only compute.
 pub const COMPUTE: &str = "compute-1";
-/// The first word of a running agent or stand-in is its path; this one is where the link has the Go daemon's name.
+/// Path of a link to the agent with the Go daemon's name: the first word of the running agent's command line.
 const AS_CLIENTMOUNTD: &str = "bin/clientmountd";
 
-/// Everything of one test; the programs go first when it is dropped, then their files.
+/// All parts of one test. When it is dropped, the programs end first, then their files are removed.
 #[derive(Debug)]
 pub struct Direct {
-    /// The API.
+    /// The API server of the test.
     pub server: ApiServer,
-    /// The chassis.
+    /// The chassis of the test.
     pub chassis: Chassis,
-    /// Its job.
+    /// The job on the chassis.
     pub job: Job,
     rabbit: Option<Program>,
     agent: Option<Program>,
     stand_in: Option<Program>,
-    /// Holds the compute's mounts.
+    /// Holds the compute's mount namespace.
     node: Option<Program>,
     directory: TempDir,
 }
 
 impl Direct {
-    /// An API server with our CRDs, each after `change`, the namespaces, and a compute on which nothing runs yet.
+    /// Starts an API server with Warren's CRDs, each after `change`, the namespaces, and a compute on
+    /// which nothing runs yet.
     ///
     /// # Errors
     /// When the server does not start.
@@ -55,7 +56,7 @@ impl Direct {
         Ok(fixture)
     }
 
-    /// The same before anybody installed the CRDs.
+    /// Starts the same without CRDs.
     ///
     /// # Errors
     /// When the server does not start.
@@ -100,13 +101,13 @@ impl Direct {
         Ok(fixture)
     }
 
-    /// A path in the test's directory.
+    /// Returns a path in the test's directory.
     #[must_use]
     pub fn at(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Gives the compute the token and the CA of now.
+    /// Gives the compute the current token and CA.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -114,7 +115,7 @@ impl Direct {
         for (name, content) in
             [("token", self.server.token()?.into_bytes()), ("ca", self.server.authority()?)]
         {
-            // As a whole, as those who rotate tokens do.
+            // Replaced as a whole, as programs that rotate tokens do.
             let draft = self.at("draft");
             fs::write(&draft, content).context("write credentials")?;
             fs::rename(&draft, self.at(name)).context("write credentials")?;
@@ -130,7 +131,7 @@ impl Direct {
         self.start_rabbit_with(&[])
     }
 
-    /// The same with these variables in its environment.
+    /// Starts the rabbit's agent with these environment variables.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -194,7 +195,7 @@ impl Direct {
         Ok(self.node.as_ref().context("the compute is down")?.node_pid())
     }
 
-    /// The rabbit's agent.
+    /// Returns the program of the rabbit's agent.
     ///
     /// # Errors
     /// When it was not started.
@@ -202,7 +203,7 @@ impl Direct {
         self.rabbit.as_ref().context("the rabbit does not run")
     }
 
-    /// The compute's agent.
+    /// Returns the program of the compute's agent.
     ///
     /// # Errors
     /// When it was not started.
@@ -210,22 +211,22 @@ impl Direct {
         self.agent.as_ref().context("the agent does not run")
     }
 
-    /// Everything the compute's agent said.
+    /// Returns everything that the compute's agent logged.
     ///
     /// # Errors
     /// When its log cannot be read.
-    pub fn said(&self) -> anyhow::Result<String> {
+    pub fn agent_log(&self) -> anyhow::Result<String> {
         fs::read_to_string(self.at("logs/agent.log")).context("read the agent's log")
     }
 
-    /// Waits until the agent said this.
+    /// Waits until the agent has logged these words.
     ///
     /// # Errors
-    /// When it does not.
-    pub fn until_said(&self, words: &str) -> anyhow::Result<()> {
+    /// When it does not log them in time.
+    pub fn until_logged(&self, words: &str) -> anyhow::Result<()> {
         until(words, PATIENCE, || {
-            let said = self.said()?;
-            ensure!(said.contains(words), "so far:\n{said}");
+            let log = self.agent_log()?;
+            ensure!(log.contains(words), "so far:\n{log}");
             Ok(())
         })
     }
@@ -236,11 +237,11 @@ impl Direct {
     /// When it does not stop with exit code 0.
     pub fn stop_agent(&mut self) -> anyhow::Result<()> {
         let code = self.agent.take().context("the agent does not run")?.stop(PATIENCE)?;
-        ensure!(code == 0, "the agent ended with {code}:\n{}", self.said()?);
+        ensure!(code == 0, "the agent ended with {code}:\n{}", self.agent_log()?);
         Ok(())
     }
 
-    /// Stops the stand-in as the daemon would be: it knows no other way.
+    /// Kills the stand-in, as the daemon would be: it knows no other way to stop.
     ///
     /// # Errors
     /// When it does not run.
@@ -248,7 +249,7 @@ impl Direct {
         self.stand_in.take().map(drop).context("the stand-in does not run")
     }
 
-    /// Has the rabbit make the job's volume and give the compute access; returns the ClientMount to create.
+    /// Has the rabbit create the job's volume and give the compute access; returns the ClientMount to create.
     ///
     /// # Errors
     /// When the rabbit is not in time.
@@ -268,10 +269,10 @@ impl Direct {
         Ok(self.job.compute_mount(&self.chassis, 0, &carved))
     }
 
-    /// Deletes what [`Direct::carve`] made.
+    /// Deletes the objects of [`Direct::carve`].
     ///
     /// # Errors
-    /// When something stays.
+    /// When an object stays.
     pub fn tear_down(&mut self) -> anyhow::Result<()> {
         let block_storage = self.job.block_storage(&self.chassis, false);
         let file_systems = self.job.file_systems(&self.chassis);
@@ -282,10 +283,10 @@ impl Direct {
         Ok(())
     }
 
-    /// Waits until an object is as it should be.
+    /// Waits until an object satisfies `good`.
     ///
     /// # Errors
-    /// When it is not in time; how it is then is in the message.
+    /// When it does not in time; the message has the object.
     pub fn until_object(
         &self,
         like: &Value,
@@ -302,7 +303,7 @@ impl Direct {
     /// Waits until the whole object is in this state, with a status of the right length and without an error.
     ///
     /// # Errors
-    /// As for [`Direct::until_object`].
+    /// The errors of [`Direct::until_object`].
     pub fn until_state(&self, like: &Value, state: &str) -> anyhow::Result<Value> {
         self.until_object(like, state, |object| {
             let status = &object["status"];
@@ -314,10 +315,10 @@ impl Direct {
         })
     }
 
-    /// Waits until an object is no more.
+    /// Waits until an object does not exist any more.
     ///
     /// # Errors
-    /// When it stays.
+    /// When the object stays.
     pub fn until_gone(&self, like: &Value) -> anyhow::Result<()> {
         until("an object to go", PATIENCE, || {
             let left = self.server.get(like)?;
@@ -326,10 +327,10 @@ impl Direct {
         })
     }
 
-    /// The mount at a path on the compute.
+    /// Returns the mount at a path on the compute.
     ///
     /// # Errors
-    /// When the compute cannot be looked at.
+    /// When the compute's mounts cannot be read.
     pub fn mount_at(&self, path: &str) -> anyhow::Result<Option<MountEntry>> {
         Ok(self.mounts()?.into_iter().rev().find(|mount| mount.target == Path::new(path)))
     }
@@ -340,7 +341,7 @@ impl Direct {
         Ok(table.lines().filter_map(MountEntry::read).collect())
     }
 
-    /// Opens, and makes, a file on the compute.
+    /// Opens a file on the compute, and creates it if necessary.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -384,7 +385,7 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         (self.agent, self.stand_in, self.rabbit, self.node) = (None, None, None, None);
-        // What stays is told by `end`; a destructor cannot.
+        // A destructor cannot fail: `end` reports what stays.
         let _ = release_drives(self.directory.path());
         if std::thread::panicking() {
             self.directory.disable_cleanup(true);
@@ -392,12 +393,12 @@ impl Drop for Direct {
     }
 }
 
-/// One line of mountinfo.
+/// A line of mountinfo (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
-    /// Unique among all mounts until it is unmounted: the same number is the same mount.
+    /// Mount id: unique among all mounts until it is unmounted.
     pub id: u64,
-    /// Where.
+    /// Mount point of the mount.
     pub target: PathBuf,
 }
 

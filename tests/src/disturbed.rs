@@ -19,17 +19,18 @@ use crate::{
     server::{RealServer, Server, install_crds},
 };
 
-/// The user that the daemons are: no member of `system:masters`, whom no server ever puts off.
+/// The user of the daemons: no member of `system:masters`, whom a server never throttles.
 pub const DAEMONS: &str = "warren-daemons";
-/// Another user with their rights, for a test that keeps the server busy, or that tells the coordinator from the others.
+/// Another user with the same rights, for a test that keeps the server busy, or that tells the
+/// coordinator from the others.
 pub const ANOTHER: &str = "another";
 
-/// A control plane and, beside it, what a test starts on it.
+/// A control plane, and what a test starts on it.
 #[derive(Debug)]
 pub struct Disturbed {
-    /// The servers.
+    /// The servers of the control plane.
     pub plane: ControlPlane,
-    /// For what the test itself asks the server.
+    /// Runs the test's own requests to the server.
     runtime: Runtime,
     directory: TempDir,
 }
@@ -38,7 +39,7 @@ impl Disturbed {
     /// Starts a control plane with these CRDs.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not come up in time.
     pub fn new(crds: &[Value]) -> anyhow::Result<Self> {
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
@@ -49,7 +50,8 @@ impl Disturbed {
         let client = disturbed.client()?;
         disturbed.runtime.block_on(async {
             let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
-            // The server sends a write to etcd again whose answer was late, and a creation that was done twice is refused.
+            // The apiserver repeats a write to etcd whose answer was late, and a creation that
+            // happened twice is refused.
             let field_manager = PatchParams::apply("tests");
             let everything = Patch::Apply(everything_for_daemons());
             bindings.patch(DAEMONS, &field_manager, &everything).await?;
@@ -58,7 +60,7 @@ impl Disturbed {
         Ok(disturbed)
     }
 
-    /// Writes a kubeconfig for the daemons, with a new certificate of today's authority.
+    /// Writes a kubeconfig for the daemons, with a new certificate of the current authority.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -66,7 +68,7 @@ impl Disturbed {
         self.kubeconfig_of(DAEMONS).map(drop)
     }
 
-    /// Writes a kubeconfig with a new certificate for this user, and says where.
+    /// Writes a kubeconfig with a new certificate for this user, and returns its path.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -77,14 +79,14 @@ impl Disturbed {
         Ok(path)
     }
 
-    /// The server, for a fixture.
+    /// Returns the server, for a fixture.
     #[must_use]
     pub fn server(&self) -> Server {
         let daemons = self.directory.path().join(format!("{DAEMONS}.kubeconfig"));
         Server::Real(RealServer::own(self.plane.kubeconfig(), daemons))
     }
 
-    /// A job on it.
+    /// Starts a job on the control plane.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -92,10 +94,10 @@ impl Disturbed {
         self.fixture_by(Link::of_this_run(), computes, file_system)
     }
 
-    /// The same, its computes hearing of their mounts this way.
+    /// Starts a job whose computes get their mounts by this link.
     ///
     /// # Errors
-    /// As for [`Disturbed::fixture`].
+    /// The errors of [`Disturbed::fixture`].
     pub fn fixture_by(
         &self,
         link: Link,
@@ -105,17 +107,17 @@ impl Disturbed {
         Fixture::on(self.server(), link, computes, file_system)
     }
 
-    /// The administrator's client.
+    /// Returns a client of the administrator.
     ///
     /// # Errors
-    /// When there is none to be had.
+    /// When the client cannot be created.
     pub fn client(&self) -> anyhow::Result<Client> {
         self.runtime.block_on(self.plane.client())
     }
 
-    /// Waits for what a test asks the server.
-    pub fn wait<T>(&self, asked: impl Future<Output = T>) -> T {
-        self.runtime.block_on(asked)
+    /// Waits for a request of the test to the server.
+    pub fn wait<T>(&self, request: impl Future<Output = T>) -> T {
+        self.runtime.block_on(request)
     }
 }
 

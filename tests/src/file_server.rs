@@ -1,4 +1,4 @@
-//! A server of HTTP that does what a test says, also what no good server does.
+//! An HTTP server that answers as a test says, also as no good server does.
 
 use std::{
     io::{Read, Write},
@@ -12,59 +12,59 @@ use std::{
     time::Duration,
 };
 
-/// A server, until the test's process ends.
+/// A server that runs until the test's process ends.
 #[derive(Debug)]
 pub struct FileServer {
     port: u16,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
-/// What is said to the question of this number, from 1.
+/// Answers the request with this number, counted from 1.
 type Answer = dyn Fn(usize, &mut TcpStream) + Send + Sync;
 
 impl FileServer {
-    /// One that answers like this.
+    /// Starts a server with this answer.
     ///
     /// # Panics
-    /// When it has no port.
+    /// When no port is free.
     pub fn new(answer: impl Fn(usize, &mut TcpStream) + Send + Sync + 'static) -> Self {
         Self::at(0, answer)
     }
 
-    /// At a port, where one was before.
+    /// Starts a server at a port, where another was before.
     ///
     /// # Panics
-    /// When it does not get it.
+    /// When the port is not free.
     pub fn at(port: u16, answer: impl Fn(usize, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).expect("a server");
         let port = listener.local_addr().expect("a server").port();
-        let asked = Arc::new(AtomicUsize::new(0));
-        let (count, answer): (_, Arc<Answer>) = (Arc::clone(&asked), Arc::new(answer));
+        let requests = Arc::new(AtomicUsize::new(0));
+        let (count, answer): (_, Arc<Answer>) = (Arc::clone(&requests), Arc::new(answer));
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (count, answer) = (Arc::clone(&count), Arc::clone(&answer));
                 thread::spawn(move || serve(stream.expect("a server"), &count, &*answer));
             }
         });
-        Self { port, asked }
+        Self { port, requests }
     }
 
-    /// One that gives these bytes to whoever asks.
+    /// Starts a server that sends these bytes for every request.
     #[must_use]
-    pub fn of(bytes: &'static [u8]) -> Self {
+    pub fn serving(bytes: &'static [u8]) -> Self {
         Self::new(move |_, stream| give(stream, bytes.len(), bytes))
     }
 
-    /// The address of the file.
+    /// Returns the URL of the file.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/data", self.port)
     }
 
-    /// How often it was asked.
+    /// Returns the number of requests so far.
     #[must_use]
-    pub fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
     }
 }
 
@@ -79,32 +79,32 @@ fn serve(mut stream: TcpStream, count: &AtomicUsize, answer: &Answer) {
     }
     answer(count.fetch_add(1, Ordering::Relaxed) + 1, &mut stream);
     let _ = stream.shutdown(Shutdown::Write);
-    // What was written is read before the connection goes.
+    // Reads the rest of the request before the connection closes, so that the client gets the whole answer.
     let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
     while stream.read(&mut byte).unwrap_or(0) > 0 {}
 }
 
-/// Says that so many bytes come, and gives these.
+/// Announces `length` bytes, and sends these.
 pub fn give(stream: &mut TcpStream, length: usize, bytes: &[u8]) {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(bytes);
 }
 
-/// Gives bytes whose number nobody is told.
+/// Sends bytes without announcing their number.
 pub fn pour(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
     let _ = stream.write_all(bytes);
 }
 
-/// What an answer waits with: until the sender is dropped.
+/// Returns a function that blocks until the sender is dropped, for an answer that waits.
 pub fn hold() -> (mpsc::Sender<()>, impl Fn() + Send + Sync + 'static) {
     let (let_go, held) = mpsc::channel();
     let held = Mutex::new(held);
     (let_go, move || drop(held.lock().map(|held| held.recv())))
 }
 
-/// Answers without a file.
+/// Answers with this status line and no file.
 pub fn say(stream: &mut TcpStream, head: &str) {
     let _ = stream.write_all(
         format!("HTTP/1.1 {head}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").as_bytes(),

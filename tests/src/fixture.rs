@@ -1,4 +1,4 @@
-//! A cluster with one job, in a directory that goes with it.
+//! A cluster with one job, in a directory that is removed with it.
 
 use std::path::Path;
 
@@ -14,15 +14,15 @@ use crate::{
     server::Server,
 };
 
-/// Where the stand-ins for ZFS's and Lustre's programs are.
+/// Directory of the stand-ins for ZFS's and Lustre's programs.
 const LUSTRE: &str = "lustre";
 
-/// On a disk: loop devices over a tmpfs would test another path of the kernel.
+/// Creates a directory on a disk: loop devices over a tmpfs would test another path of the kernel.
 fn test_directory() -> anyhow::Result<TempDir> {
     TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")
 }
 
-/// Everything of one test; the programs go first when it is dropped, then their files.
+/// All parts of one test. When it is dropped, the programs end first, then their files are removed.
 #[derive(Debug)]
 pub struct Fixture {
     /// The job on its cluster.
@@ -31,7 +31,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A chassis with `computes` computes, every node connected, and a job that has not begun.
+    /// Starts a chassis with `computes` computes, every node connected, and a job that has not begun.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -39,7 +39,7 @@ impl Fixture {
         Self::on(Server::of_this_run(), Link::of_this_run(), computes, file_system)
     }
 
-    /// The same, and the test plays the controllers that write Workflows' states.
+    /// Starts a fixture in which the test plays the controllers that write Workflows' states.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -50,7 +50,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// The same, with the drives' files in a directory of the caller's.
+    /// Starts such a fixture with the drives' files in this directory.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -67,7 +67,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// The same, and the coordinator drives Workflows, on a real server too.
+    /// Starts a fixture in which the coordinator drives Workflows, on a real server too.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -75,7 +75,7 @@ impl Fixture {
         Self::with_engine_on(Server::of_this_run(), computes)
     }
 
-    /// The same, on a server of the caller's.
+    /// Starts such a fixture on this server.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -86,7 +86,8 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// The same, with stand-ins for ZFS's and Lustre's programs on every node, and drives on which Lustre's targets fit.
+    /// Starts a fixture with stand-ins for ZFS's and Lustre's programs on every node, and drives on
+    /// which Lustre's targets fit.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -105,7 +106,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// The same on the embedded API, with a rabbit that runs containers with this podman.
+    /// Starts a fixture on the embedded API, with a rabbit that runs containers with this podman.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -120,15 +121,15 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Every command line so far that changed something of the stand-ins', in order.
+    /// Returns every command line so far that changed the stand-ins' state, in order.
     ///
     /// # Errors
-    /// When there are none.
+    /// When the log cannot be read.
     pub fn lustre_log(&self) -> anyhow::Result<Vec<String>> {
         lustre_tools::log(&self.directory.path().join(LUSTRE))
     }
 
-    /// The same, on a server of the caller's.
+    /// Starts a fixture on this server.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -143,7 +144,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// The same, but nobody has described the chassis yet and nobody has waited for anything.
+    /// Starts a fixture in which the chassis is not described yet, and does not wait for the nodes.
     ///
     /// # Errors
     /// When a program does not start.
@@ -200,7 +201,7 @@ impl Fixture {
         self.directory.path().to_owned()
     }
 
-    /// What is carved: one name per namespace on any of the drives; of NVMe drives those that are written down as ours.
+    /// Returns one name per namespace on any of the drives; of NVMe drives those that the ledgers have.
     ///
     /// # Errors
     /// When they cannot be listed.

@@ -5,8 +5,8 @@
 //! Machine (plain data) ───────┼─► Guest: run a script in it, act on it from outside (QMP)
 //! Bench (a directory) ────────┘
 //! ```
-//! Guarantees: every wait is bounded; guests die with the thread that started them; what they printed is kept when a
-//! scenario fails. Assumptions: root, for what guests share of the host's files.
+//! Guarantees: every wait is bounded; guests end with the thread that started them; their output is kept when a
+//! scenario fails. Assumptions: root, for the files that guests share with the host.
 
 pub mod assets;
 pub mod bench;

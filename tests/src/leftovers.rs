@@ -1,4 +1,4 @@
-//! What a run left behind: mounts, loop devices, processes and files beneath its directory; and clearing it away.
+//! Finds what a run left behind: mounts, loop devices, processes and files beneath its directory; and removes it.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use crate::program::{command, until_even_if_interrupted};
 const PROGRAMS: [&str; 6] =
     ["coordinator", "rabbit-agent", "clientmount-agent", "clientmountd", "stand-in", "warren"];
 
-/// One line per mount, loop device and program that is left; empty when the box is as before.
+/// Returns one line per mount, loop device and program that is left; empty if the box is as before.
 ///
 /// # Errors
-/// When the box cannot be looked at: then nothing is proved.
+/// When the box cannot be inspected: then nothing is proved.
 pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
     let mut left: Vec<_> =
         mounts(directory)?.iter().map(|path| format!("mount: {}", path.display())).collect();
@@ -31,17 +31,17 @@ pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(left)
 }
 
-/// Ends our programs that work beneath `directory`, frees what they held, and removes the directory.
+/// Ends Warren's programs that work beneath `directory`, frees what they held, and removes the directory.
 ///
 /// # Errors
-/// When something of it stays.
+/// When something of it cannot be removed.
 #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
 pub fn clear(directory: &Path) -> anyhow::Result<()> {
     until_even_if_interrupted("our programs to end", Duration::from_secs(10), || {
-        // A supervisor may start its program once more before its own turn comes.
+        // A supervisor may start its program once more before it is killed itself.
         let running = programs(directory)?;
         for (pid, _) in &running {
-            // One that ended in between is what we want.
+            // A process that ended in between is as wanted.
             let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         }
         ensure!(running.is_empty(), "they still run");
@@ -62,12 +62,12 @@ pub fn clear(directory: &Path) -> anyhow::Result<()> {
 /// Detaches every loop device over a file beneath `directory`.
 ///
 /// # Errors
-/// When one stays.
+/// When a loop device stays attached.
 pub fn release_drives(directory: &Path) -> anyhow::Result<()> {
     for device in loop_devices(directory)? {
         run("losetup", &device)?;
     }
-    // The kernel detaches when the last user closes: a mount that is just going may hold it for a moment.
+    // The kernel detaches at the last close: a mount that is being unmounted may hold the device for a moment.
     until_even_if_interrupted("loop devices to be detached", Duration::from_secs(10), || {
         ensure!(loop_devices(directory)?.is_empty(), "some are in use");
         Ok(())
@@ -111,7 +111,7 @@ fn programs(directory: &Path) -> anyhow::Result<Vec<(i32, String)>> {
     for entry in fs::read_dir("/proc").context("list processes")? {
         let entry = entry.context("list processes")?;
         let Ok(pid) = entry.file_name().to_string_lossy().parse() else { continue };
-        // A process may end while it is looked at; then it is not left.
+        // A process may end while it is inspected; then it is not left.
         let Ok(argv) = fs::read(entry.path().join("cmdline")) else { continue };
         let argv = String::from_utf8_lossy(&argv).replace('\0', " ");
         let ours = argv.split(' ').next().and_then(|path| Path::new(path).file_name());

@@ -12,10 +12,10 @@ use crate::{
     run::{Machines, Run, Silent},
 };
 
-/// An XFS for each of so many computes.
+/// Plays a life with an XFS for each of this number of computes.
 ///
 /// # Errors
-/// When any of it fails.
+/// When any step fails.
 pub fn xfs(computes: u8) -> anyhow::Result<()> {
     let mut fixture = Fixture::new(computes, "xfs")?;
     if let Err(error) = fixture.run.whole_life() {
@@ -26,21 +26,21 @@ pub fn xfs(computes: u8) -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// A raw volume for each of two computes.
+/// Plays a life with a raw volume for each of two computes.
 ///
 /// # Errors
-/// When any of it fails.
+/// When any step fails.
 pub fn raw() -> anyhow::Result<()> {
     let mut fixture = Fixture::new(2, "raw")?;
-    of_raw(&mut fixture.run)?;
+    raw_life(&mut fixture.run)?;
     fixture.end()
 }
 
-/// A raw volume is a block device on a file, the user's own; what a compute wrote to it the rabbit reads from it.
+/// Checks that a raw volume is a block device of the user's own, and that the rabbit reads what a compute wrote to it.
 ///
 /// # Errors
-/// When any of it fails.
-pub fn of_raw<M: Machines>(run: &mut Run<Silent, M>) -> anyhow::Result<()> {
+/// When any step fails.
+pub fn raw_life<M: Machines>(run: &mut Run<Silent, M>) -> anyhow::Result<()> {
     run.carve_and_mount()?;
     let (path, user, chassis) = (run.job.mount_path(), run.job.user, run.cluster.chassis().clone());
     for (compute, _) in &chassis.computes {
@@ -61,28 +61,29 @@ pub fn of_raw<M: Machines>(run: &mut Run<Silent, M>) -> anyhow::Result<()> {
     run.tear_down()
 }
 
-/// The first half of a life, beneath a directory that outlives this computer's power: written on every compute, and all
-/// programs running.
+/// Plays the first half of a life, beneath a directory that outlives this computer's power: written on every compute,
+/// and all programs running.
 ///
 /// # Errors
-/// When any of it fails.
+/// When any step fails.
 pub fn until_written(directory: &Path) -> anyhow::Result<Run<Silent>> {
-    let mut run = on(directory)?;
+    let mut run = start_in(directory)?;
     run.describe_system()?;
     run.carve_and_mount()?;
     run.write()?;
     Ok(run)
 }
 
-/// The second half, after the power was lost: the computes have their mounts again, and what they wrote is read on the rabbit.
+/// Plays the second half, after the power was lost: the computes have their mounts again, and the rabbit
+/// reads what they wrote.
 ///
 /// # Errors
-/// When any of it fails.
+/// When any step fails.
 pub fn from_written(directory: &Path) -> anyhow::Result<()> {
-    let mut run = on(directory)?;
+    let mut run = start_in(directory)?;
     let (path, user) = (run.job.mount_path(), run.job.user);
     for (compute, _) in run.cluster.chassis().computes.clone() {
-        // What the API says of mounts is older than the loss of power: the file itself is what counts.
+        // The API's report on mounts is older than the loss of power: the file itself counts.
         let there = format!("grep -q {compute} {path}/hello");
         until("the file on its compute", patience(), || {
             run.cluster.run_on(&compute, user, &there)
@@ -99,9 +100,9 @@ pub fn from_written(directory: &Path) -> anyhow::Result<()> {
     run.cluster.stop()
 }
 
-fn on(directory: &Path) -> anyhow::Result<Run<Silent>> {
+fn start_in(directory: &Path) -> anyhow::Result<Run<Silent>> {
     let cluster = Cluster::start(directory, Chassis::new(2))?;
-    // The same job in both halves.
+    // Both halves use the same job.
     let job = Job {
         workflow_uid: "0c1f7d5e-6a0b-4f1c-9d53-5f0e6f0b7a11".to_owned(),
         storage_uid: "7be2a8c4-93d1-4c0e-8a77-2d9f41c3e622".to_owned(),

@@ -1,13 +1,13 @@
-//! `zpool`, `zfs`, `lctl`, `lfs`, `mkfs.lustre` and `mount -t lustre` with nothing beneath: what they would have written is in
-//! one file.
+//! Stand-ins for `zpool`, `zfs`, `lctl`, `lfs`, `mkfs.lustre` and `mount -t lustre`: the data that they would have
+//! written is in one file.
 //!
-//! Options and output are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8), mount.lustre(8), lctl(8)).
-//! Refusals, exit statuses and the properties of targets are those that Lustre 2.17 was seen to have. A target's mount is a tmpfs
-//! whose source is the dataset, a client's one whose source is `<mgs>:/<fsname>`: it is in the mount table and can be busy, and
-//! nothing can be stored through it that another process would see.
+//! Options and output are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8), mount.lustre(8),
+//! lctl(8)). Refusals, exit statuses and the properties of targets were observed with Lustre 2.17. A target's mount is
+//! a tmpfs whose source is the dataset; a client's mount is a tmpfs whose source is `<mgs>:/<fsname>`. Such a mount is
+//! in the mount table and can be busy, but other processes do not see what is stored through it.
 //!
-//! The state is in the directory `lustre.state` beside the program's name on `PATH`, with a log of every command line. Without
-//! that directory ZFS is there in earnest, and only Lustre's own programs are played: on datasets of real pools.
+//! The state is in the directory `lustre.state` beside the program's name on `PATH`, with a log of every command line.
+//! Without that directory ZFS is real, and only Lustre's own programs are stand-ins: on datasets of real pools.
 
 mod in_earnest;
 mod mkfs;
@@ -29,19 +29,19 @@ use serde::{Deserialize, Serialize};
 
 pub use self::refusal::Refusal;
 
-/// The names that it is called by where nothing is there.
+/// The names of the stand-in where neither ZFS nor Lustre is installed.
 pub const NAMES: [&str; 6] = ["zpool", "zfs", "lctl", "lfs", "mkfs.lustre", "mount"];
 
-/// The names that it is called by where ZFS is there; mount(8) finds the last of them by itself.
+/// The names of the stand-in where ZFS is installed; mount(8) finds the last of them by itself.
 pub const LUSTRES_OWN: [&str; 4] = ["lctl", "lfs", "mkfs.lustre", "mount.lustre"];
 
-/// Beside those names.
+/// Directory of the state, beside those names.
 const STATE: &str = "lustre.state";
 
 /// The LNet address of the one server.
 pub const NID: &str = "10.0.0.1@tcp";
 
-/// What is written on devices, and what of it the kernel uses.
+/// The data on devices, and the part of it that the kernel uses.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
     pools: BTreeMap<String, Pool>,
@@ -54,20 +54,20 @@ struct State {
 struct Pool {
     devices: BTreeSet<String>,
     imported: bool,
-    /// Properties of each dataset by its whole name.
+    /// Properties of each dataset, by its whole name.
     datasets: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// The datasets that targets are made of: as they are written here, or in ZFS.
+/// The datasets of targets: in the stand-in's state, or in ZFS.
 trait Datasets {
-    /// A property of a dataset.
+    /// Returns a property of a dataset.
     fn property(&self, dataset: &str, name: &str) -> Option<String>;
 
     /// Sets a property of a dataset that exists.
     fn set_property(&mut self, dataset: &str, name: &str, value: &str) -> anyhow::Result<()>;
 
-    /// Takes in that a target has told the management service of its file system.
-    fn registers(&mut self, dataset: &str);
+    /// Records that a target has registered its file system with the management service.
+    fn record_registration(&mut self, dataset: &str);
 
     /// Makes a dataset, with everything that tells which target it is.
     fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()>;
@@ -96,7 +96,7 @@ pub fn install(directory: &Path, program: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every command line so far that changed something, in order.
+/// Returns every command line so far that changed something, in order.
 ///
 /// # Errors
 /// When the log cannot be read.
@@ -105,10 +105,10 @@ pub fn log(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(log.lines().map(str::to_owned).collect())
 }
 
-/// Does what the program with this name does, and says what it prints.
+/// Runs what the program of this name runs, and returns what it prints.
 ///
 /// # Errors
-/// With what it says when it refuses: a [`Refusal`] where its exit status matters.
+/// With the program's message when it refuses: a [`Refusal`] where its exit status matters.
 pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
     if name == "mount" && !mounts::is_lustre(words) {
         return mounts::plain(words);
@@ -122,18 +122,18 @@ pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
         Err(_) => State::default(),
     };
     let before = serde_json::to_string(&state)?;
-    let said = act(&mut state, name, words)?;
+    let printed = act(&mut state, name, words)?;
     let after = serde_json::to_string(&state)?;
     let is_on_mgs =
         matches!((name, words), ("lctl", ["erase_lcfg" | "conf_param" | "set_param", ..]));
-    let is_told = is_on_mgs || matches!(name, "mount" | "lfs");
-    if after != before || is_told {
+    let is_logged = is_on_mgs || matches!(name, "mount" | "lfs");
+    if after != before || is_logged {
         let mut log = File::options().create(true).append(true).open(directory.join("log"))?;
         writeln!(log, "{name} {}", words.join(" "))?;
     }
     fs::write(directory.join("draft"), after)?;
     fs::rename(directory.join("draft"), path)?;
-    Ok(said)
+    Ok(printed)
 }
 
 fn act(state: &mut State, name: &str, words: &[&str]) -> anyhow::Result<String> {
@@ -153,12 +153,12 @@ fn act(state: &mut State, name: &str, words: &[&str]) -> anyhow::Result<String> 
         ("mount", words) => mounts::mount(state, words),
         ("lctl", ["erase_lcfg", name]) => mounts::erase(state, name),
         ("lctl", ["conf_param" | "set_param", ..]) => mounts::on_mgs(state),
-        _ => asked(name, words),
+        _ => answer(name, words),
     }
 }
 
-/// What is only asked, and needs no dataset.
-fn asked(name: &str, words: &[&str]) -> anyhow::Result<String> {
+/// Answers requests that need no dataset.
+fn answer(name: &str, words: &[&str]) -> anyhow::Result<String> {
     match (name, words) {
         ("lctl", ["list_nids"]) => Ok(format!("{NID}\n")),
         ("lfs", ["setstripe", rest @ ..]) => mounts::set_stripe(rest),

@@ -1,7 +1,7 @@
 //! podman with a network, mounts and storage of its own, and an image that needs no registry.
 //!
-//! On a site podman runs as it is. Here it may be root's in a container, where it can make no cgroups, and nothing of the machine
-//! is to be left changed: what differs is in its configuration.
+//! On a site podman runs as it is. Here it may run as root in a container, where it can create no cgroups, and nothing
+//! of the machine may be left changed: its configuration has the differences.
 
 use std::{
     fs,
@@ -20,19 +20,20 @@ use tempfile::TempDir;
 
 use crate::program::plant;
 
-/// What podman is not to ask of this machine.
+/// Configuration for what podman must not ask of this machine.
 const CONFIGURATION: &str = "[containers]\ndefault_ulimits = []\ncgroups = \"disabled\"\n";
-/// Who holds the mounts and the network. Only cgroup2 lies in its /sys/fs/cgroup: podman reads there what it may do.
+/// Script of the process that holds the mounts and the network. Its /sys/fs/cgroup has only cgroup2: podman reads there
+/// what it may do.
 const HOLDER: &str = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup && ip link set lo up && echo held && exec sleep infinity";
-/// The same in the mounts of a node.
+/// Script for the mounts of a node, with the same effect on /sys/fs/cgroup.
 const ON_A_NODE: &str = "test -e /sys/fs/cgroup/cgroup.controllers || { umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; }\n";
-/// Programs of the image.
+/// Programs in the image.
 const APPLETS: [&str; 17] = [
     "cat", "date", "dd", "echo", "env", "false", "grep", "head", "hostname", "httpd", "id", "ls",
     "mkdir", "sh", "sleep", "touch", "wget",
 ];
 
-/// podman, until it is dropped.
+/// podman with its namespaces, until it is dropped.
 #[derive(Debug)]
 pub struct Podman {
     directory: TempDir,
@@ -47,13 +48,13 @@ impl Default for Podman {
 
 #[expect(clippy::disallowed_methods, reason = "a harness starts programs")]
 impl Podman {
-    /// Sets it up, with the image.
+    /// Sets podman up, with the image.
     ///
     /// # Panics
-    /// When that fails.
+    /// When the set-up fails.
     #[must_use]
     pub fn new() -> Self {
-        // podman makes names of images from directories, and takes no upper case in them.
+        // podman makes names of images from directories, and accepts no upper case in them.
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("warren-podman-{}-{count}", std::process::id());
@@ -64,10 +65,10 @@ impl Podman {
             .stdout(Stdio::piped())
             .spawn()
             .expect("unshare starts");
-        let mut said = String::new();
+        let mut line = String::new();
         let output = holder.stdout.take().expect("its output was asked for");
-        BufReader::new(output).read_line(&mut said).expect("the holder says that it holds");
-        assert_eq!(said, "held\n", "no namespaces for podman");
+        BufReader::new(output).read_line(&mut line).expect("the holder says that it holds");
+        assert_eq!(line, "held\n", "no namespaces for podman");
         let place = Self { directory, holder };
         fs::write(place.at("containers.conf"), CONFIGURATION).expect("a configuration");
         let holder = place.holder.id();
@@ -78,34 +79,35 @@ impl Podman {
         place
     }
 
-    /// What is to be called for podman.
+    /// Returns the program to run as podman.
     #[must_use]
     pub fn program(&self) -> PathBuf {
         self.at("podman")
     }
 
-    /// The same for a node with mounts of its own, in which podman is to find the node's storage.
+    /// Returns the program to run as podman on a node with mounts of its own, in which podman is to
+    /// find the node's storage.
     #[must_use]
     pub fn program_on_a_node(&self) -> PathBuf {
         self.at("podman-on-a-node")
     }
 
-    /// An image with a shell, as podman reads it from a file.
+    /// Returns the address of an image with a shell, as podman reads it from a file.
     #[must_use]
     pub fn image(&self) -> String {
         format!("oci-archive:{}", self.at("busybox.tar").display())
     }
 
-    /// The same image in a directory.
+    /// Returns the address of the same image in a directory.
     #[must_use]
     pub fn image_directory(&self) -> String {
         format!("oci:{}", self.at("busybox").display())
     }
 
-    /// Runs podman.
+    /// Runs podman with these arguments.
     ///
     /// # Panics
-    /// When it fails.
+    /// When podman fails.
     #[must_use]
     pub fn run(&self, arguments: &[&str]) -> String {
         let output = Command::new(self.program()).args(arguments).output().expect("podman starts");
@@ -113,23 +115,24 @@ impl Podman {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Makes a file in a container. A program run there for it would be killed when the file is what the container waits for.
+    /// Creates a file in a container. A program run there for it would be killed if the file is what
+    /// the container waits for.
     ///
     /// # Panics
-    /// When that fails.
+    /// When the file cannot be created.
     pub fn touch(&self, container: &str, file: &str) {
         let pid = self.run(&["inspect", "--format", "{{.State.Pid}}", container]);
         fs::write(format!("/proc/{}/root{file}", pid.trim()), "").expect("a file in a container");
     }
 
-    /// Names of all pods.
+    /// Returns the names of all pods.
     #[must_use]
     pub fn pods(&self) -> Vec<String> {
         let names = self.run(&["pod", "ps", "--format", "{{.Name}}"]);
         names.lines().map(str::to_owned).collect()
     }
 
-    /// Its network, as a file.
+    /// Returns the network namespace, as a file.
     #[must_use]
     pub fn network(&self) -> String {
         format!("/proc/{}/ns/net", self.holder.id())
@@ -138,7 +141,7 @@ impl Podman {
     /// Connects its network with another's: each has one of these addresses.
     ///
     /// # Panics
-    /// When that fails.
+    /// When `ip` fails.
     pub fn connect(&self, other: &Self, addresses: [&str; 2]) {
         let peer = other.holder.id().to_string();
         let cable = ["ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable"];
@@ -163,7 +166,7 @@ impl Podman {
         Command::new("nsenter").arg(net).args(program).output().expect("nsenter starts")
     }
 
-    /// Processes of its own: those in its network, and what they started in networks of containers.
+    /// Returns podman's own processes: those in its network, and what they started in networks of containers.
     fn processes(&self) -> Vec<i32> {
         let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
         let holder = i32::try_from(self.holder.id()).unwrap_or(0);
@@ -186,7 +189,7 @@ impl Podman {
 
     fn script(&self, first: &str, within: &str) -> String {
         let (holder, at) = (self.holder.id(), self.directory.path().display());
-        // By its path: somebody may call the script by the same name.
+        // By its full path: a test may give the script the same name.
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut places = std::env::split_paths(&path).map(|place| place.join("podman"));
         let program = places.find(|program| program.exists()).expect("podman is there");
@@ -203,8 +206,8 @@ impl Podman {
         for directory in ["bin", "etc", "tmp"] {
             fs::create_dir_all(root.join(directory)).expect("a directory of the image");
         }
-        let everybody = fs::Permissions::from_mode(0o1777);
-        fs::set_permissions(root.join("tmp"), everybody).expect("a directory of everybody");
+        let for_everybody = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(root.join("tmp"), for_everybody).expect("a directory for everybody");
         let busybox =
             ["/bin/busybox", "/usr/sbin/busybox"].into_iter().find(|path| Path::new(path).exists());
         fs::copy(busybox.expect("busybox is there"), root.join("bin/busybox")).expect("a copy");
@@ -212,8 +215,9 @@ impl Podman {
             std::os::unix::fs::symlink("busybox", root.join("bin").join(applet)).expect("a link");
         }
         let tar = self.at("root.tar");
-        let made = Command::new("tar").arg("-C").arg(&root).arg("-cf").arg(&tar).arg(".").status();
-        assert!(made.is_ok_and(|status| status.success()), "no image");
+        let status =
+            Command::new("tar").arg("-C").arg(&root).arg("-cf").arg(&tar).arg(".").status();
+        assert!(status.is_ok_and(|status| status.success()), "no image");
         let tar = tar.display().to_string();
         drop(self.run(&["import", "--quiet", &tar, "busybox:test"]));
         for (format, name) in [("oci-archive", "busybox.tar"), ("oci-dir", "busybox")] {
@@ -229,7 +233,7 @@ impl Drop for Podman {
     fn drop(&mut self) {
         let mut removal = Command::new(self.program());
         drop(removal.args(["pod", "rm", "--all", "--force", "--time", "0"]).output());
-        // What podman does not find: a test failed, and took the mounts with it in which it was started.
+        // Processes that podman does not find: after a failed test the mounts in which it was started are gone.
         for process in self.processes() {
             let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
         }

@@ -1,5 +1,5 @@
-//! One of our programs under a supervisor, as systemd would run it: started again when it dies, on a node whose mounts
-//! outlive it. Killed, supervisor and all, when dropped.
+//! One of Warren's programs under a supervisor, as systemd would run it: restarted when it dies, on a node whose mounts
+//! outlive it. Killed with its supervisor when dropped.
 
 use std::{
     ffi::OsStr,
@@ -26,53 +26,53 @@ use nix::{
     unistd::Pid,
 };
 
-/// Pauses between two looks for what is waited for.
+/// Shortest and longest pause between two looks for an awaited condition.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// For the kernel to end a process, and for its supervisor to notice.
+/// Longest time for the kernel to end a process, and for its supervisor to notice.
 const DEATH: Duration = Duration::from_secs(60);
 
-/// For what a program printed last to come into its log.
+/// Longest time until a program's last output is in its log.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Starts its arguments again until they end well, or with what no start mends: 2, bad usage, and 3, a
-/// newer agent has the name.
+/// Script of the supervisor: starts its arguments again until they end with 0, or with a code that no restart mends: 2,
+/// bad usage, or 3, a newer agent has the name.
 const SUPERVISOR: &str =
     r#"while :; do "$@"; code=$?; case $code in 0|2|3) exit $code;; esac; sleep 0.05; done"#;
 
-/// Set once, when a person or CI wants everything to end.
+/// Set once a person or CI interrupts the run.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Makes every wait of the harness fail from now on, and no program start any more.
+/// Makes every wait of the harness fail from now on, and lets no program start any more.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::SeqCst);
 }
 
-/// Whether a person or CI wants everything to end.
+/// Returns whether a person or CI has interrupted the run.
 #[must_use]
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-fn go_on() -> anyhow::Result<()> {
+fn check_interrupt() -> anyhow::Result<()> {
     ensure!(!interrupted(), "interrupted");
     Ok(())
 }
 
-/// Kills what this process started and still waits for; supervised programs have their supervisors killed.
+/// Kills the processes that this one started and still waits for; of supervised programs the supervisors.
 pub fn kill_children() {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
     for thread in threads.flatten() {
         let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
         for pid in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
-            // One that ended in between is what we want.
+            // A process that ended in between is as wanted.
             let _ = signal(pid, Signal::SIGKILL);
         }
     }
 }
 
-/// Makes this process the parent of those that its children leave behind (prctl(2), `PR_SET_CHILD_SUBREAPER`).
+/// Makes this process the parent of the processes that its children leave behind (prctl(2), `PR_SET_CHILD_SUBREAPER`).
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -80,21 +80,21 @@ pub fn adopt_orphans() -> anyhow::Result<()> {
     set_child_subreaper(true).context("become the parent of orphans")
 }
 
-/// Kills all children, those that were adopted too, and waits for their end. No other thread may wait for a child.
+/// Kills all children, adopted ones too, and waits for their end. No other thread may wait for a child.
 pub fn end_children() {
     loop {
         kill_children();
-        // The kernel says ECHILD when there are none.
+        // The kernel answers ECHILD when there are none.
         if waitpid(None, None).is_err() {
             return;
         }
     }
 }
 
-/// Where cargo put the programs of the workspace: beside this one.
+/// Returns the path of a program of the workspace, which cargo puts beside this one.
 ///
 /// # Errors
-/// When one was not built; `cargo build --workspace --bins` does.
+/// When the program was not built; `cargo build --workspace --bins` does.
 pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     let mut directory = std::env::current_exe().context("find this program")?;
     directory.pop();
@@ -108,15 +108,15 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// A command of a harness: production code has its own runner, with deadlines.
+/// Returns a command of a harness: production code has its own runner, with deadlines.
 #[expect(clippy::disallowed_methods, reason = "a test harness starts the programs under test")]
 #[must_use]
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
-/// Makes an executable script. A process of its own writes it: what this one had open for writing could not be executed as
-/// long as a child of another test, between fork(2) and execve(2), has the descriptor too (ETXTBSY).
+/// Writes an executable script. A separate process writes it: a file that this process had open for writing could not
+/// be executed while a child of another test, between fork(2) and execve(2), has the descriptor too (ETXTBSY).
 ///
 /// # Errors
 /// When it cannot be written.
@@ -132,15 +132,15 @@ pub fn plant(path: &Path, script: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What happens when a program's log shows a certain line.
+/// Kills a program when another's log shows a certain line.
 #[derive(Debug)]
 struct Trap {
     marker: String,
-    /// How many lines with the marker are let pass.
+    /// Number of lines with the marker to ignore first.
     pass: usize,
-    /// Supervisor of the program that is killed.
+    /// Process id of the victim's supervisor.
     victim: u32,
-    /// How many lines are let pass before the next death; `None` after the only one.
+    /// Number of lines to ignore before the next death; `None` if there is only one.
     again: Option<usize>,
 }
 
@@ -150,7 +150,7 @@ pub struct Program {
     name: String,
     supervisor: Child,
     log: PathBuf,
-    /// Brings what it prints into its log.
+    /// Thread that copies the program's output to its log.
     copying: JoinHandle<()>,
     trap: Arc<Mutex<Option<Trap>>>,
 }
@@ -164,7 +164,7 @@ impl Program {
         Self::supervise(name, command("/bin/sh"), SUPERVISOR, argv, logs)
     }
 
-    /// Starts a coordinator that serves an API of its own; its data, sockets and log are in `directory`.
+    /// Starts a coordinator that serves an API of its own, with its data, sockets and log in `directory`.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -172,7 +172,7 @@ impl Program {
         Self::coordinator_with(directory, &[])
     }
 
-    /// The same with more arguments.
+    /// Starts such a coordinator with more arguments.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -209,7 +209,7 @@ impl Program {
         argv: &Command,
         logs: &Path,
     ) -> anyhow::Result<Self> {
-        go_on()?;
+        check_interrupt()?;
         let log = logs.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).context("open the log")?;
         let (reader, writer) = std::io::pipe().context("make a pipe")?;
@@ -219,7 +219,7 @@ impl Program {
             .stdin(Stdio::null())
             .stdout(writer.try_clone().context("share the pipe")?)
             .stderr(writer);
-        // A group of its own: Ctrl-C is the harness's to answer, and one signal ends everything.
+        // A process group of its own: the harness handles Ctrl-C, and one signal ends the whole group.
         let supervisor = shell.process_group(0).spawn().with_context(|| format!("start {name}"))?;
         let trap = Arc::new(Mutex::new(None));
         let watched = Arc::clone(&trap);
@@ -227,37 +227,38 @@ impl Program {
         Ok(Self { name: name.to_owned(), supervisor, log, copying, trap })
     }
 
-    /// Its name, as given at the start.
+    /// Returns the name that was given at the start.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where its output is.
+    /// Returns the path of the log with the program's output.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Process id of the supervisor, which holds the node's mounts.
+    /// Returns the process id of the supervisor, which holds the node's mounts.
     #[must_use]
     pub fn node_pid(&self) -> u32 {
         self.supervisor.id()
     }
 
-    /// Process id of the program itself.
+    /// Returns the process id of the program itself.
     ///
     /// # Errors
-    /// When it does not run at the moment.
+    /// When the program does not run at the moment.
     pub fn pid(&self) -> anyhow::Result<u32> {
-        supervised(self.supervisor.id())
+        supervised_child(self.supervisor.id())
             .with_context(|| format!("{} does not run at the moment", self.name))
     }
 
-    /// `kill -9`; the supervisor starts it again. Until it has noticed, the dead would be taken for the next one.
+    /// Kills the program with signal 9; the supervisor starts it again. Waits until the supervisor has noticed, so that
+    /// the dead process is not taken for the next one.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the program does not run.
     pub fn kill(&self) -> anyhow::Result<()> {
         let pid = self.pid()?;
         signal(pid, Signal::SIGKILL)?;
@@ -277,13 +278,13 @@ impl Program {
         self.kill_itself_at_each(marker, 1);
     }
 
-    /// The same, each time it has logged `marker` so many times.
+    /// Kills this program with signal 9 each time it has logged `marker` this number of times.
     pub fn kill_itself_at_each(&self, marker: &str, times: usize) {
         let (marker, pass) = (marker.to_owned(), times.saturating_sub(1));
         self.set(Trap { marker, pass, victim: self.node_pid(), again: Some(pass) });
     }
 
-    /// Lets it live.
+    /// Lifts the trap, so that the program lives.
     pub fn lift_trap(&self) {
         *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -292,25 +293,25 @@ impl Program {
         *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = Some(trap);
     }
 
-    /// Whether a trap is still set: what it waits for did not happen.
+    /// Returns whether a trap is still set: then its marker was not logged.
     #[must_use]
     pub fn trap_is_set(&self) -> bool {
         self.trap.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// SIGTERM, as systemd would, and its exit code. One that was killed right before is told when it runs again; it may have
-    /// been too early to listen, and is then told once more.
+    /// Sends SIGTERM, as systemd would, and returns the exit code. A program that was killed right before gets the
+    /// signal when it runs again; it may have been too early to handle it, and then gets it once more.
     ///
     /// # Errors
-    /// When it does not end within `deadline`, or by a signal.
+    /// When the program does not end within `deadline`, or ends by a signal.
     pub fn stop(&mut self, deadline: Duration) -> anyhow::Result<i32> {
-        let (name, mut told) = (self.name.clone(), None);
+        let (name, mut signalled) = (self.name.clone(), None);
         until(&format!("{name} to stop"), deadline, || {
             if self.supervisor.try_wait()?.is_some() {
                 return Ok(());
             }
             let pid = self.pid()?;
-            if told.replace(pid) != Some(pid) {
+            if signalled.replace(pid) != Some(pid) {
                 signal(pid, Signal::SIGTERM).with_context(|| format!("stop {name}"))?;
             }
             bail!("it still runs; see {}", self.log.display())
@@ -318,17 +319,18 @@ impl Program {
         self.wait(deadline)
     }
 
-    /// Waits for it to end by itself, and its exit code.
+    /// Waits until the program ends by itself, and returns its exit code.
     ///
     /// # Errors
-    /// When it does not end within `deadline`.
+    /// When the program does not end within `deadline`.
     pub fn wait(&mut self, deadline: Duration) -> anyhow::Result<i32> {
         let what = format!("{} to end; see {}", self.name, self.log.display());
         let status =
             until(&what, deadline, || self.supervisor.try_wait()?.context("it still runs"))?;
-        // Its last words are in its log; what it left running may hold the pipe, and is not waited for.
+        // The program's last output is in its log then. A process that it left running may hold the pipe, and
+        // is not waited for.
         let _ = until("its log", LAST_WORDS, || {
-            ensure!(self.copying.is_finished(), "somebody still writes");
+            ensure!(self.copying.is_finished(), "a process still writes to the log");
             Ok(())
         });
         status.code().with_context(|| format!("{} died of signal {:?}", self.name, status.signal()))
@@ -337,7 +339,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here; `leftovers` will see the process.
+        // A failure cannot be handled here: `leftovers` will find the process.
         if let Ok(group) = i32::try_from(self.supervisor.id()) {
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
@@ -361,8 +363,8 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
         armed.pass -= 1;
         return;
     }
-    // A victim that is not there at this moment is as dead as it would be.
-    if let Some(pid) = supervised(armed.victim) {
+    // A victim that does not run at this moment is as dead as it would be.
+    if let Some(pid) = supervised_child(armed.victim) {
         let _ = signal(pid, Signal::SIGKILL);
     }
     match armed.again {
@@ -371,8 +373,8 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
     }
 }
 
-/// The one child of a supervisor that is not its `sleep`.
-fn supervised(supervisor: u32) -> Option<u32> {
+/// Returns the one child of a supervisor that is not its `sleep`.
+fn supervised_child(supervisor: u32) -> Option<u32> {
     let children =
         fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|pid: &u32| {
@@ -381,41 +383,41 @@ fn supervised(supervisor: u32) -> Option<u32> {
     })
 }
 
-/// Sends a signal.
+/// Sends a signal to a process.
 ///
 /// # Errors
-/// When the process is gone.
+/// When the process does not exist.
 pub fn signal(pid: u32, signal: Signal) -> anyhow::Result<()> {
     let pid = Pid::from_raw(i32::try_from(pid).context("process id")?);
     kill(pid, signal).with_context(|| format!("{signal} to {pid}"))
 }
 
-/// Sleeps: the harness looks at processes and files of others, which tell nobody when they change.
+/// Sleeps: the harness polls processes and files of other programs, which send no events.
 #[expect(clippy::disallowed_methods, reason = "the harness polls what has no event for it")]
 pub fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Looks until `found` gives something, or a person interrupts.
+/// Calls `found` until it succeeds, or a person interrupts.
 ///
 /// # Errors
-/// When `deadline` passes; the last answer of `found` is in the message.
+/// When `deadline` passes; the message has the last error of `found`.
 pub fn until<T>(
     what: &str,
     deadline: Duration,
     mut found: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    // An interrupt is an answer: it ends the wait at once.
-    until_even_if_interrupted(what, deadline, || match go_on() {
+    // An interrupt ends the wait at once.
+    until_even_if_interrupted(what, deadline, || match check_interrupt() {
         Ok(()) => found().map(Ok),
         Err(interrupted) => Ok(Err(interrupted)),
     })?
 }
 
-/// Looks until `found` gives something: for clearing away, which an interrupt is answered with.
+/// Calls `found` until it succeeds, even after an interrupt: for the clean-up that follows an interrupt.
 ///
 /// # Errors
-/// As for [`until`].
+/// When `deadline` passes, as for [`until`].
 pub fn until_even_if_interrupted<T>(
     what: &str,
     deadline: Duration,
@@ -429,13 +431,14 @@ pub fn until_even_if_interrupted<T>(
             Err(error) if begun.elapsed() > deadline => {
                 return Err(error.context(format!("waited {deadline:?} for {what}")));
             }
-            // A look may start programs: those who wait must leave the processors to what they wait for.
+            // A look may start programs: pauses leave the processors to what is waited for.
             Err(_) => pause(pause_after(look.elapsed(), begun.elapsed())),
         }
     }
 }
 
-/// Four times as long as the look took, and an eighth of what was waited so far: what takes long is looked at less often.
+/// Returns four times the duration of the look, or an eighth of the wait so far if that is longer: slow looks
+/// are repeated less often.
 fn pause_after(look: Duration, waited: Duration) -> Duration {
     (look * 4).max(waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }

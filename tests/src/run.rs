@@ -1,4 +1,4 @@
-//! One job driven through its life as a workload manager and the sites' central controllers would, with `warren`.
+//! One job driven through its life with `warren`, as a workload manager and the sites' central controllers would.
 
 use std::time::{Duration, Instant};
 
@@ -14,51 +14,51 @@ use crate::{
 /// `warren`'s exit code when the coordinator cannot be reached.
 const UNREACHABLE: i32 = 7;
 
-/// `warren delete`'s option for what may be gone already.
-const GONE_IS_WELL: &str = "--ignore-not-found";
+/// Option of `warren delete` for objects that may be gone already.
+const IGNORE_NOT_FOUND: &str = "--ignore-not-found";
 
-/// Makes a command one that is repeated, since nobody knows whether it worked.
-pub fn repeated(words: &mut Vec<&str>) {
-    // What is to be deleted may be gone, and only the answer was lost.
-    if words.first() == Some(&"delete") && words.last() != Some(&GONE_IS_WELL) {
-        words.push(GONE_IS_WELL);
+/// Changes a command for its repetition: it is not known whether the first one worked.
+pub fn prepare_repetition(words: &mut Vec<&str>) {
+    // The object may be deleted already, and only the answer was lost.
+    if words.first() == Some(&"delete") && words.last() != Some(&IGNORE_NOT_FOUND) {
+        words.push(IGNORE_NOT_FOUND);
     }
 }
 
-/// Who hears of the commands that are typed and what they print.
+/// Receives the commands that are typed and their output.
 pub trait Narrator {
-    /// A command line, as one would type it.
+    /// Takes a command line, as a user would type it.
     fn typed(&self, _words: &str) {}
-    /// What it printed.
+    /// Takes the output of a command.
     fn note(&self, _text: &str) {}
 }
 
-/// Nobody.
+/// A narrator that prints nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Silent;
 
 impl Narrator for Silent {}
 
-/// Where jobs run: one box with everything in it, or computers of their own.
+/// The place where jobs run: one box with everything in it, or computers of their own.
 pub trait Machines {
-    /// The rabbit and its computes.
+    /// Returns the rabbit and its computes.
     fn chassis(&self) -> &Chassis;
 
-    /// What describes the system: that one chassis, where there are no others.
+    /// Returns the SystemConfiguration: that one chassis, unless there are others.
     fn system_configuration(&self) -> Value {
         self.chassis().system_configuration()
     }
 
-    /// The nodes that the coordinator knows.
+    /// Returns the nodes that the coordinator knows.
     fn connected_nodes(&self) -> Vec<String>;
 
-    /// Puts `bytes` where `warren` reads them, and gives the path.
+    /// Writes `bytes` where `warren` can read them, and returns the path.
     ///
     /// # Errors
     /// When they cannot be written.
     fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String>;
 
-    /// Runs `warren` with these words and gives what it printed.
+    /// Runs `warren` with these words and returns its output.
     ///
     /// # Errors
     /// When it fails; its stderr is in the message.
@@ -74,11 +74,11 @@ pub trait Machines {
 /// One job on one cluster.
 #[derive(Debug)]
 pub struct Run<N, M = Cluster> {
-    /// Where it runs.
+    /// The cluster or the machines that run it.
     pub cluster: M,
-    /// Which.
+    /// The job that is driven.
     pub job: Job,
-    /// Who hears of it.
+    /// Receives commands and their output.
     pub narrator: N,
     /// Whether commands are repeated while the coordinator cannot be reached, as a workload manager repeats them.
     pub patient: bool,
@@ -88,7 +88,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Describes the chassis and waits until every node of it is connected.
     ///
     /// # Errors
-    /// When one is not in time.
+    /// When a node is not connected in time.
     pub fn describe_system(&mut self) -> anyhow::Result<()> {
         let system = self.cluster.system_configuration();
         self.apply("system", &[system])?;
@@ -150,10 +150,10 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.apply("computes", &mounts)
     }
 
-    /// The NnfNodeBlockStorage as the API shows it.
+    /// Returns the NnfNodeBlockStorage as the API shows it.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When it does not exist.
     pub fn block_storage(&self) -> anyhow::Result<Value> {
         let (name, rabbit) = (self.job.node_storage(), &self.cluster.chassis().rabbit);
         let text = self.prints(&["get", "nnfnodeblockstorage", &name, "-n", rabbit, "--json"])?;
@@ -163,7 +163,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Waits until every compute's ClientMount is `mounted` or `unmounted`.
     ///
     /// # Errors
-    /// When one is not in time.
+    /// When a ClientMount is not in time.
     pub fn wait_for_computes(&mut self, state: &str) -> anyhow::Result<()> {
         let name = self.job.computes_mount();
         for (compute, _) in self.cluster.chassis().computes.clone() {
@@ -175,7 +175,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Writes `<mount>/hello` on every compute, as the job's user.
     ///
     /// # Errors
-    /// When one cannot.
+    /// When a compute cannot write.
     pub fn write(&mut self) -> anyhow::Result<()> {
         let (path, user) = (self.job.mount_path(), self.job.user);
         for (compute, _) in self.cluster.chassis().computes.clone() {
@@ -190,10 +190,10 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         format!("written on {compute} by user {}", self.job.user)
     }
 
-    /// From nothing to a mount on every compute.
+    /// Goes from nothing to a mount on every compute.
     ///
     /// # Errors
-    /// When any of it fails or is not in time.
+    /// When any step fails or is not in time.
     pub fn carve_and_mount(&mut self) -> anyhow::Result<()> {
         self.carve()?;
         self.wait_for_file_systems()?;
@@ -204,12 +204,12 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Asks one compute's ClientMount for `state`.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the API refuses the change.
     pub fn desire(&mut self, compute: &str, state: &str) -> anyhow::Result<()> {
         let name = self.job.computes_mount();
         let text = self.prints(&["get", "clientmount", &name, "-n", compute, "--json"])?;
         let mount: Value = serde_json::from_str(&text).context("decode the ClientMount")?;
-        self.apply("desire", &[desiring(&mount, state)])
+        self.apply("desire", &[with_desired_state(&mount, state)])
     }
 
     /// Asks every compute to unmount.
@@ -226,7 +226,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Deletes the computes' ClientMounts and withdraws their access.
     ///
     /// # Errors
-    /// When they do not go in time.
+    /// When an object is not deleted in time.
     pub fn withdraw_from_computes(&mut self) -> anyhow::Result<()> {
         let (chassis, name) = (self.cluster.chassis().clone(), self.job.computes_mount());
         for (compute, _) in &chassis.computes {
@@ -238,7 +238,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Asks the rabbit to show all allocations as one tree, and waits for it.
     ///
     /// # Errors
-    /// When it does not in time.
+    /// When it does not mount in time.
     pub fn mount_on_rabbit(&mut self) -> anyhow::Result<()> {
         let chassis = self.cluster.chassis().clone();
         self.apply("rabbit", &[self.job.rabbit_mount(&chassis)])?;
@@ -249,7 +249,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Reads on the rabbit, by host name and by index, what the compute at `place` wrote.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the content is another.
     pub fn read_on_rabbit(&mut self, place: usize) -> anyhow::Result<()> {
         let chassis = self.cluster.chassis().clone();
         let compute = &chassis.computes[place].0;
@@ -263,10 +263,10 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         Ok(())
     }
 
-    /// Deletes everything that is left of the job.
+    /// Deletes all objects of the job that are left.
     ///
     /// # Errors
-    /// When something does not go in time.
+    /// When an object is not deleted in time.
     pub fn tear_down(&mut self) -> anyhow::Result<()> {
         let (mount, rabbit) = (self.job.servers_mount(), self.cluster.chassis().rabbit.clone());
         self.delete("clientmount", &mount, &rabbit)?;
@@ -276,7 +276,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Deletes the file systems, the allocations and the profile.
     ///
     /// # Errors
-    /// When something does not go in time.
+    /// When an object is not deleted in time.
     pub fn tear_down_storage(&mut self) -> anyhow::Result<()> {
         let rabbit = self.cluster.chassis().rabbit.clone();
         let (storage, profile) = (self.job.node_storage(), self.job.directive());
@@ -285,10 +285,10 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.delete("nnfstorageprofile", &profile, "default")
     }
 
-    /// The job from first to last, with its data read where it belongs.
+    /// Plays the job's whole life, and reads its data on the rabbit.
     ///
     /// # Errors
-    /// When any of it fails.
+    /// When any step fails.
     pub fn whole_life(&mut self) -> anyhow::Result<()> {
         self.carve_and_mount()?;
         self.write()?;
@@ -309,7 +309,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Applies objects through a file, kept beside the logs under `name`.
     ///
     /// # Errors
-    /// When one is refused.
+    /// When the API refuses an object.
     pub fn apply(&mut self, name: &str, objects: &[Value]) -> anyhow::Result<()> {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         let list = serde_json::to_vec_pretty(&list).context("encode")?;
@@ -330,10 +330,10 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         ])
     }
 
-    /// Types a `warren` command.
+    /// Runs a `warren` command, and passes it and its output to the narrator.
     ///
     /// # Errors
-    /// When it fails.
+    /// When the command fails.
     pub fn warren(&mut self, words: &[&str]) -> anyhow::Result<()> {
         self.narrator.typed(&format!("warren {}", words.join(" ")));
         let shown = self.prints(words)?;
@@ -341,10 +341,10 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         Ok(())
     }
 
-    /// What a `warren` command prints, without telling the narrator.
+    /// Returns the output of a `warren` command, without passing it to the narrator.
     ///
     /// # Errors
-    /// When it fails.
+    /// When the command fails.
     pub fn prints(&self, words: &[&str]) -> anyhow::Result<String> {
         let end = Instant::now() + PATIENCE;
         let mut words = words.to_vec();
@@ -357,14 +357,14 @@ impl<N: Narrator, M: Machines> Run<N, M> {
             if !repeat || Instant::now() > end {
                 return outcome;
             }
-            repeated(&mut words);
+            prepare_repetition(&mut words);
             pause(Duration::from_millis(20));
         }
     }
 }
 
-/// The same ClientMount, asking for `state`: what a client would apply, without what the server added.
-fn desiring(mount: &Value, state: &str) -> Value {
+/// Returns a ClientMount that asks for `state`, as a client would apply it: without the fields that the server added.
+fn with_desired_state(mount: &Value, state: &str) -> Value {
     let mut spec = mount["spec"].clone();
     spec["desiredState"] = json!(state);
     let metadata = &mount["metadata"];
@@ -387,13 +387,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_delete_that_is_repeated_may_find_nothing() {
+    fn a_repeated_delete_may_find_nothing() {
         let mut words = vec!["delete", "clientmount", "a"];
-        repeated(&mut words);
-        repeated(&mut words);
-        assert_eq!(words, ["delete", "clientmount", "a", GONE_IS_WELL]);
+        prepare_repetition(&mut words);
+        prepare_repetition(&mut words);
+        assert_eq!(words, ["delete", "clientmount", "a", IGNORE_NOT_FOUND]);
         let mut words = vec!["get", "clientmount", "a"];
-        repeated(&mut words);
+        prepare_repetition(&mut words);
         assert_eq!(words.len(), 3);
     }
 }

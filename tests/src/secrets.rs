@@ -1,4 +1,4 @@
-//! What a running program holds: secrets in its memory, environment, arguments and open files, and whom it is connected with.
+//! Inspects a running program: secrets in its memory, environment, arguments and open files, and its connections.
 
 use std::{
     collections::BTreeSet,
@@ -11,10 +11,10 @@ use std::{
 use anyhow::{Context, ensure};
 use regex::bytes::Regex;
 
-/// So much memory is looked at in one go.
+/// Bytes of memory that are searched at once.
 const WINDOW: u64 = 4 << 20;
 
-/// Something that must not be where it does not belong. It is shown by what it is, never as what it is.
+/// A text that must not be where it does not belong. It is shown by its name, never by its content.
 #[derive(Clone)]
 pub struct Secret {
     what: String,
@@ -23,13 +23,13 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// A secret called `what`.
+    /// Creates a secret with the name `what`.
     ///
     /// # Panics
-    /// When it is so short that it would be found by chance.
+    /// When the text is so short that it would be found by chance.
     #[must_use]
     pub fn new(what: &str, text: &str) -> Self {
-        assert!(text.len() >= 16, "{what} has {} bytes: anything holds that", text.len());
+        assert!(text.len() >= 16, "{what} has {} bytes: any process holds that", text.len());
         let pattern = Regex::new(&regex::escape(text)).expect("an escaped text is a pattern");
         Self { what: what.to_owned(), length: text.len() as u64, pattern }
     }
@@ -47,10 +47,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Every place in the process where the secret is.
+/// Returns every place in the process where the secret is.
 ///
 /// # Errors
-/// When the process cannot be looked at: a look that failed has not found nothing.
+/// When the process cannot be inspected: a failed search proves nothing.
 pub fn found_in(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
     let mut places = Vec::new();
     for name in ["environ", "cmdline"] {
@@ -60,7 +60,7 @@ pub fn found_in(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
         }
     }
     for file in open_files(pid)? {
-        // What is no file any more, a socket or a pipe, cannot be read again.
+        // An open file without a path, such as a socket or a pipe, cannot be read again.
         if file.is_file() && secret.pattern.is_match(&fs::read(&file).unwrap_or_default()) {
             places.push(file.display().to_string());
         }
@@ -84,7 +84,7 @@ fn in_memory(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
             if secret.pattern.is_match(&window[..read]) {
                 places.push(format!("{at:x} {}", region.name));
             }
-            // Overlapping, so that none hides on the border of two windows.
+            // Windows overlap, so that no secret hides on the border of two.
             at += if region.end - at > WINDOW { WINDOW - secret.length } else { WINDOW };
         }
     }
@@ -100,7 +100,7 @@ struct Region<'a> {
 }
 
 impl<'a> Region<'a> {
-    /// From a line of /proc/PID/maps: `start-end perms offset dev inode name`.
+    /// Parses a line of /proc/PID/maps: `start-end perms offset dev inode name`.
     fn read(line: &'a str) -> Option<Self> {
         let mut fields = line.split_whitespace();
         let (start, end) = fields.next()?.split_once('-')?;
@@ -113,14 +113,14 @@ impl<'a> Region<'a> {
 
 fn open_files(pid: u32) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).context("list the open files")?;
-    // One that was closed while we looked is not open.
+    // A file that was closed meanwhile is not open.
     Ok(entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()).collect())
 }
 
-/// The far ends of a process's TCP connections.
+/// Returns the peers of a process's TCP connections.
 ///
 /// # Errors
-/// When the process cannot be looked at.
+/// When the process cannot be inspected.
 pub fn connections(pid: u32) -> anyhow::Result<Vec<SocketAddr>> {
     let inodes: BTreeSet<String> = open_files(pid)?
         .iter()
@@ -139,7 +139,7 @@ pub fn connections(pid: u32) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(peers)
 }
 
-/// `0100007F:1F90`: words of an address in this machine's byte order, and a port.
+/// Parses an address such as `0100007F:1F90`: words in this machine's byte order, and a port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (words, port) = text.split_once(':')?;
     let word = |at: usize| {
@@ -166,14 +166,14 @@ mod tests {
         drop(held);
     }
 
-    /// Another process: who looks for a secret holds it.
+    /// Searches another process: the one that searches for a secret holds it.
     #[test]
-    fn a_secret_in_the_environment_is_found_and_one_that_is_not_there_is_not() {
+    fn a_secret_in_the_environment_is_found_and_an_absent_one_is_not() {
         let held = uuid::Uuid::new_v4().to_string();
         let mut other =
             crate::program::command("sleep").arg("60").env("HELD", &held).spawn().unwrap();
         let look = |text: &str| found_in(other.id(), &Secret::new("a secret", text));
-        // The environment is that of the parent until the program has begun.
+        // Until the program has begun, the environment is that of its parent.
         let found = crate::program::until("sleep", std::time::Duration::from_secs(60), || {
             let found = look(&held)?;
             ensure!(found.iter().any(|place| place.ends_with("/environ")), "not yet");

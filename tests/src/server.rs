@@ -1,4 +1,4 @@
-//! Which Kubernetes API a cluster of ours works on, and what a site's administrators and central controllers do there
+//! The Kubernetes API that a cluster works on, and the preparations of a site's administrators and central controllers
 //! before any node starts: the CRDs, and a namespace per node.
 
 use std::{
@@ -26,46 +26,48 @@ use serde_json::{Value, json};
 
 use crate::webhook::{Webhook, packaged};
 
-/// A real server takes a definition in milliseconds; one that needs this long never does.
+/// Longest time until a CRD is served: a real server takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Names of nodes are the same in every test, and a real server outlives a test.
+/// Lets one test at a time use the shared server: names of nodes are the same in every test, and a real
+/// server outlives a test.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Which Kubernetes API the programs work on.
+/// The Kubernetes API that the programs work on.
 #[derive(Debug)]
 pub enum Server {
-    /// The one that the coordinator serves itself.
+    /// The API that the coordinator serves itself.
     Embedded,
-    /// A real one.
+    /// A real Kubernetes API.
     Real(RealServer),
 }
 
-/// A real Kubernetes API, ours alone until this is dropped.
+/// A real Kubernetes API, which no other test uses until this is dropped.
 #[derive(Debug)]
 pub struct RealServer {
     /// The administrator's kubeconfig: the central controllers use it.
     pub administrator: PathBuf,
-    /// The kubeconfig of each of our programs.
+    /// The kubeconfig of each of Warren's programs.
     pub roles: Roles,
     turn: Option<MutexGuard<'static, ()>>,
 }
 
-/// Who our programs are to a real server.
+/// The users that Warren's programs are to a real server.
 #[derive(Debug, Clone, Default)]
 pub struct Roles {
     /// The kubeconfig of `warren`.
     pub operator: PathBuf,
-    /// The coordinator's.
+    /// The kubeconfig of the coordinator.
     pub coordinator: PathBuf,
-    /// The rabbit agent's.
+    /// The kubeconfig of the rabbit agent.
     pub rabbit: PathBuf,
-    /// Arguments of computes that use the API themselves and as themselves; others are who the coordinator is.
+    /// Arguments of computes that use the API themselves, as themselves; other computes
+    /// use the coordinator's kubeconfig.
     pub computes: BTreeMap<String, Vec<String>>,
 }
 
 impl RealServer {
-    /// One that nobody else uses.
+    /// Creates a server that no other test uses.
     #[must_use]
     pub fn own(administrator: PathBuf, daemons: PathBuf) -> Self {
         let (operator, coordinator) = (administrator.clone(), daemons.clone());
@@ -73,15 +75,15 @@ impl RealServer {
         Self::with_roles(administrator, Roles { operator, coordinator, rabbit: daemons, computes })
     }
 
-    /// The same, to each of our programs with rights of its own.
+    /// Creates such a server, with a kubeconfig for each of Warren's programs.
     #[must_use]
     pub fn with_roles(administrator: PathBuf, roles: Roles) -> Self {
         Self { administrator, roles, turn: None }
     }
 
-    /// The one that `make kube` has started, in turn.
+    /// Takes a turn on the server that `make kube` has started.
     fn shared(kubeconfig: PathBuf) -> Self {
-        // A test that failed says nothing about the next one: it begins by clearing away.
+        // A test that panicked says nothing about the next one, which first clears the server.
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         Self { turn: Some(turn), ..Self::own(kubeconfig.clone(), kubeconfig) }
     }
@@ -107,9 +109,9 @@ impl RealServer {
     async fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
         let client = control_plane::client(&self.administrator).await?;
         if self.turn.is_some() {
-            // That of an earlier test asks a coordinator that is no more.
+            // The webhook of an earlier test asks a coordinator that does not run any more.
             unregister(&client, &packaged()?).await?;
-            // What our programs write is then valid at a site that has CRDs of its own.
+            // So the programs' writes are proved valid at a site that has CRDs of its own.
             let crds = site_rules::strict(api::ruled_crd_values());
             install_crds(&client, &crds).await.context("install the CRDs")?;
             clear(&client).await.context("clear away what a test before this one left")?;
@@ -119,14 +121,15 @@ impl RealServer {
 }
 
 impl Server {
-    /// The real one that `make kube` has started, if it has; otherwise the embedded one.
+    /// Returns the real server that `make kube` has started, if it has; otherwise the embedded one.
     #[must_use]
     pub fn of_this_run() -> Self {
         env::var_os(control_plane::KUBECONFIG)
             .map_or(Self::Embedded, |kubeconfig| Self::Real(RealServer::shared(kubeconfig.into())))
     }
 
-    /// Makes a real server what a site's is before any node starts. Who has one of his own installs the CRDs himself.
+    /// Makes a real server what a site's is before any node starts. A test with a server of its own
+    /// installs the CRDs itself.
     ///
     /// # Errors
     /// When the server refuses something.
@@ -135,13 +138,13 @@ impl Server {
         control_plane::alone(real.prepare(nodes))
     }
 
-    /// The arguments with which this compute uses the API itself, if it has some of its own.
+    /// Returns the arguments with which this compute uses the API itself, if it has any.
     #[must_use]
     pub fn own_way(&self, compute: &str) -> Option<Vec<String>> {
         self.real()?.roles.computes.get(compute).cloned()
     }
 
-    /// The real one.
+    /// Returns the real server, if it is one.
     #[must_use]
     pub fn real(&self) -> Option<&RealServer> {
         match self {
@@ -151,7 +154,7 @@ impl Server {
     }
 }
 
-/// Removes webhooks and admission policies of these names.
+/// Removes the webhooks and admission policies with these names.
 async fn unregister(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
     for object in objects {
         let (api, object) = cluster_object(client, object.clone())?;
@@ -174,7 +177,7 @@ fn cluster_object(
 /// Installs CRDs as `kubectl apply` would, and waits until their kinds are served.
 ///
 /// # Errors
-/// When one is refused or not served in time.
+/// When a CRD is refused or not served in time.
 pub async fn install_crds(client: &Client, definitions: &[Value]) -> anyhow::Result<()> {
     let crds: Api<Crd> = Api::all(client.clone());
     let apply = PatchParams::apply("site").force();
@@ -200,7 +203,8 @@ async fn make_namespaces(client: &Client, names: &[String]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Deletes every object of our kinds, finalizers and all: whoever should have removed them is gone.
+/// Deletes every object of Warren's kinds, finalizers and all: the programs that should have removed them do
+/// not run any more.
 async fn clear(client: &Client) -> anyhow::Result<()> {
     for crd in api::crd_values() {
         let crd: Crd = serde_json::from_value(crd).context("decode a CRD")?;
@@ -210,7 +214,7 @@ async fn clear(client: &Client) -> anyhow::Result<()> {
             let namespace = object.namespace().unwrap_or_default();
             let own: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
             let name = object.name_any();
-            // First, because one that a laxer definition admitted can be deleted and not be changed any more.
+            // Deleted first: an object that a laxer definition admitted can be deleted, and not changed any more.
             gone_or(own.delete(&name, &DeleteParams::default()).await.map(drop))?;
             let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
             gone_or(own.patch(&name, &PatchParams::default(), &release).await.map(drop))?;

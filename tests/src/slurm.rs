@@ -1,4 +1,5 @@
-//! Slurm itself on a cluster: munge, slurmctld, and a slurmd in the mount namespace of each compute, with `packaging/slurm`.
+//! Slurm itself on a cluster: munge, slurmctld, and a slurmd in the mount namespace of
+//! each compute, with `packaging/slurm`.
 
 mod calls;
 mod commands;
@@ -16,7 +17,7 @@ use std::{
 use anyhow::{Context, ensure};
 pub use commands::Commands;
 pub(crate) use install::{EVERYWHERE, PARTITION};
-use install::{munged, prepare, set, slurmctld, slurmd};
+use install::{munged, prepare, slurmctld, slurmd, write_settings};
 use nix::unistd::User;
 use serde_json::Value;
 
@@ -26,38 +27,38 @@ use crate::{
     workflow::Flow,
 };
 
-/// Who submits jobs: a user that every system has, for Slurm takes none whom the system does not know.
+/// The user who submits jobs: one that every system has, for Slurm accepts no user that the system does not know.
 pub const USER: &str = "games";
 
-/// Slurm's daemons on a cluster. They end before it, in the order of the fields.
+/// Slurm's daemons on a cluster. They end before the cluster, in the order of the fields.
 #[derive(Debug)]
 pub struct Slurm {
     slurmds: Vec<(String, Program)>,
     slurmctld: Program,
-    /// munged, whose end nobody waits for.
+    /// munged, whose end is not waited for.
     munged: Program,
     directory: PathBuf,
-    /// The cluster.
+    /// The cluster with Warren.
     pub flow: Flow,
 }
 
-/// Which burst buffer, prolog and epilog Slurm has.
+/// The burst buffer, prolog and epilog of Slurm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scripts {
-    /// Those of `packaging/slurm`.
+    /// The scripts of `packaging/slurm`.
     Warren,
     /// A burst buffer that does nothing, and no prolog: they measure what Slurm itself takes for a job with `#DW`.
     Empty,
 }
 
-/// Where slurmctld and its scripts look for programs first.
+/// Directory in which slurmctld and its scripts look for programs first.
 const FIRST: &str = "first";
 
-/// A job's number.
+/// Number of a Slurm job.
 pub type Job = u32;
 
 impl Slurm {
-    /// A chassis of two computes, with Slurm; `settings` are lines of the administrator's file.
+    /// Starts a chassis of two computes, with Slurm; `settings` are lines of the administrator's file.
     ///
     /// # Errors
     /// When a program does not start or register.
@@ -65,10 +66,10 @@ impl Slurm {
         Self::on(Flow::new(2, "unused")?, Scripts::Warren, settings)
     }
 
-    /// The same, on a cluster of the caller's.
+    /// Starts Slurm on this cluster.
     ///
     /// # Errors
-    /// As for `start`.
+    /// The errors of [`Slurm::start`].
     pub fn on(flow: Flow, scripts: Scripts, settings: &str) -> anyhow::Result<Self> {
         let cluster = &flow.fixture.run.cluster;
         let directory = cluster.logs().with_file_name("slurm");
@@ -94,21 +95,21 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// slurmctld, to be killed.
+    /// Returns the program slurmctld, to kill it.
     #[must_use]
     pub fn slurmctld(&self) -> &Program {
         &self.slurmctld
     }
 
-    /// Gives the administrator's file other lines.
+    /// Replaces the lines of the administrator's file.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn set(&self, settings: &str) -> anyhow::Result<()> {
-        set(&self.directory, &self.flow, settings)
+        write_settings(&self.directory, &self.flow, settings)
     }
 
-    /// Puts a script in the place of a program that slurmctld's scripts run.
+    /// Replaces a program that slurmctld's scripts run by a script.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -116,7 +117,7 @@ impl Slurm {
         plant(&self.directory.join(FIRST).join(name), script)
     }
 
-    /// The slurmd of a compute, to be killed.
+    /// Returns the slurmd of a compute, to kill it.
     ///
     /// # Errors
     /// When there is no such compute.
@@ -125,7 +126,7 @@ impl Slurm {
         found.map(|(_, program)| program).context("no such compute")
     }
 
-    /// One of Slurm's commands, as root.
+    /// Returns one of Slurm's commands, to run as root.
     #[must_use]
     pub fn command(&self, program: &str) -> Command {
         let mut argv = command(program);
@@ -133,7 +134,7 @@ impl Slurm {
         argv
     }
 
-    /// The same, as the user who submits jobs.
+    /// Returns one of Slurm's commands, to run as the user who submits jobs.
     ///
     /// # Errors
     /// When the system has no such user.
@@ -146,29 +147,29 @@ impl Slurm {
         Ok(argv)
     }
 
-    /// Where job scripts and their output are, open to the user.
+    /// Returns the directory of job scripts and their output, open to the user.
     #[must_use]
     pub fn jobs(&self) -> PathBuf {
         self.directory.join("jobs")
     }
 
-    /// Hands in a script whose directives and commands are `lines`.
+    /// Submits a script whose directives and commands are `lines`.
     ///
     /// # Errors
     /// When it cannot be written, or sbatch does not start.
     pub fn try_submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Output> {
         let script = tempfile::NamedTempFile::new_in(self.jobs()).context("make a script")?;
         fs::write(&script, format!("#!/bin/bash\n{}\n", lines.join("\n"))).context("write it")?;
-        fs::set_permissions(&script, Permissions::from_mode(0o755)).context("let it be read")?;
+        fs::set_permissions(&script, Permissions::from_mode(0o755)).context("make it readable")?;
         let mut argv = self.user_command("sbatch")?;
         argv.args(["--parsable", "--output=%j.out"]).args(words).arg(script.path());
         argv.output().context("start sbatch")
     }
 
-    /// The same; the job's number.
+    /// Submits a script, and returns the job's number.
     ///
     /// # Errors
-    /// When sbatch refuses it.
+    /// When sbatch refuses the script.
     pub fn submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Job> {
         let output = self.try_submit(words, lines)?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -177,16 +178,16 @@ impl Slurm {
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
     }
 
-    /// Waits until a job has ended well and its storage is gone.
+    /// Waits until a job has succeeded and its storage is gone; returns the job's output.
     ///
     /// # Errors
-    /// When it does not in time.
-    pub fn completed(&self, job: Job) -> anyhow::Result<String> {
+    /// When it is not complete in time.
+    pub fn wait_until_complete(&self, job: Job) -> anyhow::Result<String> {
         self.wait_for(job, &["JobState=COMPLETED", "BurstBufferState=complete"])?;
         self.output(job)
     }
 
-    /// What a job printed.
+    /// Returns the output of a job.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -195,23 +196,23 @@ impl Slurm {
         fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
     }
 
-    /// What `squeue` says of a job: its state and the reason.
+    /// Returns state and reason of a job, as `squeue` prints them.
     ///
     /// # Errors
-    /// When it fails.
-    pub fn queued(&self, job: Job) -> anyhow::Result<String> {
+    /// When `squeue` fails.
+    pub fn queue_state(&self, job: Job) -> anyhow::Result<String> {
         let jobs = format!("--jobs={job}");
         self.prints("squeue", &["--noheader", "--states=all", &jobs, "--format=%T %r"])
     }
 
-    /// Checks that nothing is left of any job, in Slurm and on the nodes.
+    /// Checks that nothing of any job is left, in Slurm and on the nodes.
     ///
     /// # Errors
-    /// When something is.
+    /// When something of a job is left.
     pub fn nothing_is_left(&self) -> anyhow::Result<()> {
         self.wait_for_empty_queue()?;
         self.flow.nothing_is_left()?;
-        self.nothing_is_promised()?;
+        self.nothing_is_reserved()?;
         for (node, _) in &self.slurmds {
             let root = self.flow.fixture.run.cluster.mount_root();
             let script = format!("grep -F ' {root}/' /proc/self/mountinfo || true");
@@ -221,15 +222,18 @@ impl Slurm {
         Ok(())
     }
 
-    /// Checks that no byte of the rabbits is promised.
+    /// Checks that no byte of the rabbits is reserved.
     ///
     /// # Errors
-    /// When one is.
-    pub fn nothing_is_promised(&self) -> anyhow::Result<()> {
+    /// When a byte is reserved.
+    pub fn nothing_is_reserved(&self) -> anyhow::Result<()> {
         until("all bytes to be free", patience(), || {
-            let told = self.flow.fixture.run.prints(&["workload", "capacity", "--json"])?;
-            let told: Value = serde_json::from_str(&told).context("decode the capacity")?;
-            ensure!(told["free"] == told["total"] && told["free"] != 0, "promised: {told}");
+            let capacity = self.flow.fixture.run.prints(&["workload", "capacity", "--json"])?;
+            let capacity: Value = serde_json::from_str(&capacity).context("decode the capacity")?;
+            ensure!(
+                capacity["free"] == capacity["total"] && capacity["free"] != 0,
+                "reserved: {capacity}"
+            );
             Ok(())
         })
     }

@@ -15,7 +15,7 @@ impl Sources {
     /// Reads every source file of the workspace.
     ///
     /// # Errors
-    /// When one cannot be read.
+    /// When a file cannot be read.
     pub fn read() -> anyhow::Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
         let function = Regex::new(r"\bfn ([a-z0-9_]+)").context("an expression")?;
@@ -24,7 +24,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Whether there is a function of this name.
+    /// Returns whether a function of this name exists.
     #[must_use]
     pub fn has_test(&self, name: &str) -> bool {
         self.functions.contains(name)
@@ -39,7 +39,8 @@ impl Sources {
                 self.take(&path, function)?;
             } else if name.ends_with(".rs") {
                 let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-                self.functions.extend(function.captures_iter(&text).map(|one| one[1].to_owned()));
+                self.functions
+                    .extend(function.captures_iter(&text).map(|found| found[1].to_owned()));
             }
         }
         Ok(())
@@ -60,7 +61,7 @@ mod tests {
         let named = Regex::new("`([a-z0-9]+(?:_[a-z0-9]+){3,})`")?;
         let columns: String = columns.collect();
         let names: Vec<String> =
-            named.captures_iter(&columns).map(|one| one[1].to_owned()).collect();
+            named.captures_iter(&columns).map(|found| found[1].to_owned()).collect();
         let missing: Vec<_> = names.iter().filter(|name| !sources.has_test(name)).collect();
         assert!(
             missing.is_empty(),

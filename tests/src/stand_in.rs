@@ -1,9 +1,9 @@
 //! A stand-in for the Go daemon of a compute, for tests that switch a node from it and back.
 //!
-//! Written from a description of that daemon's outward behaviour, not from the daemon: it resets the status when the
-//! desired state changes, adds its finalizer, mounts with mount(8), and replaces whole objects. It differs where it must:
-//! it finds the device of a file drive where the daemon would activate a logical volume, and it looks every 50 ms where the
-//! daemon watches.
+//! Written from a description of that daemon's outward behaviour, not from its code: it resets the status when the
+//! desired state changes, adds its finalizer, mounts with mount(8), and replaces whole objects. It differs where it
+//! must: it finds the device of a file drive where the daemon would activate a logical volume, and it polls every 50 ms
+//! where the daemon watches.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -46,7 +46,7 @@ async fn reconcile(
     let held = object.finalizers().iter().any(|name| name == FINALIZER);
     if object.metadata.deletion_timestamp.is_some() {
         if held {
-            every(&object.data["spec"], "unmounted", pool)?;
+            apply_all(&object.data["spec"], "unmounted", pool)?;
             object.finalizers_mut().retain(|name| name != FINALIZER);
             api.replace(&name, &PostParams::default(), &object).await.context("release")?;
         }
@@ -66,7 +66,7 @@ async fn reconcile(
         api.replace(&name, &PostParams::default(), &object).await.context("hold")?;
         return Ok(());
     }
-    let outcome = every(&spec, &desired, pool);
+    let outcome = apply_all(&spec, &desired, pool);
     let entry = json!({"state": desired, "ready": outcome.is_ok()});
     let mut now = json!({"mounts": vec![entry; count], "allReady": outcome.is_ok()});
     if let Err(error) = &outcome {
@@ -90,10 +90,10 @@ async fn write(
     Ok(())
 }
 
-fn every(spec: &Value, desired: &str, pool: &Path) -> anyhow::Result<()> {
+fn apply_all(spec: &Value, desired: &str, pool: &Path) -> anyhow::Result<()> {
     for mount in spec["mounts"].as_array().into_iter().flatten() {
         let path = mount["mountPath"].as_str().context("no mountPath")?;
-        let there = mounted(path)?;
+        let there = mount_source(path)?;
         match (desired, there) {
             ("mounted", None) => {
                 fs::create_dir_all(path).context("make the mount point")?;
@@ -109,7 +109,7 @@ fn every(spec: &Value, desired: &str, pool: &Path) -> anyhow::Result<()> {
                 let mut line = command("umount");
                 line.arg(path);
                 output(line).context("unable to unmount file system")?;
-                // Best effort, as there.
+                // Errors are ignored, as by that daemon.
                 drop(fs::remove_dir(path));
             }
             (_, None) => {}
@@ -118,7 +118,7 @@ fn every(spec: &Value, desired: &str, pool: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn mounted(path: &str) -> anyhow::Result<Option<String>> {
+fn mount_source(path: &str) -> anyhow::Result<Option<String>> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
     Ok(mounts.lines().rev().find_map(|line| {
         let (source, rest) = line.split_once(' ')?;
@@ -126,7 +126,7 @@ fn mounted(path: &str) -> anyhow::Result<Option<String>> {
     }))
 }
 
-/// The loop device over a file drive's namespace.
+/// Returns the loop device over a file drive's namespace.
 fn device(mount: &Value, pool: &Path) -> anyhow::Result<String> {
     let namespace = &mount["device"]["lvm"]["nvmeInfo"][0];
     let nqn = namespace["deviceSerial"].as_str().context("no deviceSerial")?;

@@ -1,4 +1,5 @@
-//! The verbs that prologs and epilogs call, on one compute of a cluster; and the objects of a job that a workload manager writes.
+//! The verbs that prologs and epilogs call, on one compute of a cluster; and the objects of a job that
+//! a workload manager writes.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,52 +23,52 @@ use crate::{
 
 const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
 
-/// How a verb ended, and what it printed.
+/// Exit status and output of a verb.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit status; none when a signal ended it.
+    /// Exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// Results.
+    /// Standard output, with results.
     pub stdout: String,
-    /// Failures and notes.
+    /// Standard error, with failures and notes.
     pub stderr: String,
 }
 
 impl Ended {
-    fn of(output: &Output) -> Self {
+    fn read(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let code = output.status.code();
         Self { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 
-    /// Checks the exit status.
+    /// Checks that the exit status is `code`.
     ///
     /// # Errors
-    /// When it is another.
+    /// When the exit status is another.
     pub fn with(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not exit status {code}: {self:?}");
         Ok(self)
     }
 
-    /// Checks that it printed this, wherever.
+    /// Checks that the verb printed this text, to stdout or stderr.
     ///
     /// # Errors
-    /// When it did not.
+    /// When it did not print the text.
     pub fn saying(self, text: &str) -> anyhow::Result<Self> {
         ensure!(self.stdout.contains(text) || self.stderr.contains(text), "no {text:?}: {self:?}");
         Ok(self)
     }
 
-    /// The JSON object that it printed.
+    /// Parses the JSON object that the verb printed.
     ///
     /// # Errors
-    /// When it printed none.
+    /// When it printed no JSON object.
     pub fn json(&self) -> anyhow::Result<Value> {
         serde_json::from_str(&self.stdout).with_context(|| format!("no JSON object: {self:?}"))
     }
 }
 
-/// Where verbs are called.
+/// Calls verbs on one compute.
 #[derive(Debug, Clone)]
 pub struct Caller {
     socket: PathBuf,
@@ -75,7 +76,7 @@ pub struct Caller {
     program: Vec<String>,
 }
 
-/// A verb that runs.
+/// A verb that is running.
 #[derive(Debug)]
 pub struct Running {
     pid: u32,
@@ -83,36 +84,36 @@ pub struct Running {
 }
 
 impl Running {
-    /// Sends it a signal.
+    /// Sends the verb a signal.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the process does not exist.
     pub fn signal(&self, signal: nix::sys::signal::Signal) -> anyhow::Result<()> {
         crate::program::signal(self.pid, signal)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the verb.
     ///
     /// # Errors
     /// When it cannot be waited for.
     pub fn wait(self) -> anyhow::Result<Ended> {
         let output = self.waiting.join().map_err(|_| anyhow::anyhow!("the waiter panicked"))?;
-        Ok(Ended::of(&output.context("wait for a verb")?))
+        Ok(Ended::read(&output.context("wait for a verb")?))
     }
 }
 
 impl Caller {
-    /// On this compute, by the agent's own program.
+    /// Calls verbs on this compute, with the agent's own program.
     ///
     /// # Errors
-    /// When it was not built.
+    /// When the program was not built.
     pub fn on(fixture: &Fixture, compute: &str) -> anyhow::Result<Self> {
         let run = fixture.run.cluster.coordinator_socket();
         let run = run.parent().context("a directory")?;
         Self::at(&run.join(format!("{compute}.sock")))
     }
 
-    /// At this socket.
+    /// Calls verbs at this socket.
     ///
     /// # Errors
     /// When the program was not built.
@@ -121,10 +122,10 @@ impl Caller {
         Ok(Self { socket: socket.to_owned(), program })
     }
 
-    /// The same by `warren node`.
+    /// Calls the same verbs by `warren node`.
     ///
     /// # Errors
-    /// When it was not built.
+    /// When `warren` was not built.
     pub fn by_warren(&self) -> anyhow::Result<Self> {
         let program = vec![binary("warren")?.display().to_string(), "node".to_owned()];
         Ok(Self { program, ..self.clone() })
@@ -145,16 +146,16 @@ impl Caller {
         self.call_with(words, &[])
     }
 
-    /// The same with these environment variables.
+    /// Calls a verb with these environment variables and waits for its end.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn call_with(&self, words: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Ended> {
         let output = self.command(words, environment).output();
-        Ok(Ended::of(&output.with_context(|| words.join(" "))?))
+        Ok(Ended::read(&output.with_context(|| words.join(" "))?))
     }
 
-    /// Begins a verb.
+    /// Starts a verb without waiting.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -167,7 +168,7 @@ impl Caller {
     }
 }
 
-/// A Workflow of the job `f2`, which is number 1, in this state.
+/// Returns a Workflow of the job `f2`, which is number 1, in this state.
 #[must_use]
 pub fn workflow(job: &Job, state: &str) -> Value {
     json!({
@@ -181,7 +182,7 @@ pub fn workflow(job: &Job, state: &str) -> Value {
     })
 }
 
-/// Writes what the controllers of a Workflow report of it: it has no status of its own that `warren apply` would write.
+/// Writes a Workflow's status as its controllers would: `warren apply` writes no status.
 ///
 /// # Errors
 /// When the API refuses it.
@@ -201,7 +202,7 @@ pub fn report(fixture: &Fixture, status: &Value) -> anyhow::Result<()> {
     })
 }
 
-/// The computes of a Workflow.
+/// Returns the Computes of a Workflow.
 #[must_use]
 pub fn computes(job: &Job, chassis: &Chassis) -> Value {
     let data: Vec<_> = chassis.computes.iter().map(|(name, _)| json!({"name": name})).collect();
@@ -211,7 +212,7 @@ pub fn computes(job: &Job, chassis: &Chassis) -> Value {
     })
 }
 
-/// For a verb that is to be out of time.
+/// Deadline for a verb that is to time out.
 pub const SHORT: &str = "2s";
-/// For one that is not.
+/// Deadline for a verb that is not to time out.
 pub const LONG: Duration = Duration::from_secs(60);

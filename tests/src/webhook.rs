@@ -1,4 +1,4 @@
-//! The coordinator as a cluster's webhooks: its certificate, and what an administrator tells the API server.
+//! The coordinator as a cluster's webhook: its certificate, and the objects by which an administrator registers it.
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use control_plane::Authority;
 use serde_json::{Value, json};
 
-/// A port of loopback and a certificate for it.
+/// A port of 127.0.0.1 and a certificate for it.
 #[derive(Debug)]
 pub struct Webhook {
     authority: Authority,
@@ -39,7 +39,7 @@ impl Webhook {
         Ok(Self { authority, port, directory: directory.to_owned() })
     }
 
-    /// The coordinator's arguments.
+    /// Returns the coordinator's arguments for the webhook.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
         let listen = format!("127.0.0.1:{}", self.port);
@@ -52,7 +52,8 @@ impl Webhook {
         arguments
     }
 
-    /// The packaged objects by which an API server completes and judges Workflows, asking this coordinator at its address.
+    /// Returns the packaged objects by which an API server asks this coordinator, at its address, to
+    /// complete and judge Workflows.
     ///
     /// # Errors
     /// When a packaged file cannot be read.
@@ -72,7 +73,7 @@ impl Webhook {
     }
 }
 
-/// The packaged webhooks and admission policies of the engine.
+/// Returns the packaged webhooks and admission policies of the engine.
 ///
 /// # Errors
 /// When a file cannot be read.

@@ -1,4 +1,5 @@
-//! One workflow driven through its states as a workload manager drives it, with nothing but `warren apply` and `warren get`.
+//! One workflow driven through its states as a workload manager drives it, with nothing but `warren
+//! apply` and `warren get`.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
 pub const AFTER_PROPOSAL: [&str; 6] =
     ["Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
-/// Kinds of which nothing may be left of a workflow that is gone.
+/// Kinds of which no object of a deleted workflow may be left.
 const KINDS: [&str; 10] = [
     "workflow",
     "persistentstorageinstance",
@@ -33,15 +34,15 @@ const KINDS: [&str; 10] = [
 /// Waits until the rabbit's drives may be used by workflows.
 ///
 /// # Errors
-/// When they may not in time.
+/// When they may not be used in time.
 pub fn wait_for_rabbit<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<()> {
     wait_until_ready(run, &run.cluster.chassis().rabbit)
 }
 
-/// The same with any rabbit of the system.
+/// Waits until the drives of a rabbit may be used by workflows.
 ///
 /// # Errors
-/// When they may not in time.
+/// When they may not be used in time.
 pub fn wait_until_ready<N: Narrator, M: Machines>(
     run: &Run<N, M>,
     rabbit: &str,
@@ -63,11 +64,11 @@ fn object<N: Narrator, M: Machines>(
     serde_json::from_str(&text).with_context(|| format!("decode {kind} {namespace}/{name}"))
 }
 
-/// Objects of workflows that are there, templates of profiles apart.
+/// Returns the objects of workflows that exist, except templates of profiles.
 ///
 /// # Errors
 /// When they cannot be listed.
-pub fn left<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<Vec<String>> {
+pub fn remaining_objects<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<Vec<String>> {
     let mut left = Vec::new();
     for kind in KINDS {
         let text = run.prints(&["get", kind, "--all-namespaces", "--json"])?;
@@ -89,16 +90,17 @@ pub const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", 
 /// A workflow on a cluster.
 #[derive(Debug)]
 pub struct Flow {
-    /// The cluster; its job is not used.
+    /// The cluster, whose job is not used.
     pub fixture: Fixture,
-    /// The workflow's name.
+    /// Name of the workflow.
     pub name: String,
-    /// Who owns the job.
+    /// User who owns the job (uid).
     pub user: u32,
 }
 
 impl Flow {
-    /// A chassis with so many computes, every node connected and known to have free drives, and no workflow yet.
+    /// Starts a chassis with this number of computes, every node connected and known to have free drives,
+    /// and no workflow yet.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -106,10 +108,10 @@ impl Flow {
         Self::on(Fixture::with_engine(computes)?, name)
     }
 
-    /// The same, on a cluster of the caller's.
+    /// Creates a flow on this cluster.
     ///
     /// # Errors
-    /// When its rabbit does not become ready.
+    /// When the rabbit does not become ready.
     pub fn on(fixture: Fixture, name: &str) -> anyhow::Result<Self> {
         let flow = Self { fixture, name: name.to_owned(), user: 1050 };
         wait_for_rabbit(flow.run())?;
@@ -120,23 +122,23 @@ impl Flow {
         &self.fixture.run
     }
 
-    /// An object as the API shows it.
+    /// Returns an object as the API shows it.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When the object does not exist.
     pub fn object(&self, kind: &str, name: &str, namespace: &str) -> anyhow::Result<Value> {
         object(self.run(), kind, name, namespace)
     }
 
-    /// The workflow.
+    /// Returns the workflow as the API shows it.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When the workflow does not exist.
     pub fn workflow(&self) -> anyhow::Result<Value> {
         self.object("workflow", &self.name, "default")
     }
 
-    /// Creates the workflow.
+    /// Creates the workflow with these directives.
     ///
     /// # Errors
     /// When it is refused.
@@ -155,7 +157,7 @@ impl Flow {
     /// Names the job's computes: all of the chassis.
     ///
     /// # Errors
-    /// When that is refused.
+    /// When the API refuses them.
     pub fn fill_computes(&mut self) -> anyhow::Result<()> {
         let computes = &self.run().cluster.chassis().computes;
         let data: Vec<Value> = computes.iter().map(|(name, _)| json!({"name": name})).collect();
@@ -166,10 +168,10 @@ impl Flow {
         self.fixture.run.apply("computes", &[computes])
     }
 
-    /// Asks for a state.
+    /// Sets the desired state of the workflow.
     ///
     /// # Errors
-    /// When that is refused.
+    /// When the API refuses the change.
     pub fn ask(&mut self, state: &str) -> anyhow::Result<()> {
         self.patch(&json!({"desiredState": state}))
     }
@@ -177,7 +179,7 @@ impl Flow {
     /// Changes the workflow's spec.
     ///
     /// # Errors
-    /// When that is refused.
+    /// When the API refuses the change.
     pub fn patch(&mut self, spec: &Value) -> anyhow::Result<()> {
         let change = json!({
             "apiVersion": DWS, "kind": "Workflow",
@@ -186,10 +188,10 @@ impl Flow {
         self.fixture.run.apply("state", &[change])
     }
 
-    /// Waits until the workflow is in a state and `status` of it is as said.
+    /// Waits until the workflow is in a state, with this `status`.
     ///
     /// # Errors
-    /// When it is not in time; the whole status is in the message.
+    /// When it is not in time; the message has the whole status.
     pub fn wait(&self, state: &str, status: &str) -> anyhow::Result<Value> {
         until(&format!("{state} to be {status}"), patience(), || {
             let workflow = self.workflow()?;
@@ -202,7 +204,7 @@ impl Flow {
         })
     }
 
-    /// Brings a workflow to its end, where the coordinator is killed in each state.
+    /// Brings a workflow to its end, and kills the coordinator in each state.
     ///
     /// # Errors
     /// When a state is not reached.
@@ -218,7 +220,7 @@ impl Flow {
         self.delete()
     }
 
-    /// Kills the coordinator at once; its supervisor starts it again.
+    /// Kills the coordinator with signal 9; its supervisor starts it again.
     ///
     /// # Errors
     /// When it does not run.
@@ -232,7 +234,7 @@ impl Flow {
     /// Brings the workflow to the end of a state.
     ///
     /// # Errors
-    /// When it does not get there.
+    /// When the state is not reached.
     pub fn reach(&mut self, state: &str) -> anyhow::Result<Value> {
         self.ask(state)?;
         self.wait(state, "Completed")
@@ -248,15 +250,15 @@ impl Flow {
         self.nothing_is_left()
     }
 
-    /// Begins another workflow on the same cluster; what the one before made stays.
+    /// Begins another workflow on the same cluster; what the one before created stays.
     pub fn next(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
 
-    /// Deletes the workflow and waits until it is gone; storage that outlives it stays.
+    /// Deletes the workflow; storage that outlives it stays.
     ///
     /// # Errors
-    /// When it is still there in time.
+    /// When the workflow still exists then.
     pub fn leave(&mut self) -> anyhow::Result<()> {
         let name = self.name.clone();
         self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])
@@ -265,10 +267,10 @@ impl Flow {
     /// Checks that nothing of the workflow is left.
     ///
     /// # Errors
-    /// When something is.
+    /// When something of it is left.
     pub fn nothing_is_left(&self) -> anyhow::Result<()> {
         until("nothing to be left", patience(), || {
-            let left = left(self.run())?;
+            let left = remaining_objects(self.run())?;
             ensure!(left.is_empty(), "left: {left:?}");
             let namespaces = self.fixture.namespaces()?;
             ensure!(namespaces.is_empty(), "namespaces are left: {namespaces:?}");
@@ -315,7 +317,7 @@ impl Flow {
     /// Runs a script on a node as the job's user.
     ///
     /// # Errors
-    /// When it fails.
+    /// When the script fails.
     pub fn run_on(&self, node: &str, script: &str) -> anyhow::Result<String> {
         self.run().cluster.run_on(node, self.user, script)
     }

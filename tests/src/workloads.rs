@@ -7,38 +7,38 @@ use serde_json::Value;
 
 use crate::{cluster::Cluster, program::command, workflow::Flow};
 
-/// Who calls, and what the job is called.
+/// The user of `warren workload`, and the job's name.
 #[derive(Debug)]
 pub struct Caller<'a> {
     cluster: &'a Cluster,
-    /// What the workload manager calls the job.
+    /// The job's id, as its workload manager has it.
     pub job: String,
-    /// Another user than root, on the socket that is for every user.
+    /// A user other than root, on the socket that is for every user.
     pub user: Option<u32>,
-    /// The workload manager that it names.
+    /// Name of the workload manager.
     pub manager: String,
 }
 
-/// What a call gave.
+/// Exit status and output of a call.
 #[derive(Debug)]
 pub struct Called {
-    /// The exit status.
+    /// Exit status of the call.
     pub code: Option<i32>,
-    /// How the job is, when it was told.
+    /// The job's state, if the call printed it.
     pub told: Value,
-    /// What was said beside it.
+    /// Standard error of the call.
     pub stderr: String,
 }
 
 impl<'a> Caller<'a> {
-    /// Root, and a job.
+    /// Creates a caller that is root, for this job.
     #[must_use]
     pub fn new(flow: &'a Flow, job: &str) -> Self {
         let (cluster, manager) = (&flow.fixture.run.cluster, "test".to_owned());
         Self { cluster, job: job.to_owned(), user: None, manager }
     }
 
-    /// The command line of a call: its name, then its options.
+    /// Returns the command line of a call: its name, then its options.
     ///
     /// # Errors
     /// When `warren` was not built.
@@ -64,19 +64,19 @@ impl<'a> Caller<'a> {
         Ok(argv)
     }
 
-    /// Calls.
+    /// Runs a call of `warren workload`.
     ///
     /// # Errors
-    /// When it cannot be started, or prints no JSON.
+    /// When `warren` cannot be started, or prints no JSON.
     pub fn call(&self, words: &[&str]) -> anyhow::Result<Called> {
         let output = self.command(words)?.output().context("start warren")?;
-        Called::of(&output).with_context(|| format!("warren workload {}", words.join(" ")))
+        Called::read(&output).with_context(|| format!("warren workload {}", words.join(" ")))
     }
 
-    /// Calls, and expects to hear that the job is in `state`, ready.
+    /// Runs a call, and expects that the job is in `state`, ready.
     ///
     /// # Errors
-    /// When it is not.
+    /// When the job is not.
     pub fn reach(&self, words: &[&str], state: &str) -> anyhow::Result<Called> {
         let called = self.call(words)?.with(0)?;
         ensure!(called.told["state"] == state && called.told["ready"] == true, "{called:?}");
@@ -85,11 +85,11 @@ impl<'a> Caller<'a> {
 }
 
 impl Called {
-    /// What a command that ended gave.
+    /// Reads exit status and output of a command.
     ///
     /// # Errors
     /// When it printed no JSON.
-    pub fn of(output: &Output) -> anyhow::Result<Self> {
+    pub fn read(output: &Output) -> anyhow::Result<Self> {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let told = match output.stdout.as_slice() {
             [] => Value::Null,
@@ -98,19 +98,19 @@ impl Called {
         Ok(Self { code: output.status.code(), told, stderr })
     }
 
-    /// The same, if it ended so.
+    /// Checks that the exit status is `code`.
     ///
     /// # Errors
-    /// When it did not.
+    /// When the exit status is another.
     pub fn with(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not {code}: {self:#?}");
         Ok(self)
     }
 
-    /// The same, if what it said has all of these parts.
+    /// Checks that the output has all of these parts.
     ///
     /// # Errors
-    /// When it has not.
+    /// When a part is missing.
     pub fn saying(self, parts: &[&str]) -> anyhow::Result<Self> {
         let said = format!("{} {}", self.told, self.stderr);
         for part in parts {
@@ -119,7 +119,7 @@ impl Called {
         Ok(self)
     }
 
-    /// What was told of one node.
+    /// Returns the record of one node.
     #[must_use]
     pub fn node(&self, name: &str) -> Value {
         let nodes = self.told["nodes"].as_array().into_iter().flatten();

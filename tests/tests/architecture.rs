@@ -1,4 +1,4 @@
-//! Tests of ARCHITECTURE.md: its table of crates is generated from `cargo metadata`, and some of its rules are held here.
+//! Tests of ARCHITECTURE.md: its table of crates is generated from `cargo metadata`, and the code keeps some of its rules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ const BEGIN: &str = "<!-- crates: begin -->";
 const END: &str = "<!-- crates: end -->";
 const REGENERATE: &str = "UPDATE_ARCHITECTURE=1 cargo test -p tests --test architecture";
 
-/// Folders with production code.
+/// Folders with production_code code.
 const PRODUCTION: [&str; 8] = [
     "crates",
     "proto",
@@ -27,7 +27,7 @@ const PRODUCTION: [&str; 8] = [
     "warren",
 ];
 
-/// What `cargo metadata --no-deps` prints, as far as these tests read it.
+/// Fields of `cargo metadata --no-deps` that these tests read.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -44,7 +44,7 @@ struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
-    /// `None` for a normal dependency; `dev` or `build`.
+    /// `None` for a normal dependency, else `dev` or `build`.
     kind: Option<String>,
 }
 
@@ -90,7 +90,7 @@ fn crate_table(metadata: &Metadata) -> anyhow::Result<String> {
 }
 
 #[test]
-fn the_table_of_crates_is_that_of_cargo_metadata() -> anyhow::Result<()> {
+fn the_table_of_crates_matches_cargo_metadata() -> anyhow::Result<()> {
     let path = root().join("ARCHITECTURE.md");
     let text = fs::read_to_string(&path)?;
     let (before, rest) = text.split_once(BEGIN).context("the mark before the table")?;
@@ -123,9 +123,9 @@ fn storage_depends_on_no_kubernetes_grpc_or_async_runtime() -> anyhow::Result<()
     Ok(())
 }
 
-/// Production code by path: without comments, tests and stand-ins.
-fn production() -> anyhow::Result<BTreeMap<PathBuf, String>> {
-    // A module of tests in the same file stands at its end.
+/// Reads the production_code code, by path, without comments, tests and stand-ins.
+fn production_code() -> anyhow::Result<BTreeMap<PathBuf, String>> {
+    // A test module inside a source file stands at the file's end.
     let tests = Regex::new(r"#\[cfg\(test\)\]\n(#\[[^\n]*\n)*mod \w+ \{")?;
     let mut sources = BTreeMap::new();
     for folder in PRODUCTION {
@@ -158,10 +158,10 @@ fn read_production(
     Ok(())
 }
 
-/// Fails unless exactly these files match.
+/// Fails unless exactly the allowed files match the pattern.
 fn ensure_only(pattern: &str, allowed: &[&str]) -> anyhow::Result<()> {
     let pattern = Regex::new(pattern)?;
-    let sources = production()?;
+    let sources = production_code()?;
     let matching = sources.iter().filter(|(_, code)| pattern.is_match(code));
     let found: BTreeSet<_> = matching.map(|(path, _)| path.display().to_string()).collect();
     let allowed: BTreeSet<_> = allowed.iter().map(|&path| path.to_owned()).collect();
@@ -175,7 +175,7 @@ fn plans_and_reports_do_no_io_and_read_no_clock() -> anyhow::Result<()> {
     let effect = Regex::new(
         r"\.await|\bstd::(env|fs|net|process|thread)\b|\btokio::|(Instant|SystemTime|Timestamp)::now|\bunsafe\b",
     )?;
-    let sources = production()?;
+    let sources = production_code()?;
     // The verb `warren plan` asks an agent for its plan.
     let verb = Path::new("warren/src/verbs/plan.rs");
     let pure: Vec<_> = sources
@@ -215,6 +215,6 @@ fn only_one_file_mounts_and_unmounts() -> anyhow::Result<()> {
 }
 
 #[test]
-fn only_the_crate_trees_removes_directories_with_contents() -> anyhow::Result<()> {
+fn no_production_code_calls_remove_dir_all() -> anyhow::Result<()> {
     ensure_only(r"\bremove_dir_all\b", &[])
 }

@@ -1,10 +1,10 @@
-//! Bad input through the real programs: a precise `userMessage`, and nothing changed on the node.
+//! Bad objects given to the real programs: each gets a precise `userMessage` and changes nothing on the node.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use tests::{cluster::PATIENCE, fixture::Fixture, gate, program::until};
 
-/// Changes to a good ClientMount of compute-1, and words that its `userMessage` must have.
+/// A case: its name, the change that breaks a good ClientMount of compute-1, and words that its `userMessage` must contain.
 type Case = (&'static str, fn(&mut Value, &str), &'static [&'static str]);
 
 const MOUNTS: [Case; 9] = [
@@ -55,8 +55,8 @@ fn no_device(mount: &mut Value, _: &str) {
     mount["spec"]["mounts"][0]["device"]["lvm"]["nvmeInfo"] = json!([{"deviceSerial": "nqn.2026-01.io.warren:nowhere", "namespaceID": "7", "namespaceGUID": ""}]);
 }
 
-/// A job whose storage is ready and reached by compute-1, and the ClientMount that would mount it there.
-fn ready(fixture: &mut Fixture) -> anyhow::Result<Value> {
+/// Prepares storage that compute-1 can reach, and returns the ClientMount that would mount it there.
+fn prepare_storage(fixture: &mut Fixture) -> anyhow::Result<Value> {
     let run = &mut fixture.run;
     run.carve()?;
     run.wait_for_file_systems()?;
@@ -71,8 +71,13 @@ fn ready(fixture: &mut Fixture) -> anyhow::Result<Value> {
     Ok(run.job.compute_mount(&chassis, 0, &carved))
 }
 
-/// The error in an object's status once it is there.
-fn error_of(fixture: &Fixture, kind: &str, name: &str, namespace: &str) -> anyhow::Result<Value> {
+/// Waits until the object's status has an error, and returns that error.
+fn wait_for_error(
+    fixture: &Fixture,
+    kind: &str,
+    name: &str,
+    namespace: &str,
+) -> anyhow::Result<Value> {
     until("an error in the status", PATIENCE, || {
         let text =
             fixture.run.cluster.warren_prints(&["get", kind, name, "-n", namespace, "--json"])?;
@@ -83,7 +88,7 @@ fn error_of(fixture: &Fixture, kind: &str, name: &str, namespace: &str) -> anyho
     })
 }
 
-/// What is mounted beneath a node's mount root, and what lies there. Mounts elsewhere are the box's, and come and go.
+/// Lists the mounts and the files below a node's mount root. Mounts elsewhere belong to the machine that runs the tests.
 fn mounts_of(fixture: &Fixture, node: &str) -> anyhow::Result<String> {
     let root = fixture.run.cluster.mount_root();
     fixture.run.cluster.run_on(
@@ -94,12 +99,12 @@ fn mounts_of(fixture: &Fixture, node: &str) -> anyhow::Result<String> {
 }
 
 #[test]
-fn a_client_mount_that_cannot_be_says_why_and_mounts_nothing() -> anyhow::Result<()> {
+fn a_client_mount_that_cannot_be_mounted_says_why_and_mounts_nothing() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut fixture = Fixture::new(1, "xfs")?;
-    let good = ready(&mut fixture)?;
+    let good = prepare_storage(&mut fixture)?;
     let root = fixture.run.cluster.mount_root();
     let mut unpinned = fixture.run.job.profile();
     unpinned["metadata"]["name"] = json!("unpinned");
@@ -119,7 +124,7 @@ fn a_client_mount_that_cannot_be_says_why_and_mounts_nothing() -> anyhow::Result
         let name = format!("bad-{}", what.replace(' ', "-"));
         mount["metadata"]["name"] = json!(name);
         fixture.run.apply("bad", &[mount])?;
-        let error = error_of(&fixture, "clientmount", &name, "compute-1")?;
+        let error = wait_for_error(&fixture, "clientmount", &name, "compute-1")?;
         let message = error["userMessage"].as_str().unwrap_or_default();
         for word in words {
             ensure!(
@@ -140,21 +145,21 @@ fn a_client_mount_that_cannot_be_says_why_and_mounts_nothing() -> anyhow::Result
 }
 
 #[test]
-fn the_second_claim_on_a_path_names_the_first() -> anyhow::Result<()> {
+fn a_mount_point_in_use_is_refused_by_its_name() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut fixture = Fixture::new(1, "xfs")?;
-    let first = ready(&mut fixture)?;
+    let first = prepare_storage(&mut fixture)?;
     fixture.run.apply("first", std::slice::from_ref(&first))?;
     fixture.run.wait_for_computes("mounted")?;
     let mut second = first;
     second["metadata"]["name"] = json!("second");
     fixture.run.apply("second", &[second])?;
-    let error = error_of(&fixture, "clientmount", "second", "compute-1")?;
+    let error = wait_for_error(&fixture, "clientmount", "second", "compute-1")?;
     let message = error["userMessage"].as_str().unwrap_or_default();
     ensure!(message.contains(&fixture.run.job.computes_mount()), "{error}");
-    // Deleting the refused one leaves the other's mount alone.
+    // The deletion of the refused ClientMount leaves the other mount alone.
     fixture.run.warren(&["delete", "clientmount", "second", "-n", "compute-1"])?;
     fixture.run.write()
 }
@@ -166,7 +171,7 @@ const CAPACITIES: [(i64, &[&str]); 3] = [
 ];
 
 #[test]
-fn capacity_that_cannot_be_had_is_refused_with_the_numbers() -> anyhow::Result<()> {
+fn a_capacity_that_no_rabbit_can_give_is_refused_with_the_numbers() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -178,7 +183,7 @@ fn capacity_that_cannot_be_had_is_refused_with_the_numbers() -> anyhow::Result<(
         storage["metadata"]["name"] = json!(name);
         storage["spec"]["allocations"][0]["capacity"] = json!(capacity);
         fixture.run.apply("capacity", &[storage])?;
-        let error = error_of(&fixture, "nnfnodeblockstorage", &name, "rabbit-1")?;
+        let error = wait_for_error(&fixture, "nnfnodeblockstorage", &name, "rabbit-1")?;
         let message = error["userMessage"].as_str().unwrap_or_default();
         ensure!(words.iter().all(|word| message.contains(word)), "{capacity}: {error}");
         ensure!(error["severity"] == "Fatal", "{capacity}: {error}");
@@ -188,7 +193,7 @@ fn capacity_that_cannot_be_had_is_refused_with_the_numbers() -> anyhow::Result<(
     Ok(())
 }
 
-/// Command lines of a profile that cannot work, and words of the user's message.
+/// Command lines of a profile that cannot work, and words that the user's message must contain.
 const PROFILES: [(&str, &str, &[&str]); 3] = [
     ("mkfs", "'$DEVICE", &["mkfs", "quote"]),
     ("mkfs", "--no-such-option $DEVICE", &["mkfs", "no-such-option"]),
@@ -196,7 +201,7 @@ const PROFILES: [(&str, &str, &[&str]); 3] = [
 ];
 
 #[test]
-fn a_profile_line_that_fails_is_told_with_what_it_said() -> anyhow::Result<()> {
+fn a_profile_command_that_fails_is_reported_with_its_output() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -211,8 +216,12 @@ fn a_profile_line_that_fails_is_told_with_what_it_said() -> anyhow::Result<()> {
             fixture.run.job.file_systems(&chassis),
         ];
         fixture.run.apply("storage", &objects)?;
-        let error =
-            error_of(&fixture, "nnfnodestorage", &fixture.run.job.node_storage(), "rabbit-1")?;
+        let error = wait_for_error(
+            &fixture,
+            "nnfnodestorage",
+            &fixture.run.job.node_storage(),
+            "rabbit-1",
+        )?;
         let text = error.to_string();
         ensure!(words.iter().all(|word| text.contains(word)), "{line}: {error}");
         fixture.run.tear_down_storage()?;
@@ -222,7 +231,7 @@ fn a_profile_line_that_fails_is_told_with_what_it_said() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_foreign_file_system_is_left_alone() -> anyhow::Result<()> {
+fn a_foreign_file_system_on_the_device_is_left_alone() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -242,7 +251,8 @@ fn a_foreign_file_system_is_left_alone() -> anyhow::Result<()> {
     )?;
     let before = run.cluster.run_on("rabbit-1", 0, &format!("sha256sum {device}"))?;
     run.apply("file-system", &[run.job.file_systems(&chassis)])?;
-    let error = error_of(&fixture, "nnfnodestorage", &fixture.run.job.node_storage(), "rabbit-1")?;
+    let error =
+        wait_for_error(&fixture, "nnfnodestorage", &fixture.run.job.node_storage(), "rabbit-1")?;
     let message = error["userMessage"].as_str().unwrap_or_default();
     ensure!(message.contains("ext4"), "{error}");
     let after = fixture.run.cluster.run_on("rabbit-1", 0, &format!("sha256sum {device}"))?;
@@ -250,9 +260,9 @@ fn a_foreign_file_system_is_left_alone() -> anyhow::Result<()> {
     fixture.run.tear_down_storage()
 }
 
-/// No file system can be made on so little: it is told with the field, and everything goes when its objects do.
+/// The error names `spec.capacity`, and teardown removes all that was allocated.
 #[test]
-fn what_is_too_small_for_a_file_system_is_refused_and_goes() -> anyhow::Result<()> {
+fn a_capacity_too_small_for_a_file_system_is_refused_and_torn_down() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -264,10 +274,10 @@ fn what_is_too_small_for_a_file_system_is_refused_and_goes() -> anyhow::Result<(
         let block = run.job.block_storage(&chassis, false);
         run.apply("storage", &[run.job.profile(), block, run.job.file_systems(&chassis)])?;
         let node_storage = run.job.node_storage();
-        let error = error_of(&fixture, "nnfnodestorage", &node_storage, "rabbit-1")?;
+        let error = wait_for_error(&fixture, "nnfnodestorage", &node_storage, "rabbit-1")?;
         let message = error["userMessage"].as_str().unwrap_or_default();
-        let told = format!("spec.capacity is {capacity} bytes");
-        ensure!(message.contains(&told) && message.contains("ask for at least"), "{error}");
+        let words = format!("spec.capacity is {capacity} bytes");
+        ensure!(message.contains(&words) && message.contains("ask for at least"), "{error}");
         ensure!(error["severity"] == "Fatal", "{error}");
         fixture.run.tear_down_storage()?;
         ensure!(fixture.namespaces()?.is_empty(), "{capacity}: {:?}", fixture.namespaces()?);

@@ -1,4 +1,4 @@
-//! Runs that coordinators claim, on the API that a coordinator serves itself. `privilege/claims.rs` asks a real one the same.
+//! Claims of container runs on the embedded API. `privilege/claims.rs` has the same cases on a real API server.
 
 use anyhow::{Context, ensure};
 use api::{ContainerRun, ContainerRunSpec};
@@ -14,11 +14,12 @@ use tests::{
     program::Program,
 };
 
-/// To the embedded API, whoever has its token is this user.
+/// User name that the embedded API gives every holder of its token.
 const USER: &str = "admin";
 
 #[test]
-fn of_two_processes_one_claims_and_the_embedded_api_refuses_the_other() -> anyhow::Result<()> {
+fn one_of_two_coordinators_claims_a_run_and_the_embedded_api_refuses_the_other()
+-> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let at = directory.path();
     let _coordinator = Program::coordinator(at)?;
@@ -38,12 +39,12 @@ fn of_two_processes_one_claims_and_the_embedded_api_refuses_the_other() -> anyho
         let [c1, c2] = ["1", "2"].map(|nonce| Coordinator::new(client.clone(), USER, nonce));
         contested(&client, &c1, &c2).await?;
         renewed(&c1, &c2).await?;
-        s3_1(&client).await
+        foreign_claim_is_refused_by_user(&client).await
     })
 }
 
-/// S3.1: the user says who may write, not what is written.
-async fn s3_1(client: &kube::Client) -> anyhow::Result<()> {
+/// Rule S3.1: the user of the request decides who may write, not the holder named in the object.
+async fn foreign_claim_is_refused_by_user(client: &kube::Client) -> anyhow::Result<()> {
     let spec: ContainerRunSpec = serde_json::from_value(json!({}))?;
     let runs: Api<ContainerRun> = Api::namespaced(client.clone(), NAMESPACE);
     let run = runs.create(&PostParams::default(), &ContainerRun::new("stolen", spec)).await?;

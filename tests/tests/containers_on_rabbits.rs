@@ -1,4 +1,4 @@
-//! Containers without Kubernetes: a job's data on real devices, and podman on the rabbit beside it.
+//! Containers run by the rabbit's agent with podman, without a kubelet, on a job's data on real devices.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -18,7 +18,8 @@ const LINES: [&str; 2] = [
     "#DW jobdw type=raw capacity=64MiB name=scratch",
     "#DW container name=view profile=viewer DW_JOB_scratch=scratch",
 ];
-/// Reads what the job's first compute writes, past the page cache: the compute writes through a device of its own.
+/// Script that waits for the first compute's data. It reads with O_DIRECT: the compute writes through a device of its own, so the
+/// rabbit's page cache would stay stale.
 const VIEW: &str = "echo viewer on $NNF_NODE_NAME; cat /between/said; \
     until dd if=$DW_JOB_scratch/node-0 bs=4096 count=1 iflag=direct 2>/dev/null | grep -q hello; do sleep 0.2; done; \
     ls $DW_JOB_scratch; id -u; cat /nnf/config/nodes.json; echo; echo seen";
@@ -35,8 +36,8 @@ fn profile(image: &str, script: &str) -> Value {
     })
 }
 
-/// The same after a container that leaves it something in a directory of both.
-fn profile_of_two(image: &str, script: &str) -> Value {
+/// Returns the same profile with an init container that leaves a file in a volume shared by both.
+fn profile_with_init_container(image: &str, script: &str) -> Value {
     let mut profile = profile(image, script);
     let spec = &mut profile["data"]["spec"];
     spec["volumes"] = json!([{"name": "between", "emptyDir": {}}]);
@@ -49,13 +50,13 @@ fn profile_of_two(image: &str, script: &str) -> Value {
 }
 
 fn flow(podman: &Podman, name: &str, script: &str) -> anyhow::Result<Flow> {
-    let mut flow = prepared(podman, name, &profile(&podman.image(), script))?;
+    let mut flow = workflow_before_prerun(podman, name, &profile(&podman.image(), script))?;
     flow.reach("PreRun")?;
     Ok(flow)
 }
 
-/// A workflow that comes to PreRun next.
-fn prepared(podman: &Podman, name: &str, profile: &Value) -> anyhow::Result<Flow> {
+/// Takes a new workflow through DataIn, so that PreRun is next.
+fn workflow_before_prerun(podman: &Podman, name: &str, profile: &Value) -> anyhow::Result<Flow> {
     let fixture = Fixture::with_podman(2, &podman.program_on_a_node())?;
     let mut flow = Flow::on(fixture, name)?;
     flow.fixture.run.apply("profile", std::slice::from_ref(profile))?;
@@ -68,7 +69,7 @@ fn prepared(podman: &Podman, name: &str, profile: &Value) -> anyhow::Result<Flow
     Ok(flow)
 }
 
-/// Kills the rabbit's agent, which is started again.
+/// Kills the rabbit's agent, and waits until it is started again.
 fn kill_agent(flow: &Flow) -> anyhow::Result<()> {
     let cluster = &flow.fixture.run.cluster;
     let rabbit = &cluster.chassis().rabbit;
@@ -80,11 +81,12 @@ fn kill_agent(flow: &Flow) -> anyhow::Result<()> {
     })
 }
 
-/// The one line of `warren containers`, as JSON.
-fn told(flow: &Flow) -> anyhow::Result<Value> {
+/// Returns the first entry of `warren containers --json`.
+fn listed_container(flow: &Flow) -> anyhow::Result<Value> {
     let text = flow.fixture.run.prints(&["containers", &flow.name, "--json"])?;
-    let all: Value = serde_json::from_str(&text).context("decode what warren containers says")?;
-    all.get(0).cloned().context("a line")
+    let containers: Value =
+        serde_json::from_str(&text).context("decode what warren containers says")?;
+    containers.get(0).cloned().context("warren containers lists nothing")
 }
 
 #[test]
@@ -93,16 +95,20 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
         return Ok(());
     }
     let podman = Podman::new();
-    let mut flow = prepared(&podman, "view", &profile_of_two(&podman.image(), VIEW))?;
+    let mut flow = workflow_before_prerun(
+        &podman,
+        "view",
+        &profile_with_init_container(&podman.image(), VIEW),
+    )?;
     flow.reach("PreRun")?;
     let chassis = flow.fixture.run.cluster.chassis().clone();
-    ensure!(told(&flow)?["phase"] == "ready", "{:#}", told(&flow)?);
+    ensure!(listed_container(&flow)?["phase"] == "ready", "{:#}", listed_container(&flow)?);
     let running = |flow: &Flow| {
         let script = podman.program_on_a_node().display().to_string() + " ps --quiet --no-trunc";
         flow.fixture.run.cluster.run_on(&chassis.rabbit, 0, &script)
     };
     let before = running(&flow)?;
-    ensure!(before.lines().count() == 2, "a container and what holds its network: {before:?}");
+    ensure!(before.lines().count() == 2, "a container and its infra container: {before:?}");
     kill_agent(&flow)?;
     ensure!(running(&flow)? == before, "the container is another one");
     let so_far = format!("{0}/view: viewer on {0}\n{0}/view: said before\n", chassis.rabbit);
@@ -120,20 +126,20 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
             "printf %-4096s hello | dd of={path} bs=4096 iflag=fullblock oflag=direct status=none"
         ),
     )?;
-    // All nodes of one box share /dev: a compute that unmounts takes the device from the user, on the rabbit too.
+    // The nodes of a test share /dev: when a compute unmounts, its agent takes the device from the user, on the rabbit too.
     until("the container to read it", tests::cluster::PATIENCE, || {
         let log = flow.fixture.run.prints(&["logs", "view"])?;
         ensure!(log.contains("seen"), "not yet: {log}");
         Ok(())
     })?;
     flow.reach("PostRun")?;
-    ensure!(told(&flow)?["phase"] == "succeeded", "{:#}", told(&flow)?);
+    ensure!(listed_container(&flow)?["phase"] == "succeeded", "{:#}", listed_container(&flow)?);
     let log = flow.fixture.run.prints(&["logs", "view"])?;
     let rabbit = &chassis.rabbit;
     for line in ["viewer on", "node-0", "node-1", compute, "1050", "\"global\":0", "seen"] {
-        let is_there = log.lines().any(|one| {
-            one.strip_prefix(&format!("{rabbit}/view: ")).is_some_and(|one| one.contains(line))
-        });
+        let prefix = format!("{rabbit}/view: ");
+        let mut printed = log.lines().filter_map(|text| text.strip_prefix(&prefix));
+        let is_there = printed.any(|text| text.contains(line));
         ensure!(is_there, "{line:?} is not in {log}");
     }
     flow.reach("DataOut")?;
@@ -144,7 +150,7 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
 }
 
 #[test]
-fn one_that_fails_is_told_in_postrun_with_exit_code_and_log_and_leaves_nothing()
+fn a_container_that_fails_ends_postrun_with_exit_code_and_log_and_leaves_nothing()
 -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::podman() {
         return Ok(());
@@ -157,20 +163,25 @@ fn one_that_fails_is_told_in_postrun_with_exit_code_and_log_and_leaves_nothing()
     let words =
         "failed to run successfully after 1 attempts: container view exited with 3: no input";
     ensure!(message.contains(words), "{message}");
-    ensure!(told(&flow)?["why"] == "container view exited with 3: no input", "{:#}", told(&flow)?);
+    ensure!(
+        listed_container(&flow)?["why"] == "container view exited with 3: no input",
+        "{:#}",
+        listed_container(&flow)?
+    );
     flow.reach("Teardown")?;
     ensure!(podman.pods().is_empty(), "pods are left");
     flow.delete()?;
     flow.end()
 }
 
-fn package(name: &str, url: &str, bytes: &[u8], unpack: bool) -> Value {
+/// Returns a profile's entry for a job package.
+fn job_package(name: &str, url: &str, bytes: &[u8], unpack: bool) -> Value {
     let digest = digest(&SHA256, bytes);
     let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     json!({"name": name, "url": url, "sha256": digest, "size": bytes.len(), "unpack": unpack})
 }
 
-/// An archive with a program.
+/// Returns a tar archive with a program.
 fn tools() -> anyhow::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     let script = b"#!/bin/sh\necho the tool runs\n";
@@ -182,7 +193,7 @@ fn tools() -> anyhow::Result<Vec<u8>> {
 }
 
 #[test]
-fn a_container_reads_its_packages_although_the_agent_is_killed_while_one_comes()
+fn a_container_reads_its_job_packages_after_the_agent_was_killed_during_a_download()
 -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::podman() {
         return Ok(());
@@ -191,7 +202,7 @@ fn a_container_reads_its_packages_although_the_agent_is_killed_while_one_comes()
     let tools = tools()?;
     let archive = tools.clone();
     let (_let_go, held) = hold();
-    // The server is busy once, and then in the middle when the agent dies.
+    // The server answers 503 first, then stops in the middle of the archive, where the agent is killed, then sends all of it.
     let server = FileServer::new(move |count, stream| match count {
         1 => say(stream, "503 Service Unavailable"),
         2 => {
@@ -208,16 +219,16 @@ fn a_container_reads_its_packages_although_the_agent_is_killed_while_one_comes()
     let script = "ls /nnf/packages; cat /nnf/packages/data; /nnf/packages/tools/bin/tool";
     let mut profile = profile(&podman.image(), script);
     profile["data"]["packages"] = json!([
-        package("data", &path.display().to_string(), b"shared data\n", false),
-        package("tools", &server.url(), &tools, true),
+        job_package("data", &path.display().to_string(), b"shared data\n", false),
+        job_package("tools", &server.url(), &tools, true),
     ]);
-    let mut flow = prepared(&podman, "packs", &profile)?;
+    let mut flow = workflow_before_prerun(&podman, "packs", &profile)?;
     flow.ask("PreRun")?;
     until("the archive to be on its way", tests::cluster::PATIENCE, || {
-        ensure!(server.asked() == 2, "asked {} times", server.asked());
+        ensure!(server.requests() == 2, "asked {} times", server.requests());
         Ok(())
     })?;
-    ensure!(podman.pods().is_empty(), "it was started too early");
+    ensure!(podman.pods().is_empty(), "the container was started before its job packages arrived");
     kill_agent(&flow)?;
     flow.wait("PreRun", "Completed")?;
     flow.reach("PostRun")?;
@@ -226,7 +237,7 @@ fn a_container_reads_its_packages_although_the_agent_is_killed_while_one_comes()
     for line in ["shared data", "the tool runs"] {
         ensure!(log.contains(&format!("{rabbit}/view: {line}\n")), "{line:?} is not in {log}");
     }
-    ensure!(server.asked() == 3, "asked {} times", server.asked());
+    ensure!(server.requests() == 3, "asked {} times", server.requests());
     let packages = flow.fixture.run.cluster.state_of(&rabbit).join("packages");
     ensure!(fs::read_dir(packages.join("ready"))?.count() == 2, "both are there");
     flow.reach("DataOut")?;
@@ -239,24 +250,25 @@ fn a_container_reads_its_packages_although_the_agent_is_killed_while_one_comes()
 }
 
 #[test]
-fn a_package_that_is_another_ends_prerun_and_starts_nothing() -> anyhow::Result<()> {
+fn a_job_package_with_a_wrong_checksum_fails_prerun_and_starts_nothing() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::podman() {
         return Ok(());
     }
     let podman = Podman::new();
-    let server = FileServer::of(b"another file");
+    let server = FileServer::serving(b"another file");
     let mut profile = profile(&podman.image(), "true");
-    profile["data"]["packages"] = json!([package("data", &server.url(), b"what was meant", false)]);
+    profile["data"]["packages"] =
+        json!([job_package("data", &server.url(), b"what was meant", false)]);
     profile["data"]["packages"][0]["size"] = json!(12);
-    let mut flow = prepared(&podman, "wrong", &profile)?;
+    let mut flow = workflow_before_prerun(&podman, "wrong", &profile)?;
     flow.ask("PreRun")?;
     let workflow = flow.wait("PreRun", "Error")?;
     let message = workflow["status"]["message"].as_str().context("a message")?;
     let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();
     let begin =
-        format!("containers on {rabbit} were not started: package data from {}", server.url());
+        format!("containers on {rabbit} were not started: job package data from {}", server.url());
     ensure!(message.contains(&begin) && message.contains("its SHA-256 is"), "{message}");
-    ensure!(told(&flow)?["phase"] == "not started", "{:#}", told(&flow)?);
+    ensure!(listed_container(&flow)?["phase"] == "not started", "{:#}", listed_container(&flow)?);
     ensure!(podman.pods().is_empty(), "something was started");
     flow.reach("Teardown")?;
     flow.delete()?;

@@ -1,4 +1,4 @@
-//! The coordinator between API and nodes: killed under load, and asked by two agents for one name.
+//! The coordinator between API and nodes: killed under load, and connected to by two agents of one name.
 
 use std::{ops::Range, thread};
 
@@ -10,20 +10,20 @@ use tests::{
     program::{Program, until},
 };
 
-/// Every round flips every ClientMount while the coordinator dies; no status may be lost. An agent that lost its coordinator eight
-/// times in a row would wait 15 s before it connects again: two systems at once lose theirs four times each.
+/// Every round changes the desired state of every ClientMount while the coordinator is killed. An agent that loses its coordinator
+/// eight times in a row waits 15 s before it connects again; therefore two systems run at once, with four kills each.
 #[test]
-fn no_status_is_lost_when_it_is_killed_under_load() -> anyhow::Result<()> {
+fn no_status_is_lost_when_the_coordinator_is_killed_under_load() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     thread::scope(|scope| {
-        let systems = [0..4, 4..8].map(|rounds| scope.spawn(move || flips(rounds)));
+        let systems = [0..4, 4..8].map(|rounds| scope.spawn(move || flip_mounts(rounds)));
         systems.into_iter().try_for_each(|system| system.join().expect("a system"))
     })
 }
 
-fn flips(rounds: Range<usize>) -> anyhow::Result<()> {
+fn flip_mounts(rounds: Range<usize>) -> anyhow::Result<()> {
     let mut fixture = Fixture::new(6, "raw")?;
     let run = &mut fixture.run;
     run.patient = true;
@@ -44,7 +44,7 @@ fn flips(rounds: Range<usize>) -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_newer_agent_of_a_name_wins_and_the_older_ends() -> anyhow::Result<()> {
+fn the_newer_agent_of_a_name_replaces_the_older() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

@@ -1,9 +1,9 @@
-//! `kill -9` of each program after every step of a job's life.
+//! SIGKILL of each program after every step of a job.
 
 use tests::{crash, gate};
 
 #[test]
-fn each_program_may_die_after_every_step() -> anyhow::Result<()> {
+fn a_job_succeeds_when_one_program_is_killed_after_a_step() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -12,7 +12,7 @@ fn each_program_may_die_after_every_step() -> anyhow::Result<()> {
 }
 
 #[test]
-fn each_agent_may_die_after_all_steps_of_one_life() -> anyhow::Result<()> {
+fn a_job_succeeds_when_its_agents_are_killed_after_every_step() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! A compute that is served by the coordinator holds nothing that opens the Kubernetes API, and talks to nobody who has it.
+//! A compute that the coordinator serves has no credential of the Kubernetes API, and no connection to a program that has one.
 
 use std::{fs, path::Path};
 
@@ -12,12 +12,14 @@ use tests::{
     secrets::{Secret, connections, found_in},
 };
 
-/// Everything secret that the API's server keeps: the token that is admin, and the keys that would sign another.
+/// Reads the secrets of the embedded API: the administrator's token, and the keys that could sign other credentials.
 fn secrets(data: &Path) -> anyhow::Result<Vec<Secret>> {
     let text = fs::read(data.join("credentials.json")).context("read the server's credentials")?;
-    let kept: Value = serde_json::from_slice(&text)?;
-    let field = |name: &str| kept[name].as_str().with_context(|| format!("no {name} among them"));
-    // Of a key, what stands between its first and last line.
+    let credentials: Value = serde_json::from_slice(&text)?;
+    let field = |name: &str| {
+        credentials[name].as_str().with_context(|| format!("credentials.json has no {name}"))
+    };
+    // The second line of a key's PEM: the first is the same for all keys.
     let key = |name| field(name).map(|pem| pem.lines().nth(1).unwrap_or_default().to_owned());
     Ok(vec![
         Secret::new("the admin token", field("token")?),
@@ -26,8 +28,8 @@ fn secrets(data: &Path) -> anyhow::Result<Vec<Secret>> {
     ])
 }
 
-/// A rabbit agent that reaches the same API over TLS: what a holder of a credential looks like.
-fn holder(fixture: &Fixture) -> anyhow::Result<Program> {
+/// Starts a rabbit agent that reaches the same API over TLS: a program that does hold a credential.
+fn start_credential_holder(fixture: &Fixture) -> anyhow::Result<Program> {
     let cluster = &fixture.run.cluster;
     let folder = cluster.logs().join("holder");
     fs::create_dir_all(&folder)?;
@@ -46,7 +48,7 @@ fn holder(fixture: &Fixture) -> anyhow::Result<Program> {
 }
 
 #[test]
-fn computes_hold_no_credential_of_the_api() -> anyhow::Result<()> {
+fn computes_have_no_credential_of_the_api() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -64,7 +66,7 @@ fn computes_hold_no_credential_of_the_api() -> anyhow::Result<()> {
         let open = connections(pid)?;
         ensure!(open.is_empty(), "{compute} is connected with {open:?}");
     }
-    the_look_is_not_blind(&fixture, &secrets)?;
+    secrets_are_found_where_they_are(&fixture, &secrets)?;
     fixture.run.unmount_from_computes()?;
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
@@ -73,14 +75,14 @@ fn computes_hold_no_credential_of_the_api() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// The same look finds each secret where it has to be, and a connection where there is one.
-fn the_look_is_not_blind(fixture: &Fixture, secrets: &[Secret]) -> anyhow::Result<()> {
+/// Checks the search itself: it finds each secret in the server that uses it, and finds an open connection.
+fn secrets_are_found_where_they_are(fixture: &Fixture, secrets: &[Secret]) -> anyhow::Result<()> {
     let coordinator = fixture.run.cluster.coordinator()?.pid()?;
     for secret in secrets {
         let found = found_in(coordinator, secret)?;
         ensure!(!found.is_empty(), "{secret} is not found in the server that uses it");
     }
-    let holder = holder(fixture)?;
+    let holder = start_credential_holder(fixture)?;
     until("the token in a rabbit agent that uses it", PATIENCE, || {
         let pid = holder.pid()?;
         ensure!(!found_in(pid, &secrets[0])?.is_empty(), "it is not found");

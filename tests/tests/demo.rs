@@ -1,4 +1,4 @@
-//! The demo is interrupted at moments all over its story, and leaves nothing.
+//! Interrupts the demo at different times, and checks that it leaves nothing behind.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
@@ -13,7 +13,7 @@ use tests::{
     program::{binary, command, pause},
 };
 
-/// Milliseconds after its start: from before its first file to after its last mount.
+/// Times of the interrupts, in milliseconds after the start: from before the first file to after the last mount.
 const MOMENTS: [u64; 12] = [1, 20, 60, 200, 450, 700, 900, 1100, 1300, 1600, 2000, 2400];
 
 #[test]
@@ -23,12 +23,13 @@ fn an_interrupt_at_any_moment_leaves_nothing() -> anyhow::Result<()> {
     }
     for (place, moment) in MOMENTS.into_iter().enumerate() {
         let signal = if place % 2 == 0 { Signal::SIGINT } else { Signal::SIGTERM };
-        interrupted_after(moment, signal).with_context(|| format!("{signal} after {moment} ms"))?;
+        interrupt_demo_after(moment, signal)
+            .with_context(|| format!("{signal} after {moment} ms"))?;
     }
     Ok(())
 }
 
-fn interrupted_after(moment: u64, signal: Signal) -> anyhow::Result<()> {
+fn interrupt_demo_after(moment: u64, signal: Signal) -> anyhow::Result<()> {
     let directory = PathBuf::from(format!("/var/tmp/warren-interrupted-{}", std::process::id()));
     let mut argv = command(binary("demo")?);
     let mut demo = argv.arg(&directory).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;

@@ -1,6 +1,6 @@
-//! The compute's agent in the place of the Go daemon: its flags and files, its rights, its contract with the central
-//! controllers, and a switch from it and back with file systems mounted. On the embedded API server, and on a real one
-//! with `make kube`.
+//! clientmount-agent as a drop-in replacement of the sites' Go daemon clientmountd: its flags and files, its rights, its contract
+//! with the central controllers, and a switch to Warren and back with file systems mounted. The tests run on the embedded API
+//! and, in `make kube`, on a real API server.
 
 use std::{collections::BTreeSet, io::Write};
 
@@ -10,9 +10,9 @@ use tests::{cluster::PATIENCE, direct::Direct, gate, program::until};
 
 const FINALIZER: &str = "nnf.cray.hpe.com/nnf_clientmount";
 
-fn unchanged(_: &mut Value) {}
+fn unchanged_crd(_: &mut Value) {}
 
-fn held(object: &Value) -> bool {
+fn has_finalizer(object: &Value) -> bool {
     let finalizers = object["metadata"]["finalizers"].as_array();
     finalizers.is_some_and(|finalizers| finalizers.iter().any(|name| name == FINALIZER))
 }
@@ -25,8 +25,8 @@ fn desire(fixture: &Direct, mount: &Value, state: &str) -> anyhow::Result<()> {
     fixture.server.patch(mount, &json!({"spec": {"desiredState": state}}), false)
 }
 
-/// The CRD of a site that is ahead of us: fields that we never heard of.
-fn newer(crd: &mut Value) {
+/// Adds fields to the CRD of ClientMount that Warren does not know: a site with a newer release.
+fn newer_crd(crd: &mut Value) {
     if crd["spec"]["names"]["kind"] != "ClientMount" {
         return;
     }
@@ -43,11 +43,11 @@ fn newer(crd: &mut Value) {
 }
 
 #[test]
-fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyhow::Result<()> {
+fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
-    let mut fixture = Direct::new(newer)?;
+    let mut fixture = Direct::new(newer_crd)?;
     let mut mount = fixture.carve()?;
     mount["spec"]["later"] = json!("spec");
     mount["spec"]["mounts"][0]["later"] = json!("mount");
@@ -64,12 +64,12 @@ fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyh
     )?;
     fixture.start_agent()?;
     let mounted = fixture.until_state(&mount, "mounted")?;
-    ensure!(held(&mounted), "{mounted}");
+    ensure!(has_finalizer(&mounted), "{mounted}");
     let path = fixture.job.mount_path();
     writeln!(fixture.open_on_node(&format!("{path}/hello"))?, "written")?;
     let there = fixture.mount_at(&path)?.context("it is not mounted")?;
 
-    // Whoever finds the status wrong after this is the agent that was started again.
+    // The patch makes the status wrong: only the agent that was started again can have corrected it.
     let start_again = |fixture: &Direct| {
         fixture.agent()?.kill()?;
         fixture.server.patch(&mount, &json!({"status": {"allReady": false}}), true)?;
@@ -89,7 +89,7 @@ fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyh
 
     let kept = start_again(&fixture)?;
     ensure!(fixture.mount_at(&path)?.as_ref() == Some(&again), "it is the same mount");
-    ensure!(kept["spec"] == mounted["spec"], "{kept}");
+    ensure!(kept["spec"] == mounted["spec"], "spec changed: {kept}");
     for (pointer, value) in [
         ("/spec/later", "spec"),
         ("/spec/mounts/0/later", "mount"),
@@ -103,7 +103,7 @@ fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyh
     desire(&fixture, &mount, "unmounted")?;
     fixture.until_state(&mount, "unmounted")?;
     fixture.server.delete(&mount)?;
-    fixture.until_object(&mount, "let go", |object| {
+    fixture.until_object(&mount, "without our finalizer", |object| {
         object["metadata"]["finalizers"] == json!(["example.org/another"])
     })?;
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
@@ -112,25 +112,25 @@ fn a_mount_lives_its_life_without_a_coordinator_and_keeps_newer_fields() -> anyh
     fixture.end()
 }
 
-/// A mount waits for two answers one after the other, by the server's own audit log: the finalizer, with the profile read beside
-/// it, and the status.
+/// By the server's audit log, a mount waits for the API twice: for the finalizer and, at the same time, the profile; and then for
+/// the status of the ClientMount.
 #[test]
-fn a_mount_asks_the_server_for_nothing_that_it_need_not() -> anyhow::Result<()> {
+fn a_mount_sends_three_requests_to_the_api() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {
         return Ok(());
     }
-    let mut fixture = Direct::new(unchanged)?;
+    let mut fixture = Direct::new(unchanged_crd)?;
     fixture.start_agent()?;
     let mount = fixture.carve()?;
     let before = until("the compute's watch", PATIENCE, || {
-        let asked = fixture.server.asked_by_computes()?;
+        let asked = fixture.server.requests_of_computes()?;
         ensure!(asked.iter().any(|event| event.verb == "watch" && event.code == 200));
         Ok(asked.len())
     })?;
     fixture.server.create(&mount)?;
     fixture.until_state(&mount, "mounted")?;
     let asked = until("the status in the audit log", PATIENCE, || {
-        let asked = fixture.server.asked_by_computes()?.split_off(before);
+        let asked = fixture.server.requests_of_computes()?.split_off(before);
         let asked: Vec<_> =
             asked.iter().map(|event| format!("{} {}", event.verb, event.resource)).collect();
         ensure!(
@@ -150,14 +150,13 @@ fn a_mount_asks_the_server_for_nothing_that_it_need_not() -> anyhow::Result<()> 
     fixture.end()
 }
 
-/// Any finalizer within 300 s of creation, or the workflow fails: whatever is wrong with the object, it is put on at once.
+/// DWS fails the workflow if a ClientMount has no finalizer 300 s after its creation: the agent adds it to a faulty object too.
 #[test]
-fn the_finalizer_comes_whatever_is_wrong_and_foreign_objects_are_never_executed()
--> anyhow::Result<()> {
+fn a_faulty_mount_gets_the_finalizer_and_a_mount_of_another_node_does_not() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
-    let mut fixture = Direct::new(unchanged)?;
+    let mut fixture = Direct::new(unchanged_crd)?;
     fixture.start_agent()?;
     let carved = json!({"status": {"allocations": [{"devices": [{"NQN": "nqn.2026-01.org.example:none", "namespaceId": "1"}]}]}});
     let object = |name: &str| {
@@ -177,11 +176,14 @@ fn the_finalizer_comes_whatever_is_wrong_and_foreign_objects_are_never_executed(
         fixture.server.create(object)?;
     }
     let told = fixture.until_object(&nonsense, "refused", |object| !error_of(object).is_empty())?;
-    ensure!(held(&told) && error_of(&told).contains("pinned_storage_profile"), "{told}");
+    ensure!(has_finalizer(&told) && error_of(&told).contains("pinned_storage_profile"), "{told}");
     let told = fixture.until_object(&early, "waiting", |object| !error_of(object).is_empty())?;
-    ensure!(held(&told) && error_of(&told).contains("NnfStorageProfile"), "{told}");
+    ensure!(has_finalizer(&told) && error_of(&told).contains("NnfStorageProfile"), "{told}");
     let told = fixture.until_object(&foreign, "refused", |object| !error_of(object).is_empty())?;
-    ensure!(!held(&told) && error_of(&told).contains("spec.node is \"compute-2\""), "{told}");
+    ensure!(
+        !has_finalizer(&told) && error_of(&told).contains("spec.node is \"compute-2\""),
+        "{told}"
+    );
     ensure!(told["status"]["mounts"] == json!([{"state": "mounted", "ready": false}]), "{told}");
 
     fixture.server.create(&fixture.job.profile())?;
@@ -194,7 +196,7 @@ fn the_finalizer_comes_whatever_is_wrong_and_foreign_objects_are_never_executed(
     );
 
     let untouched = fixture.server.get(&elsewhere)?.context("it is not there")?;
-    ensure!(!held(&untouched) && untouched["metadata"]["generation"] == 1, "{untouched}");
+    ensure!(!has_finalizer(&untouched) && untouched["metadata"]["generation"] == 1, "{untouched}");
     ensure!(untouched["status"].get("mounts").is_none(), "{untouched}");
     for object in [&early, &nonsense, &foreign] {
         fixture.server.delete(object)?;
@@ -204,11 +206,11 @@ fn the_finalizer_comes_whatever_is_wrong_and_foreign_objects_are_never_executed(
 }
 
 #[test]
-fn what_another_daemon_left_in_the_status_is_corrected() -> anyhow::Result<()> {
+fn a_wrong_status_of_another_daemon_is_corrected() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
-    let mut fixture = Direct::new(unchanged)?;
+    let mut fixture = Direct::new(unchanged_crd)?;
     let mount = fixture.carve()?;
     fixture.server.create(&mount)?;
     for stale in [
@@ -225,18 +227,18 @@ fn what_another_daemon_left_in_the_status_is_corrected() -> anyhow::Result<()> {
         ensure!(fixture.mount_at(&fixture.job.mount_path())?.is_some());
         fixture.stop_agent()?;
     }
-    // The centre gives up on a node that is away: it strips the finalizer and the object goes.
+    // The central controllers give up on a node that is away: they remove the finalizer, and the object goes.
     let path = fixture.job.mount_path();
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
-    ensure!(fixture.mount_at(&path)?.is_some(), "nobody was there to unmount it");
+    ensure!(fixture.mount_at(&path)?.is_some(), "it was unmounted while no agent ran");
     fixture.start_agent()?;
-    until("what nobody wants to be unmounted", PATIENCE, || {
+    until("the mount without an object to be unmounted", PATIENCE, || {
         ensure!(fixture.mount_at(&path)?.is_none());
         Ok(())
     })?;
-    // And while it is there.
+    // Now the same while the agent runs.
     fixture.server.create(&mount)?;
     fixture.until_state(&mount, "mounted")?;
     fixture.server.delete(&mount)?;
@@ -244,7 +246,7 @@ fn what_another_daemon_left_in_the_status_is_corrected() -> anyhow::Result<()> {
     fixture.server.create(&mount)?;
     fixture.until_state(&mount, "mounted")?;
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
-    fixture.until_object(&mount, "held again", held)?;
+    fixture.until_object(&mount, "with the finalizer again", has_finalizer)?;
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
     ensure!(fixture.mount_at(&path)?.is_none());
@@ -253,11 +255,11 @@ fn what_another_daemon_left_in_the_status_is_corrected() -> anyhow::Result<()> {
 }
 
 #[test]
-fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<()> {
+fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
-    let mut fixture = Direct::new(unchanged)?;
+    let mut fixture = Direct::new(unchanged_crd)?;
     let mount = fixture.carve()?;
     fixture.server.create(&mount)?;
     fixture.start_agent()?;
@@ -266,12 +268,13 @@ fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<
     let there = fixture.mount_at(&path)?;
 
     fixture.server.stop()?;
-    fixture.until_said("the API does not answer")?;
+    fixture.until_logged("the API does not answer")?;
     ensure!(fixture.mount_at(&path)? == there);
     fixture.server.resume()?;
-    // A server that starts may refuse the kind, or the credentials, before it answers: the agent then tells the end of that.
-    until("a watch that stands again", PATIENCE, || {
-        let said = fixture.said()?;
+    // A server that starts may first answer that it does not know the kind or the credentials; the agent then logs the end of that
+    // fault instead.
+    until("the watch to be open again", PATIENCE, || {
+        let said = fixture.agent_log()?;
         let words = ["the API answers", "ClientMount is watched", "this program's credentials"];
         let is_over = |line: &str| words.iter().any(|word| line.contains(&format!("{word} again")));
         ensure!(said.lines().any(is_over), "so far:\n{said}");
@@ -282,8 +285,8 @@ fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<
     fixture.server.revoke()?;
     desire(&fixture, &mount, "unmounted")?;
     if !fixture.server.is_real() {
-        // A real server lets a watch that is open go on.
-        fixture.until_said("is not signed by")?;
+        // A real server keeps an open watch after its token was revoked, so it logs no refusal.
+        fixture.until_logged("is not signed by")?;
     }
     ensure!(fixture.server.is_real() || fixture.mount_at(&path)? == there);
     fixture.renew_credentials()?;
@@ -291,12 +294,15 @@ fn tokens_rotate_and_an_api_that_is_away_takes_nothing_away() -> anyhow::Result<
     desire(&fixture, &mount, "mounted")?;
     fixture.until_state(&mount, "mounted")?;
     ensure!(fixture.agent()?.pid()? == pid, "it was started again");
-    let said = fixture.said()?;
+    let said = fixture.agent_log()?;
     let repeated = said.lines().filter(|line| line.contains("is not signed by")).count();
-    ensure!(repeated <= 2, "once for the watch and once for writes, but:\n{said}");
+    ensure!(
+        repeated <= 2,
+        "the refusal may be logged once for the watch and once for writes, but:\n{said}"
+    );
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
-    // Its administrator's token may be worth nothing any more; the next start reads another.
+    // The server may refuse the rabbit agent's token now; its next start reads the new one.
     fixture.rabbit()?.kill()?;
     fixture.tear_down()?;
     fixture.end()
@@ -309,25 +315,25 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
     }
     let mut fixture = Direct::without_crds()?;
     fixture.start_agent()?;
-    fixture.until_said("install the CRD clientmounts.dataworkflowservices.github.io")?;
+    fixture.until_logged("install the CRD clientmounts.dataworkflowservices.github.io")?;
     let pid = fixture.agent()?.pid()?;
-    fixture.server.install_crds(unchanged)?;
+    fixture.server.install_crds(unchanged_crd)?;
     let mount = fixture.job.compute_mount(&fixture.chassis, 0, &json!({}));
     fixture.server.create(&mount)?;
-    fixture.until_object(&mount, "taken up", held)?;
+    fixture.until_object(&mount, "taken up", has_finalizer)?;
     ensure!(fixture.agent()?.pid()? == pid, "it was started again");
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
     fixture.end()
 }
 
-/// Roles are a real server's: the embedded one lets everybody in who has its token.
+/// Runs on a real server only: the embedded API has no roles, and its token has all rights.
 #[test]
 fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {
         return Ok(());
     }
-    let mut fixture = Direct::new(unchanged)?;
+    let mut fixture = Direct::new(unchanged_crd)?;
     let rules = |rules: Value| {
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -347,13 +353,15 @@ fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
     let mount = fixture.job.compute_mount(&fixture.chassis, 0, &json!({}));
     fixture.server.create(&mount)?;
     fixture.start_agent()?;
-    fixture.until_said(
+    fixture.until_logged(
         "grant it get, list and watch on clientmounts.dataworkflowservices.github.io",
     )?;
     grant(&fixture, json!([mounts, status]))?;
-    let told = fixture.until_object(&mount, "told why", |object| !error_of(object).is_empty())?;
+    let told =
+        fixture.until_object(&mount, "with an error", |object| !error_of(object).is_empty())?;
     ensure!(
-        held(&told) && error_of(&told).contains("grant this agent get on nnfstorageprofiles"),
+        has_finalizer(&told)
+            && error_of(&told).contains("grant this agent get on nnfstorageprofiles"),
         "{told}"
     );
     fixture.server.create(&fixture.job.profile())?;
@@ -366,7 +374,7 @@ fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Who works on the compute.
+/// The daemon that runs on the compute.
 #[derive(Clone, Copy)]
 enum Daemon {
     Ours,
@@ -389,22 +397,22 @@ impl Daemon {
     }
 }
 
-/// From the Go daemon to us and back again, and the other way round, with a file open on the mount all the time.
+/// Switches from the Go daemon to Warren and back, and from Warren to the Go daemon and back, with a file open on the mount.
 #[test]
 fn a_node_is_switched_and_switched_back_with_its_file_system_mounted() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
-    let mut fixture = Direct::new(unchanged)?;
+    let mut fixture = Direct::new(unchanged_crd)?;
     let mount = fixture.carve()?;
     for (first, second) in [(Daemon::Theirs, Daemon::Ours), (Daemon::Ours, Daemon::Theirs)] {
-        there_and_back(&mut fixture, &mount, first, second)?;
+        switch_and_switch_back(&mut fixture, &mount, first, second)?;
     }
     fixture.tear_down()?;
     fixture.end()
 }
 
-fn there_and_back(
+fn switch_and_switch_back(
     fixture: &mut Direct,
     mount: &Value,
     first: Daemon,
@@ -419,11 +427,14 @@ fn there_and_back(
     for (leaving, coming) in [(first, second), (second, first)] {
         leaving.stop(fixture)?;
         ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "stopping unmounted it");
-        // A status that only the one who comes can have corrected shows that he has looked.
+        // The status is made wrong between the two: once it is right, the new daemon has looked at the mount.
         fixture.server.patch(mount, &json!({"status": {"allReady": false}}), true)?;
         coming.start(fixture)?;
         fixture.until_state(mount, "mounted")?;
-        ensure!(fixture.mount_at(&path)?.as_ref() == Some(&there), "it was mounted anew");
+        ensure!(
+            fixture.mount_at(&path)?.as_ref() == Some(&there),
+            "the new daemon mounted it again"
+        );
         writeln!(open, "still open")?;
     }
     drop(open);

@@ -1,4 +1,5 @@
-//! Fences by the rabbit's agent on file drives: what is taken, what is answered, who dies when, and what is left.
+//! Fencing by the rabbit's agent on file drives: which namespaces it detaches, how it answers, and that it may be killed at any
+//! point.
 
 use std::{
     fs,
@@ -17,17 +18,18 @@ use tests::{
 const NODE: &str = "compute-1";
 const COROSYNC: &str = "nodelist {\n node {\n  name: compute-1\n  nodeid: 2\n }\n}\n";
 
-/// Notes that it was called, and kills the agent once if it is told to.
+/// Stand-in for dlm_tool: records its arguments, and kills the agent once if the file `die` exists.
 const DLM_TOOL: &str = r#"#!/bin/sh
 cd "$(dirname "$0")"
-echo "$*" >> told
+echo "$*" >> calls
 if [ -e die ]; then rm die; kill -9 $PPID; sleep 60; fi
 "#;
 
-/// GFS2 that two computes share.
+/// A GFS2 storage that two computes share.
 struct Shared {
     fixture: Fixture,
-    asked: u32,
+    /// Number of fence requests so far.
+    requests: u32,
 }
 
 impl Shared {
@@ -37,32 +39,41 @@ impl Shared {
         fs::write(cluster.fence().join("corosync.conf"), COROSYNC)?;
         plant(&cluster.fence().join("dlm_tool"), DLM_TOOL)?;
         let mut block = fixture.run.job.block_storage(cluster.chassis(), true);
-        // Two of them: a fence must take both.
+        // Two allocations: a fence must detach both.
         let allocation = json!({
             "capacity": fixture.run.job.capacity, "access": ["rabbit-1", "compute-1", "compute-2"],
         });
         block["spec"] = json!({"sharedAllocation": false, "allocations": [allocation, allocation]});
         fixture.run.apply("gfs2", &[block])?;
-        let shared = Self { fixture, asked: 0 };
-        shared.until_given(&["compute-1", "compute-2"])?;
+        let shared = Self { fixture, requests: 0 };
+        shared.until_accessible(&["compute-1", "compute-2"])?;
         Ok(shared)
     }
 
-    fn until_given(&self, nodes: &[&str]) -> anyhow::Result<()> {
+    /// Waits until all these nodes have access to both allocations.
+    fn until_accessible(&self, nodes: &[&str]) -> anyhow::Result<()> {
         until(&format!("{nodes:?} to reach everything"), PATIENCE, || {
             let object = self.fixture.run.block_storage()?;
             let allocations = object["status"]["allocations"].as_array().cloned();
-            let given = allocations.unwrap_or_default();
-            let all =
+            let allocations = allocations.unwrap_or_default();
+            let is_accessible =
                 |record: &Value| nodes.iter().all(|node| record["accesses"][node].is_object());
-            ensure!(given.len() == 2 && given.iter().all(all), "{}", object["status"]);
-            ensure!(nodes.iter().all(|node| self.reach(node).is_ok_and(|count| count == 2)));
+            ensure!(
+                allocations.len() == 2 && allocations.iter().all(is_accessible),
+                "{}",
+                object["status"]
+            );
+            ensure!(
+                nodes
+                    .iter()
+                    .all(|node| self.attached_namespaces(node).is_ok_and(|count| count == 2))
+            );
             Ok(())
         })
     }
 
-    /// How many namespaces the drives let a node reach.
-    fn reach(&self, node: &str) -> anyhow::Result<usize> {
+    /// Counts the namespaces that the drives have attached to a node.
+    fn attached_namespaces(&self, node: &str) -> anyhow::Result<usize> {
         let pool = self.fixture.run.cluster.node_mounts().with_file_name("pool");
         let namespaces = self.fixture.namespaces()?;
         Ok(namespaces
@@ -71,10 +82,10 @@ impl Shared {
             .count())
     }
 
-    /// Asks as the sites' agent does; where the answer will be.
-    fn ask(&mut self, node: &str) -> anyhow::Result<PathBuf> {
-        self.asked += 1;
-        let id = format!("0b9b8c1e-6d0f-4f0e-9a53-{:012}", self.asked);
+    /// Writes a fence request as the sites' fence agent does, and returns the path of the answer.
+    fn request_fence(&mut self, node: &str) -> anyhow::Result<PathBuf> {
+        self.requests += 1;
+        let id = format!("0b9b8c1e-6d0f-4f0e-9a53-{:012}", self.requests);
         let name = format!("{node}-{id}.json");
         let body = json!({
             "request_id": id, "timestamp": "2026-06-01T07:12:09+00:00", "action": "off",
@@ -85,11 +96,12 @@ impl Shared {
         Ok(fence.join("responses").join(name))
     }
 
-    fn answer(&self, path: &Path) -> anyhow::Result<Value> {
+    /// Waits for an answer, and for the deletion of its request.
+    fn wait_for_answer(&self, path: &Path) -> anyhow::Result<Value> {
         let answer = until(&path.display().to_string(), PATIENCE, || {
             fs::read(path).context("there is no answer")
         })?;
-        // DLM hears between the two.
+        // The agent calls dlm_tool between the answer and the deletion of the request.
         let fence = self.fixture.run.cluster.fence();
         let request = fence.join("requests").join(path.file_name().context("it has no name")?);
         until("the request to be gone", PATIENCE, || {
@@ -99,34 +111,37 @@ impl Shared {
         serde_json::from_slice(&answer).context("the answer is torn")
     }
 
-    fn told_dlm(&self) -> usize {
-        let told = fs::read_to_string(self.fixture.run.cluster.fence().join("told"));
-        told.unwrap_or_default().lines().filter(|line| *line == "fence_ack 2").count()
+    /// Counts the calls of `dlm_tool fence_ack` for the compute.
+    fn fence_acks(&self) -> usize {
+        let calls = fs::read_to_string(self.fixture.run.cluster.fence().join("calls"));
+        calls.unwrap_or_default().lines().filter(|line| *line == "fence_ack 2").count()
     }
 
-    fn shown(&self) -> anyhow::Result<Value> {
+    /// Returns the compute's entry in the NnfNode's `status.servers`.
+    fn server_status(&self) -> anyhow::Result<Value> {
         let text =
             self.fixture.run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "--json"])?;
         let node: Value = serde_json::from_str(&text)?;
         let servers = node["status"]["servers"].as_array().cloned().unwrap_or_default();
         let server = servers.into_iter().find(|server| server["hostname"] == NODE);
-        server.context("it is not among the servers")
+        server.context("compute-1 is not among the NnfNode's servers")
     }
 
-    fn until_shown(&self, fenced: bool) -> anyhow::Result<()> {
+    /// Waits until the NnfNode shows the compute as fenced, or as not fenced.
+    fn until_reported_fenced(&self, fenced: bool) -> anyhow::Result<()> {
         until("the NnfNode", PATIENCE, || {
-            let shown = self.shown()?;
-            ensure!((shown["status"] == "Fenced") == fenced, "{shown}");
-            ensure!((shown["health"] == "Critical") == fenced, "{shown}");
+            let server = self.server_status()?;
+            ensure!((server["status"] == "Fenced") == fenced, "{server}");
+            ensure!((server["health"] == "Critical") == fenced, "{server}");
             Ok(())
         })
     }
 
-    /// An administrator lets the node come back.
-    fn forgive(&self, answer: &Path) -> anyhow::Result<()> {
+    /// Ends the fence as an administrator does, by deleting the answer, and waits until the node has its access again.
+    fn unfence(&self, answer: &Path) -> anyhow::Result<()> {
         fs::remove_file(answer)?;
-        self.until_given(&["compute-1", "compute-2"])?;
-        self.until_shown(false)
+        self.until_accessible(&["compute-1", "compute-2"])?;
+        self.until_reported_fenced(false)
     }
 
     fn end(mut self) -> anyhow::Result<()> {
@@ -143,40 +158,46 @@ impl Shared {
 }
 
 #[test]
-fn a_compute_is_fenced_and_forgiven_and_never_without_the_api() -> anyhow::Result<()> {
+fn a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut shared = Shared::new()?;
-    let path = shared.ask(NODE)?;
-    let answer = shared.answer(&path)?;
+    let path = shared.request_fence(NODE)?;
+    let answer = shared.wait_for_answer(&path)?;
     ensure!(answer["success"] == true && answer["action_performed"] == "off", "{answer}");
-    ensure!(shared.reach(NODE)? == 0 && shared.reach("compute-2")? == 2, "{answer}");
-    ensure!(shared.told_dlm() == 1, "{answer}");
-    shared.until_shown(true)?;
-    shared.forgive(&path)?;
+    ensure!(
+        shared.attached_namespaces(NODE)? == 0 && shared.attached_namespaces("compute-2")? == 2,
+        "{answer}"
+    );
+    ensure!(shared.fence_acks() == 1, "{answer}");
+    shared.until_reported_fenced(true)?;
+    shared.unfence(&path)?;
 
-    // A real API server does not go with the coordinator.
+    // A real API server runs on when the coordinator is stopped.
     if !gate::real_server_is_wanted() {
         shared.fixture.run.cluster.stop_one("coordinator")?;
-        let path = shared.ask(NODE)?;
-        let answer = shared.answer(&path)?;
-        ensure!(answer["success"] == false, "nobody could say what is a GFS2: {answer}");
-        ensure!(shared.told_dlm() == 1, "{answer}");
-        until("it to keep everything", PATIENCE, || {
-            ensure!(shared.reach(NODE)? == 2, "it was taken from it");
+        let path = shared.request_fence(NODE)?;
+        let answer = shared.wait_for_answer(&path)?;
+        ensure!(
+            answer["success"] == false,
+            "without the API the agent cannot know which namespaces are GFS2: {answer}"
+        );
+        ensure!(shared.fence_acks() == 1, "{answer}");
+        until("the node to keep its access", PATIENCE, || {
+            ensure!(shared.attached_namespaces(NODE)? == 2, "a namespace was detached");
             Ok(())
         })?;
         shared.fixture.run.cluster.start_coordinator()?;
     }
-    let path = shared.ask(NODE)?;
-    let answer = shared.answer(&path)?;
-    ensure!(answer["success"] == true && shared.reach(NODE)? == 0, "{answer}");
-    shared.forgive(&path)?;
+    let path = shared.request_fence(NODE)?;
+    let answer = shared.wait_for_answer(&path)?;
+    ensure!(answer["success"] == true && shared.attached_namespaces(NODE)? == 0, "{answer}");
+    shared.unfence(&path)?;
     shared.end()
 }
 
-/// What the log says when a fence has got so far, and where the agent dies when it says so.
+/// Log lines of a fence's steps, at which the agent is killed.
 const DEATHS: [&str; 5] = [
     "is to be fenced",
     "detach namespace",
@@ -186,7 +207,7 @@ const DEATHS: [&str; 5] = [
 ];
 
 #[test]
-fn the_agent_may_die_at_every_point_of_a_fence() -> anyhow::Result<()> {
+fn a_fence_succeeds_if_the_agent_is_killed_at_any_step() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -199,24 +220,32 @@ fn the_agent_may_die_at_every_point_of_a_fence() -> anyhow::Result<()> {
         } else {
             rabbit.kill_at(point, 0, rabbit);
         }
-        let path = shared.ask(NODE)?;
+        let path = shared.request_fence(NODE)?;
         let context = || format!("round {round}, killed at {point:?}");
-        let answer = shared.answer(&path).with_context(context)?;
+        let answer = shared.wait_for_answer(&path).with_context(context)?;
         ensure!(answer["success"] == true, "{}: {answer}", context());
-        ensure!(shared.reach(NODE)? == 0 && shared.told_dlm() > round, "{}", context());
+        ensure!(
+            shared.attached_namespaces(NODE)? == 0 && shared.fence_acks() > round,
+            "{}",
+            context()
+        );
         until("another agent", PATIENCE, || {
             let rabbit = shared.fixture.run.cluster.node("rabbit-1")?;
             ensure!(rabbit.pid()? != before && !rabbit.trap_is_set(), "{}", context());
             Ok(())
         })?;
-        shared.until_shown(true).with_context(context)?;
+        shared.until_reported_fenced(true).with_context(context)?;
         let requests = shared.fixture.run.cluster.fence().join("requests");
         until("the request to be gone", PATIENCE, || {
             ensure!(fs::read_dir(&requests)?.next().is_none(), "{}", context());
             Ok(())
         })?;
-        ensure!(shared.reach(NODE)? == 0, "{}: it was given back", context());
-        shared.forgive(&path).with_context(context)?;
+        ensure!(
+            shared.attached_namespaces(NODE)? == 0,
+            "{}: a namespace was attached again",
+            context()
+        );
+        shared.unfence(&path).with_context(context)?;
     }
     shared.end()
 }

@@ -1,5 +1,5 @@
-//! Every flag that the documents, manual pages, scripts, units and manifests name is one that a program's `--help-all` has, and every link of a document
-//! leads somewhere.
+//! Every flag in the documents, manual pages, scripts, units and manifests is in a program's `--help-all`, and every link of a
+//! document leads to a file and a heading.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ const PROGRAMS: [&str; 4] = ["clientmount-agent", "rabbit-agent", "coordinator",
 const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
-/// Flags of others' programs that the documents name.
+/// Flags of other programs that the documents name, with the program.
 const THEIRS: [(&str, &str); 40] = [
     ("--create", "systemd-tmpfiles"),
     ("--cli", "nnf-node-manager"),
@@ -67,11 +67,12 @@ fn root() -> PathBuf {
 }
 
 fn flags_in(text: &str) -> Flags {
-    let flag = Regex::new(r"(?m)(?:^|[^-\w])(--[a-zA-Z][a-zA-Z0-9-]*)").expect("it was tried");
+    let flag =
+        Regex::new(r"(?m)(?:^|[^-\w])(--[a-zA-Z][a-zA-Z0-9-]*)").expect("a valid expression");
     flag.captures_iter(text).map(|found| found[1].to_owned()).collect()
 }
 
-/// Those of a program and of all its verbs.
+/// Returns the flags of a program and of all its verbs.
 fn flags_of(program: &str, help: &str) -> anyhow::Result<Flags> {
     let commands = commands_of(program, help)?;
     Ok(commands.iter().flat_map(|(_, text)| flags_in(text)).collect())
@@ -82,7 +83,7 @@ fn help_fits_a_screen_of_80_by_50() -> anyhow::Result<()> {
     let mut long = Vec::new();
     for program in PROGRAMS {
         for (typed, text) in commands_of(program, "--help")? {
-            // The terminal breaks what clap does not, which is the usage line.
+            // clap does not wrap the usage line: the terminal does.
             let lines: usize = text.lines().map(|line| line.len().div_ceil(80).max(1)).sum();
             if lines > 50 {
                 long.push(format!("{typed}: {lines} lines"));
@@ -93,7 +94,7 @@ fn help_fits_a_screen_of_80_by_50() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files below a place of the tree whose names end so.
+/// Lists the files below a folder of the tree whose names have one of these endings.
 fn files(place: &str, endings: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let place = root().join(place);
     if place.is_file() {
@@ -110,7 +111,7 @@ fn files(place: &str, endings: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Every document, with its text.
+/// Reads all documents, scripts, units and manifests, by path.
 fn documents() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     let mut found = vec![root().join("README.md"), root().join("ARCHITECTURE.md")];
     found.extend(files("docs", &[".md"])?);
@@ -127,35 +128,35 @@ fn documents() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     found.extend(files("systemd", &[".service", ".socket", ".timer"])?);
     found.extend(files("packaging/kubernetes", &[".yaml", ".tpl", ".md"])?);
     ensure!(found.len() > 20, "only {found:?}");
-    // A hyphen of roff is one of the others.
+    // roff writes a hyphen as `\-`.
     let text = |path: &Path| fs::read_to_string(path).map(|text| text.replace("\\-", "-"));
     found.into_iter().map(|path| Ok((path.clone(), text(&path)?))).collect()
 }
 
-/// What is to be typed: units' ExecStart, indented lines with those they go on in, and what stands between backticks.
-fn commands(text: &str) -> Vec<String> {
+/// Returns the commands in a text: `ExecStart=` of units, indented lines with their continuation lines, and text in backticks.
+fn commands_in(text: &str) -> Vec<String> {
     let text = text.replace("\\\n", " ");
     let typed = |line: &&str| line.starts_with("    ") || line.starts_with("ExecStart=");
-    let spans = Regex::new(r"`([^`\n]+)`").expect("it was tried");
+    let spans = Regex::new(r"`([^`\n]+)`").expect("a valid expression");
     let spans = spans.captures_iter(&text).map(|found| found[1].to_owned());
     text.lines().filter(typed).map(str::to_owned).chain(spans).collect()
 }
 
 #[test]
-fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
+fn every_flag_in_the_documents_is_in_the_help() -> anyhow::Result<()> {
     let mut ours = BTreeMap::new();
     for program in PROGRAMS {
         ours.insert(program, flags_of(program, "--help-all")?);
     }
     ours.insert("podhelper", flags_of("podhelper", "--help")?);
     for script in SCRIPTS {
-        let told = command(root().join(script)).arg("--help").output()?;
-        ensure!(told.status.success(), "{script} --help: {told:?}");
-        ours.insert(script, flags_in(&String::from_utf8(told.stdout)?));
+        let output = command(root().join(script)).arg("--help").output()?;
+        ensure!(output.status.success(), "{script} --help: {output:?}");
+        ours.insert(script, flags_in(&String::from_utf8(output.stdout)?));
     }
     let all: Flags = ours.values().flatten().cloned().collect();
-    // The program that runs, and not one that another is told of.
-    let of = Regex::new(
+    // Matches the program that the command runs, not a program that is only an argument.
+    let command_line = Regex::new(
         r"^(?:\s*|\s*sudo |ExecStart=\S*/)(clientmount-agent|rabbit-agent|coordinator|warren|podhelper) ([^;|&#]*)",
     )?;
     let (mut wrong, mut named) = (Vec::new(), Flags::new());
@@ -169,8 +170,8 @@ fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
                 .filter(|flag| !known(flag))
                 .map(|flag| format!("{}: {flag}", path.display())),
         );
-        for typed in commands(&text) {
-            let Some(found) = of.captures(&typed) else { continue };
+        for typed in commands_in(&text) {
+            let Some(found) = command_line.captures(&typed) else { continue };
             let (program, words) = (&found[1], &found[2]);
             let not_its = flags_in(words).into_iter().filter(|flag| !ours[program].contains(flag));
             wrong.extend(not_its.map(|flag| format!("{}: {program} {flag}", path.display())));
@@ -179,12 +180,15 @@ fn every_flag_that_is_named_is_one_that_help_has() -> anyhow::Result<()> {
     }
     ensure!(wrong.is_empty(), "no help has these:\n  {}", wrong.join("\n  "));
     let unnamed: Vec<_> = THEIRS.iter().filter(|(flag, _)| !named.contains(*flag)).collect();
-    ensure!(unnamed.is_empty(), "no document names these of others any more: {unnamed:?}");
+    ensure!(
+        unnamed.is_empty(),
+        "no document names these flags of other programs; remove them from THEIRS: {unnamed:?}"
+    );
     ensure!(named.iter().filter(|flag| all.contains(*flag)).count() > 40, "{named:?}");
     Ok(())
 }
 
-/// The anchors that GitHub makes of a page's headings.
+/// Returns the anchors that GitHub generates for a page's headings.
 fn anchors(page: &str) -> BTreeSet<String> {
     let kept = |char: &char| char.is_alphanumeric() || matches!(char, '-' | '_' | ' ');
     let headings = page.lines().filter(|line| line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! A real kubectl against the API, over TLS, with the kubeconfig that the coordinator wrote.
+//! A real kubectl on the embedded API, over TLS, with the kubeconfig that the coordinator wrote.
 
 use std::{os::unix::fs::PermissionsExt, process::Command};
 
@@ -13,7 +13,7 @@ use tests::{
 fn kubectl(cluster: &Cluster, words: &[&str]) -> anyhow::Result<String> {
     let mut argv: Command = command("kubectl");
     argv.arg("--kubeconfig").arg(cluster.kubeconfig()).args(words);
-    // kubectl caches what an API offers beneath the home directory, keyed by host and port.
+    // kubectl caches the API's discovery documents below the home directory, by host and port.
     argv.env("HOME", cluster.logs());
     output(argv).with_context(|| format!("kubectl {}", words.join(" ")))
 }
@@ -61,7 +61,7 @@ fn kubectl_lists_describes_applies_and_deletes_our_kinds() -> anyhow::Result<()>
 }
 
 #[test]
-fn nobody_gets_in_without_the_token() -> anyhow::Result<()> {
+fn the_api_refuses_a_client_without_the_token() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::kubectl() {
         return Ok(());
     }
@@ -80,7 +80,7 @@ fn nobody_gets_in_without_the_token() -> anyhow::Result<()> {
     ensure!(
         refused.is_err_and(|error| error.to_string().contains("Unauthorized")
             || error.to_string().contains("logged in")),
-        "a guess got in"
+        "the API accepted a wrong token"
     );
     let other = cluster.run_on_host_as(1050, &format!("cat {}", cluster.kubeconfig().display()));
     ensure!(other.is_err(), "another user read the kubeconfig");

@@ -1,6 +1,6 @@
-//! kubectl shows the same on the embedded API and on a real kube-apiserver: our kinds, with one object of every fixture.
+//! kubectl prints the same on the embedded API and on a real kube-apiserver, for Warren's kinds and one object of every fixture.
 //!
-//! `make kube` runs it, with the kubectl of the server's version.
+//! `make kube` runs these tests, with the kubectl of the server's version.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::{api_server::ApiServer, cluster::output, program::command};
 
-/// One server and a kubectl for it.
+/// An API server, and the kubectl that is run against it.
 struct Side {
     server: ApiServer,
     kubectl: std::path::PathBuf,
@@ -27,7 +27,7 @@ impl Side {
         Ok(side)
     }
 
-    /// One object per fixture, named like its file: the fixtures were captured on different systems.
+    /// Creates one object per fixture, named like its file: the fixtures come from different systems, and their names may clash.
     fn load(&self) -> anyhow::Result<()> {
         for namespace in ["fixtures", "gone"] {
             self.server.create(&json!({
@@ -41,28 +41,28 @@ impl Side {
                 "labels": fixture["metadata"]["labels"], "finalizers": fixture["metadata"]["finalizers"],
             });
             self.server.create(&object)?;
-            if fixture["status"].is_object() && has_status_of_its_own(&fixture["kind"]) {
+            if fixture["status"].is_object() && has_status_subresource(&fixture["kind"]) {
                 self.server.patch(&object, &json!({"status": fixture["status"]}), true)?;
             }
         }
         Ok(())
     }
 
-    /// What kubectl prints and says, without what is of one server or one moment.
-    fn shows(&self, words: &str) -> String {
+    /// Runs kubectl and returns its output, without the parts that differ between two servers or two moments.
+    fn kubectl(&self, words: &str) -> String {
         let mut argv = command(&self.kubectl);
         argv.arg("--kubeconfig").arg(self.server.kubeconfig()).args(words.split(' '));
         argv.env("HOME", self.home.path());
         let shown = output(argv).unwrap_or_else(|error| format!("{error}"));
-        of_any_server(&shown)
+        normalize(&shown)
     }
 }
 
-/// Whether a create leaves the status out, which is a subresource; that of a Workflow is part of the object.
-fn has_status_of_its_own(kind: &Value) -> bool {
-    let is_one = |crd: &&Value| crd["spec"]["names"]["kind"] == *kind;
+/// Returns true if the kind's status is a subresource, which a create ignores. A Workflow's status is not.
+fn has_status_subresource(kind: &Value) -> bool {
+    let has_kind = |crd: &&Value| crd["spec"]["names"]["kind"] == *kind;
     let crds = api::crd_values();
-    let crd = crds.iter().find(is_one);
+    let crd = crds.iter().find(has_kind);
     crd.is_some_and(|crd| crd["spec"]["versions"][0]["subresources"]["status"].is_object())
 }
 
@@ -80,17 +80,17 @@ fn fixtures() -> anyhow::Result<Vec<(String, Value)>> {
     Ok(found)
 }
 
-fn of_any_server(shown: &str) -> String {
+fn normalize(shown: &str) -> String {
     let rules = [
-        // Ages, and the widths of the columns.
+        // Ages, and the widths of columns.
         (r"\b\d+(s|m\d*s?|h)(\s|$)", "AGE$2"),
         (r" +", " "),
         (r"(?m)^(\s*(?:UID|uid|Resource Version|resourceVersion):).*$", "$1"),
         (r"(?m)^(\s*(?:Creation Timestamp|creationTimestamp):).*$", "$1"),
         (r"127\.0\.0\.1:\d+", "SERVER"),
-        // Code, reason and field agree; why a patch does not apply, each server says in its own words.
+        // Code, reason and field must agree; the words of the reason may differ.
         (r"(The request is invalid): .*", "$1"),
-        // What every Kubernetes has of its own, and we do not.
+        // Namespaces that every Kubernetes has, and the embedded API has not.
         (r"(?m)^(kube-node-lease|kube-public|nnf-system) .*\n", ""),
     ];
     let mut text = shown.to_owned();
@@ -112,7 +112,7 @@ const KINDS: [&str; 8] = [
 ];
 
 #[test]
-fn kubectl_shows_the_same_on_both() -> anyhow::Result<()> {
+fn kubectl_prints_the_same_on_the_embedded_and_a_real_api() -> anyhow::Result<()> {
     let (ours, real) = (Side::start(ApiServer::embedded)?, Side::start(ApiServer::real)?);
     let mut words: Vec<String> = Vec::new();
     for kind in KINDS {
@@ -148,7 +148,7 @@ fn kubectl_shows_the_same_on_both() -> anyhow::Result<()> {
     );
     let mut different = Vec::new();
     for words in &words {
-        let (ours, real) = (ours.shows(words), real.shows(words));
+        let (ours, real) = (ours.kubectl(words), real.kubectl(words));
         if ours != real {
             different.push(format!("kubectl {words}\n{}", first_difference(&ours, &real)));
         }
@@ -175,20 +175,23 @@ fn first_difference(ours: &str, real: &str) -> String {
     }
 }
 
-/// Ours are taken by a strict server without a word, and nothing is wrong with their schemas.
+/// A server with strict validation accepts the CRDs without a warning, and reports no fault of their schemas.
 #[test]
-fn our_definitions_are_sound() -> anyhow::Result<()> {
+fn a_real_server_accepts_our_crds_without_a_warning() -> anyhow::Result<()> {
     let side = Side::start(ApiServer::real)?;
     for crd in api::ruled_crd_values() {
         let name = crd["metadata"]["name"].as_str().context("a name")?;
         let file = side.home.path().join("crd.json");
         fs::write(&file, crd.to_string())?;
-        let said =
-            side.shows(&format!("create --validate=strict --dry-run=server -f {}", file.display()));
-        ensure!(said.contains("already exists"), "{name}: {said}");
-        let shown =
-            side.shows(&format!("get crd {name} -o jsonpath={{.status.conditions[*].type}}"));
-        ensure!(shown == "NamesAccepted Established", "{name} has the conditions {shown}");
+        let answer = side
+            .kubectl(&format!("create --validate=strict --dry-run=server -f {}", file.display()));
+        ensure!(answer.contains("already exists"), "{name}: {answer}");
+        let conditions =
+            side.kubectl(&format!("get crd {name} -o jsonpath={{.status.conditions[*].type}}"));
+        ensure!(
+            conditions == "NamesAccepted Established",
+            "{name} has the conditions {conditions}"
+        );
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Lustre targets by the real agent on file drives, with programs in the place of ZFS's and Lustre's: see
-//! `tests::lustre_tools` for what those know. What is proved is which commands are run, in which order and with which words,
-//! and that the agent reads what they print; not that a kernel with Lustre takes them.
+//! Lustre targets made by the real agent on file drives, with stand-ins for the programs of ZFS and Lustre
+//! (`tests::lustre_tools`). The tests prove which commands the agent runs, in which order and with which arguments, and that it
+//! parses their output; they do not prove that a kernel with Lustre accepts the commands.
 
 use std::{env, fs, path::PathBuf, process::Output};
 
@@ -19,7 +19,7 @@ fn is_ready(object: &Value) -> bool {
     object["status"]["ready"] == true
 }
 
-/// Source, target and type of what the rabbit has mounted beneath its mount root.
+/// Returns source, target and type of each mount below the rabbit's mount root.
 fn mounts(fixture: &Direct) -> anyhow::Result<Vec<[String; 3]>> {
     let table = format!("/proc/{}/mounts", fixture.rabbit()?.node_pid());
     let table = fs::read_to_string(table).context("read the rabbit's mounts")?;
@@ -29,6 +29,7 @@ fn mounts(fixture: &Direct) -> anyhow::Result<Vec<[String; 3]>> {
     Ok(ours.map(|words| [words[0].clone(), words[1].clone(), words[2].clone()]).collect())
 }
 
+/// The stand-ins, installed in a directory of the test.
 struct Tools {
     directory: PathBuf,
     path: String,
@@ -43,7 +44,7 @@ impl Tools {
         Ok(Self { directory, path })
     }
 
-    /// The log, each pool by its end (`ost-0`), devices and paths left out.
+    /// Returns the log of commands, without devices and paths, and with each pool shortened to the end of its name (`ost-0`).
     fn log(&self, fixture: &Direct) -> anyhow::Result<Vec<String>> {
         let owner = format!("pool-{}-", fixture.job.storage_uid);
         let lines = lustre_tools::log(&self.directory)?;
@@ -54,7 +55,7 @@ impl Tools {
         Ok(lines.iter().map(short).collect())
     }
 
-    /// One of the programs, on the rabbit.
+    /// Runs a stand-in on the rabbit.
     fn run(&self, fixture: &Direct, words: &[&str]) -> anyhow::Result<()> {
         let output = self.output(fixture, words)?;
         ensure!(output.status.success(), "{words:?}: {output:?}");
@@ -69,9 +70,10 @@ impl Tools {
     }
 }
 
-fn made_of(kind: &str, index: u32) -> [String; 3] {
+/// Returns the commands that make and mount a target, in their order.
+fn commands_of_target(kind: &str, index: u32) -> [String; 3] {
     let pool = format!("{kind}-{index}");
-    let of_kind = match kind {
+    let kind_options = match kind {
         "ost" => {
             format!("--ost --backfstype=zfs --fsname={FS_NAME} --mgsnode={}", lustre_tools::NID)
         }
@@ -80,14 +82,15 @@ fn made_of(kind: &str, index: u32) -> [String; 3] {
     [
         format!("zpool create -O canmount=off -o cachefile=none {pool}"),
         format!(
-            "mkfs.lustre {of_kind} --index={index} --mkfsoptions=nnf:jobid=287341 {pool}/{kind}"
+            "mkfs.lustre {kind_options} --index={index} --mkfsoptions=nnf:jobid=287341 {pool}/{kind}"
         ),
         format!("mount -t lustre {pool}/{kind}"),
     ]
 }
 
 #[test]
-fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
+fn targets_are_made_mounted_mounted_again_after_a_restart_and_destroyed_in_order()
+-> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -110,17 +113,18 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
         fixture.server.create(object)?;
     }
     let healthy = json!({"health": "Healthy", "ready": true});
-    let told = fixture.until_object(&ost, "serving", is_ready)?;
-    ensure!(told["status"]["allocations"] == json!([healthy, healthy]), "{told}");
+    let served = fixture.until_object(&ost, "serving", is_ready)?;
+    ensure!(served["status"]["allocations"] == json!([healthy, healthy]), "{served}");
     let log = tools.log(&fixture)?;
     for (kind, index) in [("mgtmdt", 0), ("ost", 0), ("ost", 1)] {
-        let at = made_of(kind, index).map(|wanted| log.iter().position(|line| *line == wanted));
+        let at = commands_of_target(kind, index)
+            .map(|wanted| log.iter().position(|line| *line == wanted));
         ensure!(
             at.iter().all(Option::is_some) && at.is_sorted(),
             "{kind}-{index}: {at:?} in {log:#?}"
         );
     }
-    // The file system's own hooks see it when all of it serves.
+    // The hooks of the file system run once all its targets are mounted.
     let client = format!("mount -t lustre {}:/{FS_NAME}", lustre_tools::NID);
     ensure!(log.ends_with(&[client.clone(), "lfs setstripe -E 64K -L mdt".to_owned()]), "{log:#?}");
     let serving = mounts(&fixture)?;
@@ -128,14 +132,14 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
     for (kind, index) in [("mgtmdt", 0), ("ost", 0), ("ost", 1)] {
         let name = fixture.job.lustre_target(kind, index);
         let target = roots.join(&name).display().to_string();
-        // A kernel with Lustre would say `lustre`; the source is what the agent knows it by.
+        // The type is `lustre` on a kernel with Lustre; the agent recognizes the mount by its source.
         let wanted = [format!("pool-{name}/{kind}"), target, "tmpfs".to_owned()];
         ensure!(serving.contains(&wanted), "{wanted:?} is not in {serving:#?}");
     }
     ensure!(serving.len() == 3, "{serving:#?}");
 
-    restarted(&fixture, &tools, &serving)?;
-    refused_while_serving(&fixture, &tools, &serving)?;
+    targets_are_mounted_again_after_a_restart(&fixture, &tools, &serving)?;
+    tools_refuse_while_targets_serve(&fixture, &tools, &serving)?;
 
     for object in [&ost, &ost_block, &mdt, &mdt_block] {
         fixture.server.delete(object)?;
@@ -160,10 +164,8 @@ fn the_whole_life_of_a_file_systems_targets() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// What a restart of the node leaves: nothing mounted, nothing imported, and an agent that knows nothing. No hook that ran runs
-/// again, and nothing is formatted.
-/// What Lustre 2.17 was seen to answer while its targets serve.
-fn refused_while_serving(
+/// Checks that the stand-ins answer as Lustre 2.17 did while its targets were mounted.
+fn tools_refuse_while_targets_serve(
     fixture: &Direct,
     tools: &Tools,
     serving: &[[String; 3]],
@@ -180,7 +182,7 @@ fn refused_while_serving(
         "--index=0",
         source,
     ];
-    for (words, status, said) in [
+    for (words, status, message) in [
         (&format[..], 17, "is currently mounted, exiting without any change"),
         (
             &["mount", "-t", "lustre", source, &elsewhere],
@@ -195,8 +197,8 @@ fn refused_while_serving(
         ),
     ] {
         let output = tools.output(fixture, words)?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.code() == Some(status) && told.contains(said), "{output:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.code() == Some(status) && stderr.contains(message), "{output:?}");
     }
     let output = tools.output(
         fixture,
@@ -213,14 +215,20 @@ fn refused_while_serving(
             source.split('/').next().unwrap_or_default(),
         ],
     )?;
-    let told = String::from_utf8_lossy(&output.stdout);
-    ensure!(told.contains(&format!("{FS_NAME}-OST0000")), "{output:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    ensure!(stdout.contains(&format!("{FS_NAME}-OST0000")), "{output:?}");
     Ok(())
 }
 
-fn restarted(fixture: &Direct, tools: &Tools, serving: &[[String; 3]]) -> anyhow::Result<()> {
+/// Unmounts and exports everything and kills the agent, as a restart of the node does. Checks that the targets are mounted again,
+/// that nothing is formatted, and that no hook runs a second time.
+fn targets_are_mounted_again_after_a_restart(
+    fixture: &Direct,
+    tools: &Tools,
+    serving: &[[String; 3]],
+) -> anyhow::Result<()> {
     let before = tools.log(fixture)?.len();
-    // It sees nothing of what happens before its end.
+    // Stopped, so that the agent does not react before it is killed.
     signal(fixture.rabbit()?.pid()?, Signal::SIGSTOP)?;
     for [source, target, _] in serving {
         let (pool, _) = source.split_once('/').context("a dataset")?;

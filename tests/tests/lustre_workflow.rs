@@ -1,6 +1,6 @@
-//! Workflows with Lustre through all programs: the coordinator's engine, the rabbit's and the computes' agents, real loop
-//! devices, and programs in the place of ZFS's and Lustre's: see `tests::lustre_tools` for what those know. What is proved is
-//! who runs which command when, and that nothing is left; not that a kernel with Lustre takes it.
+//! Workflows with Lustre, with the coordinator's engine, the agents of rabbit and computes, real loop devices, and stand-ins for
+//! the programs of ZFS and Lustre (`tests::lustre_tools`). The tests prove which program runs which command when, and that
+//! nothing is left; they do not prove that a kernel with Lustre accepts the commands.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use tests::{
 const JOB: &str = "#DW jobdw type=lustre capacity=1GB name=lus";
 const COMPUTES: [&str; 2] = ["compute-1", "compute-2"];
 
-fn started(name: &str) -> anyhow::Result<Flow> {
+fn start(name: &str) -> anyhow::Result<Flow> {
     let flow = Flow::on(Fixture::with_lustre(2)?, name)?;
     until("the rabbit's LNet address", PATIENCE, || {
         let node = flow.object("nnfnode", "nnf-nlc", "rabbit-1")?;
@@ -26,38 +26,39 @@ fn started(name: &str) -> anyhow::Result<Flow> {
     Ok(flow)
 }
 
-/// What a node has mounted from Lustre's servers: source and path.
-fn clients(flow: &Flow, node: &str) -> anyhow::Result<Vec<(String, String)>> {
+/// Returns source and path of each Lustre mount on a node.
+fn lustre_mounts(flow: &Flow, node: &str) -> anyhow::Result<Vec<(String, String)>> {
     let table = flow.run_on(node, "cat /proc/self/mounts")?;
     let words = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let ours = words.filter(|words| words[0].starts_with(&format!("{NID}:/")));
     Ok(ours.map(|words| (words[0].to_owned(), words[1].to_owned())).collect())
 }
 
-/// The computes and the rabbit have this file system at this path, and nothing else of Lustre.
-fn all_have(flow: &Flow, name: &str, path: &Value) -> anyhow::Result<()> {
+/// Checks that the computes and the rabbit have mounted this file system at this path, and no other Lustre file system.
+fn ensure_mounted_everywhere(flow: &Flow, name: &str, path: &Value) -> anyhow::Result<()> {
     let wanted = (format!("{NID}:/{name}"), path.as_str().context("a path")?.to_owned());
     for node in COMPUTES.into_iter().chain(["rabbit-1"]) {
-        let found = clients(flow, node)?;
+        let found = lustre_mounts(flow, node)?;
         ensure!(found == [wanted.clone()], "{node} has {found:?}, not {wanted:?}");
     }
     Ok(())
 }
 
-/// The name that a management target gave to the storage of this name.
+/// Returns the fsname that a management target gave to this storage.
 fn fs_name_of(flow: &Flow, mgt: &str, storage: &str) -> anyhow::Result<String> {
     let mgt = flow.object("nnflustremgt", mgt, "rabbit-1")?;
-    let claims = mgt["status"]["claimList"].as_array().context("names")?;
-    let claim = claims.iter().find(|claim| claim["reference"]["name"] == storage);
-    let name = claim.and_then(|claim| claim["fsname"].as_str());
-    name.map(str::to_owned).with_context(|| format!("no name for {storage} in {mgt:#}"))
+    let holders = mgt["status"]["claimList"].as_array().context("claimList")?;
+    let holder = holders.iter().find(|holder| holder["reference"]["name"] == storage);
+    let name = holder.and_then(|holder| holder["fsname"].as_str());
+    name.map(str::to_owned).with_context(|| format!("no fsname for {storage} in {mgt:#}"))
 }
 
-/// Command lines in this order; others may stand between them. Each is given by its words in their order.
-fn in_order(log: &[String], wanted: &[&[&str]]) -> anyhow::Result<()> {
+/// Checks that the log has these command lines in this order, with others between them. Each is given by some of its words, in
+/// their order in the line.
+fn ensure_order(log: &[String], wanted: &[&[&str]]) -> anyhow::Result<()> {
     let mut rest = log.iter();
     for words in wanted {
-        let is_it = |line: &&String| {
+        let matches = |line: &&String| {
             let mut left = line.as_str();
             words.iter().all(|word| match left.split_once(word) {
                 Some((_, after)) => {
@@ -67,7 +68,7 @@ fn in_order(log: &[String], wanted: &[&[&str]]) -> anyhow::Result<()> {
                 None => false,
             })
         };
-        rest.find(is_it).with_context(|| format!("no {words:?} in its place in {log:#?}"))?;
+        rest.find(matches).with_context(|| format!("no {words:?} in its place in {log:#?}"))?;
     }
     Ok(())
 }
@@ -75,7 +76,7 @@ fn in_order(log: &[String], wanted: &[&[&str]]) -> anyhow::Result<()> {
 fn nothing_of_lustre_is_left(flow: &Flow) -> anyhow::Result<()> {
     flow.nothing_is_left()?;
     for node in COMPUTES.into_iter().chain(["rabbit-1"]) {
-        let left = clients(flow, node)?;
+        let left = lustre_mounts(flow, node)?;
         ensure!(left.is_empty(), "{node} has {left:?}");
     }
     let log = flow.fixture.lustre_log()?;
@@ -85,11 +86,11 @@ fn nothing_of_lustre_is_left(flow: &Flow) -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_lustre_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyhow::Result<()> {
+fn a_lustre_workflow_runs_from_proposal_to_teardown_and_leaves_nothing() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
-    let mut flow = started("life")?;
+    let mut flow = start("life")?;
     flow.create(&[JOB])?;
     flow.wait("Proposal", "Completed")?;
     flow.fill_computes()?;
@@ -100,18 +101,19 @@ fn a_lustre_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> any
             let env = &workflow["status"]["env"];
             ensure!(env["DW_JOB_lus"] == env["DW_JOB_LUSTRE"], "{env:#}");
             name = fs_name_of(&flow, "life-0", "life-0")?;
-            all_have(&flow, &name, &env["DW_JOB_lus"])?;
-            // The job's user has the file system, since it was given to it on the rabbit; a stand-in's mounts share nothing.
+            ensure_mounted_everywhere(&flow, &name, &env["DW_JOB_lus"])?;
+            // The agent on the rabbit made the job's user the owner of the root directory, once. (The stand-in's mounts share no
+            // data, so the owner cannot be checked on a compute.)
             let log = flow.fixture.lustre_log()?;
             let owner = log.iter().filter(|line| line.ends_with("-owner")).count();
-            ensure!(owner == 1, "{owner} in {log:#?}");
+            ensure!(owner == 1, "the owner was set {owner} times: {log:#?}");
         }
     }
     flow.delete()?;
     nothing_of_lustre_is_left(&flow)?;
     let client = format!("mount -t lustre {NID}:/{name}");
     let made_as = format!("--fsname={name} --index=0");
-    in_order(
+    ensure_order(
         &flow.fixture.lustre_log()?,
         &[
             &["zpool create", "-mgtmdt-0"],
@@ -131,35 +133,36 @@ fn a_lustre_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> any
 }
 
 #[test]
-fn a_coordinator_that_is_killed_in_each_state_goes_on_from_the_objects() -> anyhow::Result<()> {
+fn a_lustre_workflow_succeeds_if_the_coordinator_is_killed_in_each_state() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
-    let mut flow = started("killed")?;
+    let mut flow = start("killed")?;
     flow.live_with_kills(&[JOB])?;
     nothing_of_lustre_is_left(&flow)?;
     let log = flow.fixture.lustre_log()?;
     let formatted = log.iter().filter(|line| line.starts_with("mkfs.lustre")).count();
-    ensure!(formatted == 2, "each target once: {log:#?}");
+    ensure!(formatted == 2, "{formatted} targets were formatted, expected 2: {log:#?}");
     flow.end()
 }
 
-/// A site's profile beside the default one, with this of Lustre changed.
+/// Adds a storage profile: a copy of the default one with these `mgtOptions` and a small metadata target.
 fn profile(flow: &mut Flow, name: &str, mgt: &Value) -> anyhow::Result<()> {
     let mut profile = flow.object("nnfstorageprofile", "default", "nnf-system")?;
     profile["metadata"] = json!({"name": name, "namespace": "nnf-system"});
     profile["data"]["default"] = json!(false);
     let lustre = &mut profile["data"]["lustreStorage"];
     lustre["combinedMgtMdt"] = json!(false);
-    // The disk of a small machine is to have room for it.
+    // Small enough for the disk of a small machine.
     lustre["mdtOptions"]["capacity"] = json!("1GiB");
     let options = lustre["mgtOptions"].as_object_mut().context("mgtOptions")?;
     options.extend(mgt.as_object().context("options")?.clone());
     flow.fixture.run.apply(name, &[profile])
 }
 
-/// Runs a job with this directive: both computes have the same file system at this path. Returns its name.
-fn mounted_by_a_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<String> {
+/// Runs a job with this directive, checks that both computes have mounted the same file system at this path, and returns
+/// the file system's fsname.
+fn fsname_seen_by_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<String> {
     let cluster = &flow.fixture.run.cluster;
     let mut run = cluster.warren()?;
     run.args(["run", line, "--nodes", "compute-[1-2]", "--launcher", &cluster.launcher()?]);
@@ -168,20 +171,21 @@ fn mounted_by_a_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<Strin
     run.args(["--", "sh", "-ec", &script]);
     let output = run.output().context("warren run")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let start = format!("{NID}:/");
-    let names: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix(&start)).collect();
-    ensure!(matches!(names[..], [one, other] if one == other), "{said}");
+    let names: Vec<&str> = stdout.lines().filter_map(|line| line.strip_prefix(&start)).collect();
+    ensure!(matches!(names[..], [first, second] if first == second), "{stdout}");
     Ok(names[0].to_owned())
 }
 
-/// A management target, a file system on it, a job that uses that, a job with its own there, and their ends, each by one command.
+/// Creates a management target and a persistent file system on it, runs a job that uses it and a job with a file system of its own
+/// on the same target, and destroys all.
 #[test]
-fn lustre_outlives_jobs_on_a_management_target_of_a_pool() -> anyhow::Result<()> {
+fn a_persistent_lustre_file_system_on_a_pool_target_outlives_jobs() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
-    let mut flow = started("unused")?;
+    let mut flow = start("unused")?;
     let line = json!(["lctl conf_param $FS_NAME.sys.timeout=200"]);
     profile(&mut flow, "target", &json!({"standaloneMgtPoolName": "pool", "capacity": "1GiB"}))?;
     profile(&mut flow, "pooled", &json!({"externalMgs": "pool:pool", "preMountCommands": line}))?;
@@ -196,17 +200,20 @@ fn lustre_outlives_jobs_on_a_management_target_of_a_pool() -> anyhow::Result<()>
     ensure!(listed.contains("kept") && listed.matches("Active").count() == 2, "{listed}");
     let refused = persistent(&flow, &["destroy", "mgt1"]).expect_err("a file system is on it");
     ensure!(format!("{refused:#}").contains("mgt1 is used by kept"), "{refused:#}");
-    // One after the other: the smallest two at once ask for 16 GB, and a small machine's disk has fewer.
+    // One job after the other: two file systems at once need 16 GB of disk.
     let kept = fs_name_of(&flow, "mgt1", "kept")?;
     let line = "#DW persistentdw name=kept";
-    ensure!(mounted_by_a_job(&flow, line, "$DW_PERSISTENT_kept")? == kept, "another than {kept}");
+    ensure!(
+        fsname_seen_by_job(&flow, line, "$DW_PERSISTENT_kept")? == kept,
+        "the job mounted another file system than {kept}"
+    );
     persistent(&flow, &["destroy", "kept"])?;
     let own = "#DW jobdw type=lustre capacity=1GB name=lus profile=pooled";
-    let job = mounted_by_a_job(&flow, own, "$DW_JOB_lus")?;
-    ensure!(job != kept, "{job} came back at once");
+    let job = fsname_seen_by_job(&flow, own, "$DW_JOB_lus")?;
+    ensure!(job != kept, "the fsname {job} was given again at once");
     persistent(&flow, &["destroy", "mgt1"])?;
     nothing_of_lustre_is_left(&flow)?;
-    in_order(
+    ensure_order(
         &flow.fixture.lustre_log()?,
         &[
             &["mkfs.lustre --mgs --backfstype"],

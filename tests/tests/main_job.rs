@@ -1,4 +1,4 @@
-//! The main job through all four programs, on real loop devices and real file systems.
+//! Warren's main job through all four programs, on real loop devices and file systems.
 
 use tests::{gate, lives};
 

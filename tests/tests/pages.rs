@@ -1,22 +1,22 @@
-//! The manual pages and completions that packages install.
+//! Tests of the manual pages and shell completions that the packages install.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
 use tests::{
-    help::{commands, printed},
+    help::{commands, output_of},
     program::{binary, command},
 };
 
 const PROGRAMS: [(&str, &str); 4] =
     [("clientmount-agent", "8"), ("rabbit-agent", "8"), ("coordinator", "8"), ("warren", "1")];
 
-/// Every file, by its path in the directory.
-fn written() -> anyhow::Result<BTreeMap<String, String>> {
+/// Runs `pages` and returns the files that it writes, by their path in the directory.
+fn generate_pages() -> anyhow::Result<BTreeMap<String, String>> {
     let directory = TempDir::new()?;
-    let told = command(binary("pages")?).arg(directory.path()).output()?;
-    ensure!(told.status.success(), "pages: {told:?}");
+    let output = command(binary("pages")?).arg(directory.path()).output()?;
+    ensure!(output.status.success(), "pages: {output:?}");
     let mut found = BTreeMap::new();
     gather(directory.path(), directory.path(), &mut found)?;
     Ok(found)
@@ -35,8 +35,8 @@ fn gather(place: &Path, root: &Path, found: &mut BTreeMap<String, String>) -> an
     Ok(())
 }
 
-/// The long flags that a help text explains, which are those at the beginning of a line.
-fn explained(text: &str) -> Vec<String> {
+/// Returns the long flags that a help text explains: those at the beginning of a line.
+fn explained_flags(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim_start);
     let flag = |line: &str| {
         let line = line.split_once(", ").map_or(line, |(_, long)| long);
@@ -48,12 +48,12 @@ fn explained(text: &str) -> Vec<String> {
 
 #[test]
 fn every_program_has_a_page_with_all_its_flags_and_completions() -> anyhow::Result<()> {
-    let written = written()?;
+    let written = generate_pages()?;
     for (program, section) in PROGRAMS {
         let name = format!("man/man{section}/{program}.{section}");
         let page = written.get(&name).with_context(|| name.clone())?;
         let page = page.replace("\\-", "-");
-        let flags = explained(&printed(program, &["--help-all"])?);
+        let flags = explained_flags(&output_of(program, &["--help-all"])?);
         ensure!(flags.len() > 5, "{program}: {flags:?}");
         for flag in flags {
             ensure!(page.contains(&format!("\\fB{flag}\\fR")), "{name} has no {flag}");
@@ -75,22 +75,22 @@ fn every_program_has_a_page_with_all_its_flags_and_completions() -> anyhow::Resu
 
 #[test]
 fn every_verb_has_a_page() -> anyhow::Result<()> {
-    let written = written()?;
+    let written = generate_pages()?;
     for (program, section) in PROGRAMS {
         for (typed, _) in commands(program, "--help-all")? {
             let name = format!("man/man{section}/{}.{section}", typed.replace(' ', "-"));
-            ensure!(written.contains_key(&name), "there is no {name}");
+            ensure!(written.contains_key(&name), "{name} was not written");
         }
     }
     Ok(())
 }
 
 #[test]
-fn every_variable_and_every_exit_code_is_explained() -> anyhow::Result<()> {
-    let written = written()?;
+fn every_variable_and_every_exit_status_is_explained() -> anyhow::Result<()> {
+    let written = generate_pages()?;
     let settings = written["man/man5/warren.conf.5"].replace("\\-", "-");
     for (program, _) in PROGRAMS {
-        let help = printed(program, &["--help-all"])?;
+        let help = output_of(program, &["--help-all"])?;
         let variables: Vec<_> =
             help.split("[env: ").skip(1).filter_map(|rest| rest.split('=').next()).collect();
         ensure!(!variables.is_empty(), "{program} has no variables");
@@ -98,46 +98,47 @@ fn every_variable_and_every_exit_code_is_explained() -> anyhow::Result<()> {
             ensure!(settings.contains(&format!("\\fB{variable}\\fR=")), "no {variable}");
         }
     }
-    let codes = printed("warren", &["--help-all"])?;
+    let codes = output_of("warren", &["--help-all"])?;
     let codes = codes.lines().skip_while(|line| *line != "Exit status:").skip(1);
     let codes: Vec<_> =
         codes.filter_map(|line| line.strip_prefix("  ")?.split("  ").next()).collect();
     ensure!(codes.len() >= 8, "{codes:?}");
     for page in ["man/man7/warren.7", "man/man1/warren.1"] {
         let text = written.get(page).context(page)?;
-        let of_verbs = text.split(".SH EXIT STATUS").nth(1).context(page)?;
-        let of_verbs = of_verbs.split(".SS The daemons").next().context(page)?;
+        let statuses_of_verbs = text.split(".SH EXIT STATUS").nth(1).context(page)?;
+        let statuses_of_verbs = statuses_of_verbs.split(".SS The daemons").next().context(page)?;
         for code in codes.iter().filter(|code| code.parse::<u8>().is_ok()) {
-            ensure!(of_verbs.contains(&format!(".B {code}\n")), "{page} has no {code}");
+            ensure!(statuses_of_verbs.contains(&format!(".B {code}\n")), "{page} has no {code}");
         }
     }
     Ok(())
 }
 
 #[test]
-fn two_runs_write_the_same() -> anyhow::Result<()> {
-    ensure!(written()? == written()?, "two runs differ");
+fn two_runs_write_the_same_pages() -> anyhow::Result<()> {
+    ensure!(generate_pages()? == generate_pages()?, "two runs differ");
     Ok(())
 }
 
 #[test]
-fn mandoc_has_nothing_to_say() -> anyhow::Result<()> {
+fn mandoc_reports_no_warning() -> anyhow::Result<()> {
     if !gate::mandoc() {
         return Ok(());
     }
     let directory = TempDir::new()?;
-    let told = command(binary("pages")?).arg(directory.path()).output()?;
-    ensure!(told.status.success(), "pages: {told:?}");
-    let pages: Vec<_> = written()?.into_keys().filter(|name| name.starts_with("man/")).collect();
+    let output = command(binary("pages")?).arg(directory.path()).output()?;
+    ensure!(output.status.success(), "pages: {output:?}");
+    let pages: Vec<_> =
+        generate_pages()?.into_keys().filter(|name| name.starts_with("man/")).collect();
     ensure!(pages.len() > 10, "{pages:?}");
     let mut mandoc = command("mandoc");
-    // One level beneath are matters of style, such as lines of more than 80 bytes.
+    // The level below reports style, such as lines of more than 80 bytes.
     mandoc.args(["-T", "lint", "-W", "warning"]).args(pages).current_dir(directory.path());
-    let told = mandoc.output()?;
+    let output = mandoc.output()?;
     ensure!(
-        told.status.success() && told.stdout.is_empty(),
+        output.status.success() && output.stdout.is_empty(),
         "{}",
-        String::from_utf8_lossy(&told.stdout)
+        String::from_utf8_lossy(&output.stdout)
     );
     Ok(())
 }

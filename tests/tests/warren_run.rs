@@ -1,4 +1,4 @@
-//! `warren run` through all programs, on real loop devices and a real file system.
+//! `warren run` with all programs, on real loop devices and a real file system.
 
 use std::process::Stdio;
 
@@ -13,10 +13,10 @@ use tests::{
 
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 
-/// A command that writes and reads on each compute.
+/// Command that writes and reads a file on each compute.
 const HELLO: &str = "test ! -e $DW_JOB_scratch/hello; echo $WARREN_NODE > $DW_JOB_scratch/hello; cat $DW_JOB_scratch/hello";
 
-/// `warren run` with the directive, the computes and the launcher; then what is said.
+/// Returns a `warren run` with the directive, the computes, the launcher, and `rest` as the job's command.
 fn warren_run(flow: &Flow, rest: &[&str]) -> anyhow::Result<std::process::Command> {
     let cluster = &flow.fixture.run.cluster;
     let user = flow.user.to_string();
@@ -44,14 +44,14 @@ fn each_compute_runs_with_its_own_xfs_and_nothing_is_left() -> anyhow::Result<()
     }
     let flow = Flow::new(3, "run")?;
     let output = warren_run(&flow, &["sh", "-ec", HELLO])?.output().context("warren run")?;
-    let (said, told) =
+    let (stdout, stderr) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{}: {told}", output.status);
-    let mut lines: Vec<&str> = said.lines().collect();
+    ensure!(output.status.success(), "{}: {stderr}", output.status);
+    let mut lines: Vec<&str> = stdout.lines().collect();
     lines.sort_unstable();
-    ensure!(lines == ["compute-1", "compute-2", "compute-3"], "{said}");
+    ensure!(lines == ["compute-1", "compute-2", "compute-3"], "{stdout}");
     for row in ["Setup", "rabbit-1 make storage", "compute-2 mount", "Teardown"] {
-        ensure!(told.contains(row), "no {row} in the timeline: {told}");
+        ensure!(stderr.contains(row), "no {row} in the timeline: {stderr}");
     }
     flow.nothing_is_left()?;
     let failed =
@@ -62,35 +62,35 @@ fn each_compute_runs_with_its_own_xfs_and_nothing_is_left() -> anyhow::Result<()
 }
 
 #[test]
-fn what_cannot_be_given_says_why_and_leaves_nothing() -> anyhow::Result<()> {
+fn storage_that_cannot_be_made_fails_the_run_and_leaves_nothing() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let flow = Flow::new(1, "refused")?;
-    let told = |directive: &str, code: i32| {
+    let fails = |directive: &str, code: i32| {
         let mut argv = flow.fixture.run.cluster.warren()?;
         argv.args(["run", directive, "--nodes", "compute-1", "--", "true"]);
         let output = argv.output().context("warren run")?;
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.code() == Some(code), "{}: {told}", output.status);
-        Ok(told)
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.code() == Some(code), "{}: {stderr}", output.status);
+        Ok(stderr)
     };
-    let unknown = told("#DW jobdw type=ext4 capacity=1GiB name=scratch", 2)?;
+    let unknown = fails("#DW jobdw type=ext4 capacity=1GiB name=scratch", 2)?;
     ensure!(
         unknown.contains("argument type=ext4") && unknown.contains("raw|xfs|gfs2|lustre"),
         "{unknown}"
     );
-    let large = told("#DW jobdw type=xfs capacity=100TiB name=scratch", 5)?;
+    let large = fails("#DW jobdw type=xfs capacity=100TiB name=scratch", 5)?;
     ensure!(large.contains("failed in Setup") && large.contains("rabbit-1"), "{large}");
-    let profile = told("#DW jobdw type=xfs capacity=320MiB name=scratch profile=fast", 5)?;
+    let profile = fails("#DW jobdw type=xfs capacity=320MiB name=scratch profile=fast", 5)?;
     ensure!(profile.contains("no such NnfStorageProfile"), "{profile}");
     flow.nothing_is_left()?;
     flow.end()
 }
 
-/// What is killed outright removes nothing itself: the coordinator does once nobody renews the lease.
+/// A `warren run` that is killed cannot remove its workflow; the coordinator does, once the lease is not renewed any more.
 #[test]
-fn what_a_killed_run_leaves_goes_by_itself() -> anyhow::Result<()> {
+fn the_coordinator_removes_the_workflow_of_a_killed_run() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -109,7 +109,7 @@ fn what_a_killed_run_leaves_goes_by_itself() -> anyhow::Result<()> {
     child.wait().context("wait for warren run")?;
     let lease = flow.workflow()?["metadata"]["annotations"]["warren/lease"].clone();
     ensure!(lease.as_str().is_some_and(|text| text.contains("\"seconds\":600")), "{lease}");
-    // Ten minutes are long for a test.
+    // Shorten the lease from ten minutes to one second.
     let short = serde_json::json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
         "metadata": {"name": flow.name, "namespace": "default",
@@ -129,14 +129,14 @@ fn an_interrupted_run_leaves_nothing() -> anyhow::Result<()> {
         return Ok(());
     }
     let flow = Flow::new(3, "interrupted")?;
-    // As soon as it is there, and while its command runs, which stays in PreRun.
+    // As soon as the Workflow exists, and while the command runs, which is in PreRun.
     for state in [None, Some("PreRun")] {
         let mut argv = warren_run(&flow, &["sleep", "1000"])?;
         let mut child =
             argv.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("warren run")?;
         until("the workflow to be there", patience(), || {
-            let told = &flow.workflow()?["status"]["state"];
-            ensure!(state.is_none_or(|state| told == state), "not yet: {told}");
+            let current = &flow.workflow()?["status"]["state"];
+            ensure!(state.is_none_or(|state| current == state), "not yet: {current}");
             Ok(())
         })?;
         signal(child.id(), Signal::SIGINT)?;

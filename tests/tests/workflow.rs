@@ -1,4 +1,4 @@
-//! Workflows from Proposal to Teardown through all programs, on real loop devices and real file systems.
+//! Workflows from Proposal to Teardown with all programs, on real loop devices and real file systems.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -11,12 +11,12 @@ use tests::{
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 
 #[test]
-fn an_xfs_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyhow::Result<()> {
+fn an_xfs_workflow_runs_from_proposal_to_teardown_and_leaves_nothing() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut flow = Flow::new(3, "life")?;
-    flow.create(&[documented()?])?;
+    flow.create(&[documented_directive()?])?;
     let workflow = flow.wait("Proposal", "Completed")?;
     let breakdown = &workflow["status"]["directiveBreakdowns"][0];
     ensure!(breakdown["name"] == "life-0", "{workflow:#}");
@@ -25,16 +25,16 @@ fn an_xfs_workflow_lives_from_proposal_to_teardown_and_leaves_nothing() -> anyho
         let workflow = flow.reach(state)?;
         ensure!(workflow["status"]["elapsedTimeLastState"].is_string(), "{workflow:#}");
         if state == "PreRun" {
-            each_compute_has_its_own(&flow, &workflow["status"]["env"])?;
+            each_compute_has_its_own_storage(&flow, &workflow["status"]["env"])?;
         }
-        its_timeline_has_nodes(&flow, state)?;
+        timeline_has_nodes(&flow, state)?;
     }
     flow.delete()?;
     flow.end()
 }
 
-/// Each node has a row for what it did, as long as its objects are there.
-fn its_timeline_has_nodes(flow: &Flow, state: &str) -> anyhow::Result<()> {
+/// Checks that the timeline has a row for each node's work while the node's objects exist.
+fn timeline_has_nodes(flow: &Flow, state: &str) -> anyhow::Result<()> {
     let directory = tempfile::tempdir().context("make a directory")?;
     let file = directory.path().join("timeline.svg").display().to_string();
     let run = &flow.fixture.run;
@@ -59,15 +59,18 @@ fn its_timeline_has_nodes(flow: &Flow, state: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first block of the page for users.
-fn documented() -> anyhow::Result<&'static str> {
+/// Returns the first example of docs/use/directives.md.
+fn documented_directive() -> anyhow::Result<&'static str> {
     let page = include_str!("../../docs/use/directives.md");
     let mut blocks = page.lines().filter_map(|line| line.strip_prefix("    "));
-    blocks.next().filter(|line| line.starts_with("#DW jobdw type=xfs")).context("its first block")
+    blocks
+        .next()
+        .filter(|line| line.starts_with("#DW jobdw type=xfs"))
+        .context("the first block of directives.md")
 }
 
-/// Every compute writes and reads in what the environment names, and finds what nobody else wrote.
-fn each_compute_has_its_own(flow: &Flow, env: &serde_json::Value) -> anyhow::Result<()> {
+/// Checks that each compute writes and reads at the path in the job's environment, and sees no file of another compute.
+fn each_compute_has_its_own_storage(flow: &Flow, env: &serde_json::Value) -> anyhow::Result<()> {
     let path = env["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
     ensure!(env["DW_JOB_XFS"] == path && env["DW_WORKFLOW_NAME"] == "life", "{env:#}");
     for (compute, _) in &flow.fixture.run.cluster.chassis().computes {
@@ -79,7 +82,7 @@ fn each_compute_has_its_own(flow: &Flow, env: &serde_json::Value) -> anyhow::Res
 }
 
 #[test]
-fn raw_volumes_are_shown_on_the_rabbit_in_the_jobs_order() -> anyhow::Result<()> {
+fn raw_volumes_have_links_on_the_rabbit_in_the_order_of_the_jobs_computes() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -113,7 +116,7 @@ fn raw_volumes_are_shown_on_the_rabbit_in_the_jobs_order() -> anyhow::Result<()>
 }
 
 #[test]
-fn a_coordinator_that_is_killed_in_each_state_goes_on_from_the_objects() -> anyhow::Result<()> {
+fn a_workflow_succeeds_if_the_coordinator_is_killed_in_each_state() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -139,7 +142,7 @@ fn a_workflow_that_is_deleted_while_it_is_mounted_leaves_nothing() -> anyhow::Re
 }
 
 #[test]
-fn what_the_rules_and_the_states_do_not_allow_is_refused_with_its_remedy() -> anyhow::Result<()> {
+fn a_wrong_directive_and_a_wrong_state_are_refused_with_the_remedy() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -157,9 +160,9 @@ fn what_the_rules_and_the_states_do_not_allow_is_refused_with_its_remedy() -> an
     flow.end()
 }
 
-/// Another compute would mount what the first one has mounted.
+/// A compute that is added later would mount the storage of another compute.
 #[test]
-fn computes_are_named_until_setup_is_done_and_not_after() -> anyhow::Result<()> {
+fn computes_cannot_change_once_storage_was_made() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -180,24 +183,27 @@ fn computes_are_named_until_setup_is_done_and_not_after() -> anyhow::Result<()> 
         let computes = flow.object("computes", "named", "default")?;
         ensure!(computes["data"] == serde_json::json!([{"name": "compute-1"}]), "{computes:#}");
     }
-    // Whoever asks again for what is so goes on.
-    let told = advance(&flow, &["--nodes", "compute-1"])?;
-    ensure!(told == "workflow/named PostRun\n", "{told}");
+    // The same computes again are accepted.
+    let printed = advance(&flow, &["--nodes", "compute-1"])?;
+    ensure!(printed == "workflow/named PostRun\n", "{printed}");
     advance(&flow, &["--to", "Teardown"])?;
     flow.delete()?;
     flow.end()
 }
 
 #[test]
-fn a_file_outlives_the_workflow_that_wrote_it_and_goes_with_its_storage() -> anyhow::Result<()> {
+fn persistent_storage_keeps_a_file_until_it_is_destroyed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     for kind in ["xfs", "raw"] {
         let mut flow = Flow::new(2, "make")?;
         let create = format!("#DW create_persistent type={kind} capacity=320MiB name=my-data");
-        through(&mut flow, "make", &create, |_, _| Ok(()))?;
-        ensure!(!flow.fixture.namespaces()?.is_empty(), "{kind}: its storage went with its maker");
+        run_workflow(&mut flow, "make", &create, |_, _| Ok(()))?;
+        ensure!(
+            !flow.fixture.namespaces()?.is_empty(),
+            "{kind}: the storage went with the workflow that created it"
+        );
         let uses = "#DW persistentdw name=my-data";
         let (write, read) = match kind {
             "raw" => (
@@ -206,14 +212,14 @@ fn a_file_outlives_the_workflow_that_wrote_it_and_goes_with_its_storage() -> any
             ),
             _ => ("test ! -e PATH/file; echo written > PATH/file", "cat PATH/file"),
         };
-        through(&mut flow, "write", uses, |flow, path| {
+        run_workflow(&mut flow, "write", uses, |flow, path| {
             flow.run_on("compute-1", &write.replace("PATH", path)).map(drop)
         })?;
         flow.kill_coordinator()?;
-        // A real API server has the coordinator judge each Workflow, and refuses those that come while it is away.
+        // Wait for the coordinator: a real API server asks its webhook about each Workflow.
         let run = &flow.fixture.run;
         until("the coordinator to serve again", PATIENCE, || run.prints(&["nodes"]).map(drop))?;
-        through(&mut flow, "read", uses, |flow, path| {
+        run_workflow(&mut flow, "read", uses, |flow, path| {
             let found = flow.run_on("compute-1", &read.replace("PATH", path))?;
             ensure!(found.trim() == "written", "{kind}: {found:?}");
             let users = flow.fixture.run.prints(&["persistent", "list"])?;
@@ -225,16 +231,16 @@ fn a_file_outlives_the_workflow_that_wrote_it_and_goes_with_its_storage() -> any
             Ok(())
         })?;
         let shown = flow.fixture.run.prints(&["persistent", "show", "my-data"])?;
-        ensure!(shown.contains("used by    nobody") && shown.contains("user 1050"), "{shown}");
-        through(&mut flow, "end", "#DW destroy_persistent name=my-data", |_, _| Ok(()))?;
+        ensure!(shown.contains("used by    no workflow") && shown.contains("user 1050"), "{shown}");
+        run_workflow(&mut flow, "end", "#DW destroy_persistent name=my-data", |_, _| Ok(()))?;
         flow.nothing_is_left()?;
         flow.end()?;
     }
     Ok(())
 }
 
-/// One workflow from its creation to its deletion; `work` is done in PreRun, with the path of the persistent storage.
-fn through(
+/// Runs one workflow from its creation to its deletion, and calls `work` in PreRun with the path of the persistent storage.
+fn run_workflow(
     flow: &mut Flow,
     name: &str,
     directive: &str,

@@ -1,4 +1,4 @@
-//! The service `Workloads` through all programs: a workload manager's jobs on real loop devices and real XFS.
+//! The gRPC service `Workloads` with all programs: a workload manager's jobs on real loop devices and real XFS.
 
 use std::{
     fs::{Permissions, set_permissions},
@@ -19,7 +19,7 @@ use tests::{
 
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 
-/// The calls of a whole job, and the state that each brings it to.
+/// Calls of one job in their order, and the state after each.
 const CALLS: [(&[&str], &str); 6] = [
     (&["setup", "--nodes", "compute-[1-3]"], "Setup"),
     (&["start", "--only-data"], "DataIn"),
@@ -33,9 +33,9 @@ fn create(caller: &Caller<'_>) -> anyhow::Result<Called> {
     caller.reach(&["create", XFS, "--user", "1050", "--group", "1050"], "Proposal")
 }
 
-/// Every call twice: the second finds what the first did.
+/// Every call is made twice; the second finds its work done.
 #[test]
-fn a_job_lives_through_its_calls_and_each_may_be_repeated() -> anyhow::Result<()> {
+fn each_call_of_a_job_may_be_repeated() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -107,9 +107,9 @@ fn a_refusal_names_the_line_the_argument_and_the_remedy() -> anyhow::Result<()> 
     flow.end()
 }
 
-/// Before each call, and while it waits: the script that called hears nothing of it.
+/// The coordinator is killed before each call and while the call waits; the calling script sees no failure.
 #[test]
-fn a_coordinator_that_is_killed_between_and_during_calls_changes_nothing() -> anyhow::Result<()> {
+fn a_workload_managers_calls_succeed_although_the_coordinator_is_killed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -121,10 +121,11 @@ fn a_coordinator_that_is_killed_between_and_during_calls_changes_nothing() -> an
         until("a coordinator", patience(), || coordinator.kill())?;
         let mut argv = caller.command(words)?;
         let child = argv.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("call")?;
-        // Long enough to be heard, and to be in the middle of it.
+        // Long enough for the coordinator to have received the call.
         pause(Duration::from_millis(400));
         until("a coordinator", patience(), || coordinator.kill())?;
-        let called = Called::of(&child.wait_with_output().context("wait for a call")?)?.with(0)?;
+        let called =
+            Called::read(&child.wait_with_output().context("wait for a call")?)?.with(0)?;
         ensure!(called.told["state"] == state, "{called:?}");
     }
     flow.nothing_is_left()?;
@@ -157,7 +158,7 @@ fn a_job_is_aborted_in_each_state_and_leaves_nothing() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Result<()> {
+fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -166,15 +167,15 @@ fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Re
     for directory in socket.ancestors().skip(1).take(2) {
         set_permissions(directory, Permissions::from_mode(0o711)).context("let users in")?;
     }
-    let of = |user: u32, job: &str| {
+    let caller_of = |user: u32, job: &str| {
         let mut caller = Caller::new(&flow, job);
         caller.user = Some(user);
         caller
     };
-    // The ids of a workload manager are its own: a user takes none of jobs to come.
-    of(1050, "mine").call(&["create", XFS])?.with(1)?.saying(&["--manager user-1050"])?;
+    // Job IDs of a workload manager are reserved for it: a user cannot take the ID of a later job.
+    caller_of(1050, "mine").call(&["create", XFS])?.with(1)?.saying(&["--manager user-1050"])?;
     let own = |user: u32, job: &str| {
-        let mut caller = of(user, job);
+        let mut caller = caller_of(user, job);
         caller.manager = "user-1050".to_owned();
         caller
     };
@@ -189,32 +190,35 @@ fn a_user_acts_for_itself_and_the_workload_manager_for_everybody() -> anyhow::Re
     for words in others {
         own(1051, "mine").call(words)?.with(1)?.saying(&["another user's"])?;
     }
-    let told = mine.call(&["status"])?.with(0)?;
-    ensure!(told.told["desiredState"] == "Proposal" && told.told["aborted"] == "", "{told:?}");
-    // The one that --wlm-user names, for the jobs of its own manager.
+    let status = mine.call(&["status"])?.with(0)?;
+    ensure!(
+        status.told["desiredState"] == "Proposal" && status.told["aborted"] == "",
+        "{status:?}"
+    );
+    // User 1060, whom --wlm-user names, acts on the jobs of its own manager only.
     own(1060, "mine").call(&["teardown"])?.with(1)?.saying(&["acts for test only"])?;
-    let manager = of(1060, "managed");
+    let manager = caller_of(1060, "managed");
     manager.call(&["create", XFS, "--user", "1051", "--group", "1051"])?.with(0)?;
-    of(1051, "managed").call(&["setup", "--nodes", "compute-1"])?.with(0)?;
+    caller_of(1051, "managed").call(&["setup", "--nodes", "compute-1"])?.with(0)?;
     manager.call(&["teardown"])?.with(0)?;
     manager
         .reach(&["setup", "--nodes", "compute-1"], "Setup")
         .err()
-        .context("a job that is gone")?;
+        .context("the job was not removed")?;
     mine.call(&["teardown"])?.with(0)?;
-    // What is not for every user is not served there.
+    // The socket for all users does not serve the calls of administrators.
     let cluster = &flow.fixture.run.cluster;
     let warren = cluster.warren()?.get_program().to_string_lossy().into_owned();
     let nodes = format!("{warren} nodes --coordinator unix://{}", socket.display());
     let refused = cluster.run_on_host_as(1050, &nodes).err().context("a list of nodes")?;
-    ensure!(format!("{refused:#}").contains("ask the coordinator for its nodes"), "{refused:#}");
+    ensure!(format!("{refused:#}").contains("list the coordinator's nodes"), "{refused:#}");
     flow.nothing_is_left()?;
     flow.end()
 }
 
-/// A rabbit whose agent is dead is neither fine nor gone, and a deadline outlives the coordinator that heard it.
+/// A rabbit whose agent is stopped counts as unreachable, not as down; a deadline outlives the coordinator that received it.
 #[test]
-fn a_deadline_that_passes_is_told_after_a_restart_and_can_be_renewed() -> anyhow::Result<()> {
+fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -225,19 +229,22 @@ fn a_deadline_that_passes_is_told_after_a_restart_and_can_be_renewed() -> anyhow
     let caller = Caller::new(&flow, "7");
     let late = caller.call(&["setup", "--nodes", "compute-1", "--timeout", "3s"])?.with(3)?;
     ensure!(late.node(&rabbit)["condition"] == "unreachable", "{late:?}");
-    let late = late.saying(&["user 0 set", "no evidence that it is down", "waitsFor"])?;
+    let late = late.saying(&["user 0 set", "does not prove that the node is down", "waitsFor"])?;
     ensure!(late.told["desiredState"] == "Setup", "{late:?}");
     flow.kill_coordinator()?;
     let caller = Caller::new(&flow, "7");
-    let told = until("the coordinator to be back", patience(), || {
-        let told = caller.call(&["status"])?;
-        ensure!(told.code == Some(3), "{told:?}");
-        Ok(told)
+    let status = until("the coordinator to be back", patience(), || {
+        let status = caller.call(&["status"])?;
+        ensure!(status.code == Some(3), "{status:?}");
+        Ok(status)
     })?;
-    let deadlines = told.told["deadlines"].as_array().context("deadlines")?;
-    let setup = deadlines.iter().find(|one| one["state"] == "Setup").context("of Setup")?;
+    let deadlines = status.told["deadlines"].as_array().context("deadlines")?;
+    let setup = deadlines
+        .iter()
+        .find(|deadline| deadline["state"] == "Setup")
+        .context("no deadline of Setup")?;
     ensure!(setup["outcome"] == "missed" && setup["owner"] == "user 0", "{setup}");
-    // What is told at once: the time is up.
+    // The deadline has passed: the call fails at once, whatever its own time-out.
     caller.call(&["setup", "--timeout", "1h"])?.with(3)?;
     flow.fixture.run.cluster.start_node(&rabbit)?;
     let caller = Caller::new(&flow, "7");
@@ -257,7 +264,7 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     create(&caller)?;
     caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    // Nothing is known against it yet.
+    // There is no evidence yet that it is down.
     let caller = Caller::new(&flow, "7");
     let late = caller.call(&["start", "--timeout", "3s"])?.with(3)?;
     ensure!(late.node("compute-2")["condition"] == "unreachable", "{late:?}");
@@ -277,7 +284,7 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     flow.end()
 }
 
-/// What the engine made and the job has lost is told, goes, and leaves nothing.
+/// The lost compute is reported to the job, and its storage is removed with the job.
 #[test]
 fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -287,14 +294,14 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     let caller = Caller::new(&flow, "7");
     let whole =
         ["create", "#DW create_persistent type=xfs capacity=320MiB name=kept", "--tolerance", "1"];
-    caller.call(&whole)?.with(2)?.saying(&["tolerance", "as a whole or not at all"])?;
+    caller.call(&whole)?.with(2)?.saying(&["tolerance", "needs all its nodes"])?;
     let create = ["create", XFS, "--tolerance", "1", "--user", "1050", "--group", "1050"];
     let created = caller.reach(&create, "Proposal")?;
     ensure!(created.told["tolerance"] == 1, "{created:?}");
     let without = ["create", XFS, "--user", "1050", "--group", "1050"];
     caller.call(&without)?.with(1)?.saying(&["another tolerance"])?;
     caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
-    // Something else is where the mount is to be, on two computes at first: that is more than the job puts up with.
+    // Another mount occupies the mount point on two computes, one more than the job tolerates.
     let workflow = flow.object("workflow", "test-7", "default")?;
     let uid = workflow["metadata"]["uid"].as_str().context("uid")?.to_owned();
     let path = format!("{}/{uid}-0", flow.fixture.run.cluster.mount_root());
@@ -304,14 +311,14 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     }
     let start = ["start", "--timeout", "3s"];
     let late = caller.call(&start)?.with(4)?.saying(&["compute-2: ", "compute-3: "])?;
-    late.saying(&["2 computes are lost (compute-[2-3]), and it tolerates 1"])?;
+    late.saying(&["2 computes are lost (compute-[2-3]), and the job tolerates 1"])?;
     flow.fixture.run.cluster.run_on("compute-3", 0, &format!("umount {path}"))?;
     until("compute-3 to have its mount", patience(), || {
-        let told = caller.call(&["status"])?;
-        ensure!(told.node("compute-3")["condition"] == "ready", "{told:?}");
+        let status = caller.call(&["status"])?;
+        ensure!(status.node("compute-3")["condition"] == "ready", "{status:?}");
         Ok(())
     })?;
-    // The deadline passed, and a repeated call hears of it: now the job may go on. Again, it is told the same.
+    // The deadline has passed, so the repeated call lets the job go on without compute-2; a further call answers the same.
     for _ in 0..2 {
         let started = caller.reach(&start, "PreRun")?;
         let lost = started.told["lost"].as_array().context("lost")?;
@@ -325,15 +332,18 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     flow.kill_coordinator()?;
     let caller = Caller::new(&flow, "7");
     let ended = caller.reach(&["post-run"], "DataOut")?;
-    ensure!(ended.told["lost"][0]["node"] == "compute-2", "a new coordinator knows it: {ended:?}");
+    ensure!(
+        ended.told["lost"][0]["node"] == "compute-2",
+        "the new coordinator does not report the lost compute: {ended:?}"
+    );
     caller.call(&["teardown"])?.with(0)?;
     flow.fixture.run.cluster.run_on("compute-2", 0, &format!("umount {path}"))?;
     flow.nothing_is_left()?;
     flow.end()
 }
 
-/// The rabbit of one compute cannot make file systems. While it is silent that is no evidence; once it said so, the job has the
-/// others, and the compute is none of its Computes any more.
+/// The rabbit of compute-9 cannot make file systems. While its agent is silent there is no evidence of a failure; once it reports
+/// the failure, the job goes on with the other computes.
 #[test]
 fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -346,19 +356,15 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     flow.fixture.run.cluster.stop_one("rabbit-9")?;
     let caller = Caller::new(&flow, "7");
     let setup = ["setup", "--nodes", "compute-[1-2],compute-9", "--timeout", "2s"];
-    // A busy machine may take longer than that for the good rabbit's file system, too.
+    // On a busy machine, the good rabbit may be late too: repeat the call until only rabbit-9 is.
     until("rabbit-9 alone to be late", patience(), || {
-        caller
-            .call(&setup)?
-            .with(3)?
-            .saying(&["nobody reported what is wrong with rabbit-9"])
-            .map(drop)
+        caller.call(&setup)?.with(3)?.saying(&["no fault of rabbit-9 was reported"]).map(drop)
     })?;
     flow.fixture.run.cluster.start_node_with("rabbit-9", &[("PATH", &broken)])?;
     let caller = Caller::new(&flow, "7");
     until("rabbit-9 to say what is wrong", patience(), || {
-        let told = caller.call(&["status"])?;
-        ensure!(told.node("rabbit-9")["condition"] == "faulty", "{told:?}");
+        let status = caller.call(&["status"])?;
+        ensure!(status.node("rabbit-9")["condition"] == "faulty", "{status:?}");
         Ok(())
     })?;
     for _ in 0..2 {
@@ -370,7 +376,7 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     }
     let started = caller.reach(&["start"], "PreRun")?;
     ensure!(started.told["lost"].as_array().map(Vec::len) == Some(1), "{started:?}");
-    ensure!(started.told["message"] == "", "nothing is forced any more: {started:?}");
+    ensure!(started.told["message"] == "", "PreRun was forced: {started:?}");
     for compute in ["compute-1", "compute-2"] {
         ensure!(started.node(compute)["condition"] == "ready", "{started:?}");
     }
@@ -381,13 +387,13 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     flow.end()
 }
 
-/// A rabbit with one compute and drives of its own, which serves; and a PATH with which its agent cannot make file systems.
+/// Adds rabbit-9 with compute-9 and drives of its own, and returns a PATH with a mkfs.xfs that fails.
 fn second_rabbit(flow: &mut Flow) -> anyhow::Result<String> {
     let mut system = flow.fixture.run.cluster.chassis().system_configuration();
     let nodes = system["spec"]["storageNodes"].as_array_mut().context("storageNodes")?;
     let access = json!([{"name": "compute-9", "index": 0}]);
     nodes.push(json!({"type": "Rabbit", "name": "rabbit-9", "computesAccess": access}));
-    // On a cluster the site's controllers make it.
+    // On a cluster, the site's controllers create the rabbit's namespace.
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-9"}});
     flow.fixture.run.apply("system", &[namespace, system])?;

@@ -1,4 +1,4 @@
-//! The command line. Its help is documentation: what each verb does, in which units, with which defaults.
+//! The command line. Its help texts are documentation: they name the purpose of each verb, units and defaults.
 
 pub(crate) mod workflow;
 pub(crate) mod workload;
@@ -14,11 +14,21 @@ use crate::client::{CoordinatorArgs, ServerArgs};
 use crate::failure::Failure;
 use help::help_on_a_screen;
 use nodeclient::Output;
-use nodeclient::{EXIT_STATUS_HELP, EXIT_STATUS_SHORT, Exit};
+use nodeclient::{EXIT_STATUS_HELP, Exit};
 
-/// Near-node flash at hand: what is mounted where, what is stuck and why.
+/// The end of `--help`: the first commands for a newcomer, and where to find the exit statuses.
+const FIRST_STEPS: &str = "\
+First steps:
+  warren nodes            is every node connected and healthy?
+  warren mounts           which mounts exist, and which failed?
+  warren workflow show    which jobs have storage, and in which state?
+  warren run '#DW jobdw type=xfs capacity=1GiB name=s' -- sh -c 'df $DW_JOB_s'
+
+Exit status: 0 done, 2 wrong usage, 3 try again; for all of them see --help-all";
+
+/// Runs jobs with near-node flash storage, and shows nodes, mounts and workflows.
 #[derive(Debug, Parser)]
-#[command(name = "warren", version, after_help = EXIT_STATUS_SHORT, after_long_help = EXIT_STATUS_HELP, max_term_width = 110, arg_required_else_help = true, defer(help_on_a_screen))]
+#[command(name = "warren", version, after_help = FIRST_STEPS, after_long_help = EXIT_STATUS_HELP, max_term_width = 110, arg_required_else_help = true, defer(help_on_a_screen))]
 pub(crate) struct CommandLine {
     #[command(flatten)]
     pub global: Global,
@@ -32,66 +42,66 @@ pub(crate) struct Global {
     pub server: ServerArgs,
     #[command(flatten)]
     pub coordinator: CoordinatorArgs,
-    /// Print JSON instead of tables and prose
+    /// Print JSON instead of tables and text
     ///
-    /// Results go to standard output, errors and notes to standard error, an object a line.
+    /// Results go to standard output. Errors and notes go to standard error, one object per line.
     #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
-    /// Also tell, after a failure, what each object and node says
+    /// After a failure, also print the messages of objects and nodes
     #[arg(long, global = true, help_heading = "Output")]
     pub verbose: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Run a command with storage made before and removed after it
+    /// Run a command: make its storage first, remove it afterwards
     Run(workflow::Run),
-    /// Drive and examine workflows
+    /// Show every node: role, rabbit, connection, health
+    Nodes,
+    /// Show every mount: desired state, actual state, error
+    Mounts(Mounts),
+    /// Create, advance, show and remove workflows
     #[command(subcommand)]
     Workflow(workflow::WorkflowVerb),
-    /// For a workload manager's scripts: a job's storage
-    ///
-    /// Each call may be repeated: it says what is done already, and does the rest.
-    #[command(subcommand)]
-    Workload(workload::WorkloadVerb),
-    /// Make, show and destroy storage that outlives its job
+    /// Create, show and destroy storage that outlives its job
     #[command(subcommand)]
     Persistent(workflow::PersistentVerb),
-    /// Create or change the objects in files
-    Apply(Apply),
-    /// Show objects of any kind the API serves
-    Get(Get),
-    /// Show every node: role, place, connection, health
-    Nodes,
-    /// Show every mount: what is wanted, what is there, what failed
-    Mounts(Mounts),
-    /// Show workflows' containers: where, how far, what they wait for
+    /// Show workflows' containers: rabbit, phase, reason
     Containers(Containers),
     /// Show workflows' data movements: how far, why they wait or failed
     Movements(Movements),
     /// Show the logs of a workflow's containers
     ///
-    /// Without Kubernetes the last 8 KiB of each: what runs is asked for, and a rabbit that does not answer within 10 s is named.
-    /// Teardown removes them.
+    /// Without Kubernetes it prints the last 8 KiB of each log. It asks the agents for the logs of running containers, and names
+    /// each rabbit that does not answer within 10 s. Teardown removes the logs.
     Logs(Logs),
-    /// Ask this node's agent: for a job's mounts, what it would do
-    Node(Node),
-    /// Show the steps of this node's agent for ClientMounts in files
-    ///
-    /// It changes nothing.
-    Plan(Plan),
     /// Wait until objects are mounted, unmounted, ready or deleted
     Wait(Wait),
+    /// Ask this node's agent: mounts of a job, plan, state
+    Node(Node),
+    /// Show what this node's agent would do for ClientMounts in files
+    ///
+    /// The agent plans, and changes nothing.
+    Plan(Plan),
+    /// Show objects of any kind that the API serves
+    Get(Get),
+    /// Create or change the objects in files
+    Apply(Apply),
     /// Delete objects, and wait until they are gone
     Delete(Delete),
+    /// Manage the storage of a job, for scripts of workload managers
+    ///
+    /// Every call may be repeated: it skips the steps that are done already.
+    #[command(subcommand)]
+    Workload(workload::WorkloadVerb),
     /// Write all objects of a coordinator's own API to a file
     ///
-    /// `coordinator restore` reads it. A file that is there is replaced.
+    /// `coordinator restore` reads it. An existing file is replaced.
     Backup {
-        /// Where to write it, with mode 0600
+        /// File to write, with mode 0600
         file: PathBuf,
     },
-    /// Print the completions for a shell
+    /// Print the completion script for a shell
     Completions {
         #[arg(value_enum)]
         shell: Shell,
@@ -99,14 +109,14 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// It makes what it has to remove, and so takes signals itself.
-    pub(crate) fn ends_by_itself(&self) -> bool {
+    /// Returns whether the verb creates objects that it must remove after a signal, and so handles signals itself.
+    pub(crate) fn handles_signals(&self) -> bool {
         use workflow::PersistentVerb::{Create, Destroy};
         matches!(self, Self::Run(_) | Self::Persistent(Create(_) | Destroy { .. }))
     }
 }
 
-/// What is asked of this node's agent.
+/// A request to this node's agent.
 #[derive(Debug, Args)]
 pub(crate) struct Node {
     #[command(subcommand)]
@@ -114,23 +124,23 @@ pub(crate) struct Node {
 }
 
 impl CommandLine {
-    /// Whether JSON is wanted, wherever that was said.
+    /// Returns whether `--json` was given, before the verb or after it.
     pub(crate) fn is_json(&self) -> bool {
         self.global.json || matches!(&self.verb, Verb::Node(node) if node.verb.is_json())
     }
 }
 
-/// A time to wait that is not over before it begins.
-pub(crate) fn patience(text: &str) -> Result<Duration, String> {
+/// Parses a timeout, which must be longer than 0.
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time.is_zero() {
-        return Err("nothing is done in no time: write at least 1s".to_owned());
+        return Err("a timeout of 0 gives up at once: write at least 1s".to_owned());
     }
     Ok(time)
 }
 
-/// Ends with help or a version, or says what is wrong with the command line; in JSON when that was asked for.
-pub(crate) fn refuse(error: &clap::Error) -> ! {
+/// Prints help, the version or the error of the command line, and exits. Prints errors in JSON with `--json`.
+pub(crate) fn exit_with_usage(error: &clap::Error) -> ! {
     let json = std::env::args_os()
         .take_while(|word| word != "--")
         .any(|word| word == OsStr::new("--json"));
@@ -143,13 +153,12 @@ pub(crate) fn refuse(error: &clap::Error) -> ! {
     std::process::exit(Exit::Usage as i32)
 }
 
-/// Objects from files.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Files {
-    /// YAML or JSON file, directory of such files, or - for standard input (repeatable; taken in the order given)
+    /// YAML or JSON file, directory of such files, or - for standard input (repeatable; read in the order given)
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Namespace of objects that name none
+    /// Namespace of objects without one
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
 }
@@ -158,12 +167,12 @@ pub(crate) struct Files {
 pub(crate) struct Apply {
     #[command(flatten)]
     pub files: Files,
-    /// Let the API check everything, but store nothing
+    /// Let the API validate the objects, but store nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Which namespaces.
+/// The namespaces to search.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Scope {
     /// Namespace; a node's objects are in the namespace of its name
@@ -175,7 +184,7 @@ pub(crate) struct Scope {
         conflicts_with = "all_namespaces"
     )]
     pub namespace: String,
-    /// All namespaces
+    /// Search all namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 }
@@ -183,19 +192,19 @@ pub(crate) struct Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Table,
-    /// With the columns of lesser priority
+    /// Table with all columns, also those of lower priority
     Wide,
     Json,
     Yaml,
-    /// KIND/NAME
+    /// One KIND/NAME per line
     Name,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// Kind: plural, singular, short name or Kind, as in `clientmounts`, `nnfnode`, `NnfNodeStorage`
+    /// Kind of the objects: plural, singular, short name or Kind, as in `clientmounts`, `nnfnode`, `NnfNodeStorage`
     pub kind: String,
-    /// Only the object of this name
+    /// Name of a single object
     #[arg(conflicts_with = "all_namespaces")]
     pub name: Option<String>,
     #[command(flatten)]
@@ -203,9 +212,10 @@ pub(crate) struct Get {
     /// Only objects with these labels, as in `a=b,c!=d`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Option<String>,
-    /// Go on and print changes as they come
+    /// Keep running, and print changes as they occur
     #[arg(short, long)]
     pub watch: bool,
+    /// Format of the output
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "table")]
     pub output: Format,
 }
@@ -222,7 +232,7 @@ pub(crate) struct Mounts {
 
 #[derive(Debug, Args)]
 pub(crate) struct Containers {
-    /// Only those of this workflow
+    /// Show the containers of this workflow only
     pub workflow: Option<String>,
     /// Kubernetes namespace of the workflows
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
@@ -243,14 +253,15 @@ pub(crate) struct Movements {
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
+    /// Name of the workflow
     pub workflow: String,
     /// Kubernetes namespace of the workflow
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
-    /// Only of containers on these rabbits, as in rabbit-[1-3] (repeatable)
+    /// Only logs of containers on these rabbits, as in rabbit-[1-3] (repeatable)
     #[arg(long, value_name = "HOSTLIST")]
     pub rabbit: Vec<workflow::Hosts>,
-    /// Only the last lines of each log, so many
+    /// Only the last LINES lines of each log
     #[arg(long, value_name = "LINES")]
     pub tail: Option<i64>,
 }
@@ -259,7 +270,7 @@ pub(crate) struct Logs {
 pub(crate) struct Plan {
     #[command(flatten)]
     pub files: Files,
-    /// Unix socket of the agent to ask
+    /// Unix socket of the agent
     #[arg(
         long,
         value_name = "PATH",
@@ -271,36 +282,37 @@ pub(crate) struct Plan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Condition {
-    /// Wanted mounted, and mounted
+    /// Every mount is to be mounted, and is
     Mounted,
-    /// Wanted unmounted and unmounted, or gone
+    /// Every mount is to be unmounted and is, or the object is gone
     Unmounted,
-    /// As the object wants to be
+    /// The object has reached its desired state
     Ready,
-    /// Gone
+    /// The object is gone
     Deleted,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
-    /// KIND/NAME (repeatable), or with --selector one KIND
+    /// KIND/NAME (repeatable), or one KIND with --selector
     #[arg(required = true)]
     pub objects: Vec<String>,
     #[command(flatten)]
     pub scope: Scope,
-    /// All objects with these labels, as in `a=b,c!=d`; for mounted and ready one must exist
+    /// Wait for all objects with these labels, as in `a=b,c!=d`; for mounted and ready at least one must exist
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Option<String>,
+    /// Condition to wait for
     #[arg(long = "for", value_enum, value_name = "CONDITION")]
     pub condition: Condition,
     /// Give up after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     pub timeout: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
-    /// Kind and names
+    /// KIND and names, or KIND/NAME
     #[arg(value_name = "KIND NAME", required_unless_present = "files", conflicts_with = "files")]
     pub objects: Vec<String>,
     /// Delete the objects in these files, last first
@@ -312,9 +324,9 @@ pub(crate) struct Delete {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub wait: bool,
     /// Give up waiting after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     pub timeout: Duration,
-    /// An object that does not exist is no error
+    /// Succeed also if an object does not exist
     #[arg(long)]
     pub ignore_not_found: bool,
 }

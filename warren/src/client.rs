@@ -1,4 +1,4 @@
-//! Clients of the Kubernetes API and of gRPC services. No other file connects.
+//! Clients of the Kubernetes API and of gRPC services. All connections are made here.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,30 @@ use tower::service_fn;
 use crate::failure::Failure;
 use nodeclient::{Exit, Output, channel_over_unix, probe};
 
-/// Where the Kubernetes API is.
+/// Address of the Kubernetes API.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ServerArgs {
-    /// API to talk to: unix:///PATH of a coordinator, kubeconfig, kubeconfig:/PATH, in-cluster, or https://HOST:PORT with the
-    /// kubeconfig's credentials [default: the coordinator on this host]
+    /// Kubernetes API: unix:///PATH of a coordinator, kubeconfig[:/PATH], in-cluster, or https://HOST:PORT with the kubeconfig's
+    /// credentials [default: the coordinator on this host]
     #[arg(long, value_name = "ADDRESS", env = "WARREN_API", global = true)]
     server: Option<String>,
-    /// Talk to the cluster this kubeconfig names
-    #[arg(long, value_name = "FILE", env = "WARREN_KUBECONFIG", global = true)]
+    /// Use the cluster that this kubeconfig names
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WARREN_KUBECONFIG",
+        global = true,
+        hide_short_help = true
+    )]
     kubeconfig: Option<PathBuf>,
 }
 
-/// Where the coordinator is.
+/// Address of the coordinator.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct CoordinatorArgs {
-    /// Coordinator to ask about nodes: unix:///PATH or https://HOST:PORT
+    /// Coordinator, for nodes and workload: unix:///PATH or https://HOST:PORT
     #[arg(
         long,
         value_name = "URL",
@@ -42,26 +48,40 @@ pub(crate) struct CoordinatorArgs {
         default_value = "unix:///run/warren/coordinator.sock"
     )]
     coordinator: String,
-    /// Authority of an https coordinator's certificate, PEM
-    #[arg(long, value_name = "FILE", env = "WARREN_CA", global = true)]
+    /// Certificate of the authority that signed an https coordinator's certificate, PEM
+    #[arg(long, value_name = "FILE", env = "WARREN_CA", global = true, hide_short_help = true)]
     ca: Option<PathBuf>,
-    /// Our certificate for an https coordinator, PEM
-    #[arg(long, value_name = "FILE", env = "WARREN_CERTIFICATE", global = true, requires = "key")]
+    /// Client certificate for an https coordinator, PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WARREN_CERTIFICATE",
+        global = true,
+        requires = "key",
+        hide_short_help = true
+    )]
     certificate: Option<PathBuf>,
-    /// Key of our certificate, PEM
-    #[arg(long, value_name = "FILE", env = "WARREN_KEY", global = true, requires = "certificate")]
+    /// Private key of the client certificate, PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WARREN_KEY",
+        global = true,
+        requires = "certificate",
+        hide_short_help = true
+    )]
     key: Option<PathBuf>,
 }
 
 const API_SOCKET: &str = "/run/warren/api.sock";
 
 impl ServerArgs {
-    /// A client of the API, which prints the API's warnings.
+    /// Connects to the API. The client prints the API's warnings.
     ///
     /// # Errors
-    /// When the address cannot be used, or nothing listens on the socket.
+    /// If the address cannot be used, or no server listens on the socket.
     pub(crate) async fn client(&self, output: Output) -> Result<Client, Failure> {
-        Ok(warning(self.connect().await?, output))
+        Ok(with_warnings(self.connect().await?, output))
     }
 
     async fn connect(&self) -> Result<Client, Failure> {
@@ -88,7 +108,7 @@ impl ServerArgs {
         connect(&address).await.map_err(unusable)
     }
 
-    /// Any address but https.
+    /// Returns the address of an API that is not reached by https.
     fn address(&self) -> Result<Address, Failure> {
         match (self.server.as_deref(), &self.kubeconfig) {
             (None, None) => Ok(Address::Unix(API_SOCKET.into())),
@@ -100,15 +120,15 @@ impl ServerArgs {
                 let what =
                     format!("--server {server} and --kubeconfig {} are two APIs", path.display());
                 Err(Failure::new(Exit::Usage, what).remedy(
-                    "leave one out; WARREN_API and WARREN_KUBECONFIG say the same as the options",
+                    "leave one out; the variables WARREN_API and WARREN_KUBECONFIG count as these options",
                 ))
             }
         }
     }
 }
 
-/// The client, which prints each warning of the API once.
-fn warning(client: Client, output: Output) -> Client {
+/// Wraps a client so that it prints each warning of the API once.
+fn with_warnings(client: Client, output: Output) -> Client {
     let printed = Arc::new(Mutex::new(HashSet::new()));
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request| {
@@ -127,7 +147,7 @@ fn warning(client: Client, output: Output) -> Client {
     Client::new(service, namespace)
 }
 
-/// The text of `299 - "text"` (RFC 7234, 5.5).
+/// Returns the text of the header `Warning: 299 - "text"` (RFC 7234, 5.5).
 fn warning_text(value: &HeaderValue) -> Option<String> {
     let value = String::from_utf8_lossy(value.as_bytes());
     let (_, quoted) = value.split_once('"')?;
@@ -143,10 +163,10 @@ fn warning_text(value: &HeaderValue) -> Option<String> {
 }
 
 impl CoordinatorArgs {
-    /// A channel to the coordinator.
+    /// Connects to the coordinator.
     ///
     /// # Errors
-    /// When nobody answers there.
+    /// If the address cannot be used, or no coordinator answers.
     pub(crate) async fn channel(&self) -> Result<Channel, Failure> {
         if let Some(path) = self.coordinator.strip_prefix("unix://") {
             return channel_over_unix(Path::new(path), "start it with `systemctl start warren-coordinator`, or name another with --coordinator").await;
@@ -159,10 +179,10 @@ impl CoordinatorArgs {
         }
         let mut tls = ClientTlsConfig::new();
         if let Some(authority) = &self.ca {
-            tls = tls.ca_certificate(pem::authority(authority).map_err(unread)?);
+            tls = tls.ca_certificate(pem::authority(authority).map_err(unusable_certificates)?);
         }
         if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
-            tls = tls.identity(pem::identity(certificate, key).map_err(unread)?);
+            tls = tls.identity(pem::identity(certificate, key).map_err(unusable_certificates)?);
         }
         let endpoint = Endpoint::from_shared(self.coordinator.clone())
             .map_err(|error| wrong("not a URL").because(&error))?
@@ -171,14 +191,14 @@ impl CoordinatorArgs {
         endpoint.connect().await.map_err(|error| {
             Failure::new(Exit::Unreachable, format!("connect {}", self.coordinator))
                 .because(&error)
-                .remedy("is the coordinator up, and are --ca, --certificate and --key right?")
+                .remedy("check that the coordinator runs, and that --ca, --certificate and --key are right")
         })
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
-fn unread(error: PemError) -> Failure {
-    Failure::new(Exit::Usage, "use the certificates").because(&error)
+fn unusable_certificates(error: PemError) -> Failure {
+    Failure::new(Exit::Usage, "use the files of --ca, --certificate and --key").because(&error)
 }
 
 #[cfg(test)]
@@ -192,21 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn one_api_is_meant() {
-        for (server, kubeconfig, meant) in [
+    fn only_one_api_may_be_named() {
+        for (server, kubeconfig, expected) in [
             (None, None, "unix:///run/warren/api.sock"),
             (Some("unix:///s"), None, "unix:///s"),
             (Some("in-cluster"), None, "in-cluster"),
             (None, Some("config"), "kubeconfig:config"),
         ] {
-            assert_eq!(address(server, kubeconfig).as_deref(), Ok(meant));
+            assert_eq!(address(server, kubeconfig).as_deref(), Ok(expected));
         }
         let two = address(Some("unix:///s"), Some("config")).unwrap_err();
         assert!(two.contains("two APIs") && two.contains("WARREN_KUBECONFIG"), "{two}");
     }
 
     #[test]
-    fn a_warning_is_what_stands_in_quotes() {
+    fn the_quoted_part_of_a_header_is_the_warning() {
         let text = |value: &[u8]| warning_text(&HeaderValue::from_bytes(value).unwrap());
         assert_eq!(
             text(br#"299 - "unknown field \"spec.a\"""#).as_deref(),

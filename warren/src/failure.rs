@@ -1,20 +1,20 @@
-//! What the API's answers mean for a verb.
+//! Converts errors of the API into failures of a verb.
 
 use kube::Error as KubeError;
 use nodeclient::Exit;
 pub(crate) use nodeclient::Failure;
 
-/// What the API did not do.
-pub(crate) fn of(refused: &workload::Refused) -> Failure {
+/// Converts a request that the API refused or did not answer.
+pub(crate) fn from_refused(refused: &workload::Refused) -> Failure {
     api(refused.what.clone(), &refused.source)
 }
 
-/// The API's answer to an attempt to do `what`.
+/// Converts the API's error on an attempt to do `what`.
 pub(crate) fn api(what: impl Into<String>, error: &KubeError) -> Failure {
     if let KubeError::SerdeError(_) = error {
         return Failure::new(Exit::Failed, what)
             .because(error)
-            .remedy("the API's answer is not what this version of warren understands");
+            .remedy("this version of warren does not understand the API's answer: use the version of the coordinator");
     }
     if let KubeError::BuildRequest(_) | KubeError::HttpError(_) = error {
         return Failure::new(Exit::Usage, what).because(error);
@@ -23,7 +23,7 @@ pub(crate) fn api(what: impl Into<String>, error: &KubeError) -> Failure {
         return Failure::unreachable(
             what,
             error,
-            "is the API up? Start it with `systemctl start warren-coordinator`, or name another with --server or --kubeconfig",
+            "start the coordinator with `systemctl start warren-coordinator`, or name another API with --server or --kubeconfig",
         );
     };
     let (exit, remedy) = match status.code {
@@ -34,10 +34,10 @@ pub(crate) fn api(what: impl Into<String>, error: &KubeError) -> Failure {
         409 => (
             Exit::Retryable,
             Some(
-                "someone else changed it: read it again with `warren get`; a file that keeps metadata.resourceVersion changes that version only",
+                "another client changed the object: read it again with `warren get`; a file with metadata.resourceVersion changes that version only",
             ),
         ),
-        429 | 500..=599 => (Exit::Retryable, Some("try again; the coordinator's log tells more")),
+        429 | 500..=599 => (Exit::Retryable, Some("try again; see the coordinator's log")),
         _ => (Exit::Failed, None),
     };
     let mut failure = Failure::new(exit, what);

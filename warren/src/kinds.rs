@@ -1,5 +1,4 @@
-//! Which kinds the API serves, by discovery: whatever CRD is installed can be named by plural, singular, short name or
-//! Kind.
+//! Discovers the kinds that the API serves: users may name every installed CRD by plural, singular, short name or Kind.
 
 use std::collections::HashSet;
 
@@ -11,7 +10,7 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use crate::failure::{self, Failure};
 use nodeclient::Exit;
 
-/// One kind.
+/// A kind of objects, with all names by which a user may call it.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
     pub resource: ApiResource,
@@ -19,15 +18,15 @@ pub(crate) struct Kind {
     names: Vec<String>,
 }
 
-/// All kinds.
+/// All kinds that the API serves.
 #[derive(Clone, Debug)]
 pub(crate) struct Kinds(Vec<Kind>);
 
 impl Kinds {
-    /// Asks the API.
+    /// Reads all kinds from the API.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If the API does not answer.
     pub(crate) async fn discover(client: &Client) -> Result<Self, Failure> {
         let failed = |error: kube::Error| failure::api("ask the API which kinds it serves", &error);
         let groups = client.list_api_groups().await.map_err(failed)?;
@@ -45,11 +44,11 @@ impl Kinds {
         Ok(Self(lists.flat_map(|list| kinds(&list)).collect()))
     }
 
-    /// The kind a person means.
+    /// Returns the kind that a user names.
     ///
     /// # Errors
-    /// When there is none, or more than one.
-    pub(crate) fn named(&self, name: &str) -> Result<&Kind, Failure> {
+    /// If no kind or more than one has this name.
+    pub(crate) fn find_by_name(&self, name: &str) -> Result<&Kind, Failure> {
         let wanted = name.to_lowercase();
         let mut found: Vec<&Kind> = Vec::new();
         for kind in self.0.iter().filter(|kind| kind.names.contains(&wanted)) {
@@ -68,13 +67,13 @@ impl Kinds {
             several => {
                 let full: Vec<String> = several.iter().map(|kind| kind.full_name()).collect();
                 Err(Failure::new(Exit::Usage, format!("kind {name:?} is ambiguous"))
-                    .remedy(format!("say {}", full.join(" or "))))
+                    .remedy(format!("write {}", full.join(" or "))))
             }
         }
     }
 
-    /// The kinds of these groups, each in the version that the API prefers.
-    pub(crate) fn of_groups(&self, groups: &[&str]) -> impl Iterator<Item = &Kind> {
+    /// Returns the kinds of these groups, each in the version that the API prefers.
+    pub(crate) fn in_groups(&self, groups: &[&str]) -> impl Iterator<Item = &Kind> {
         let mut seen = HashSet::new();
         self.0.iter().filter(move |kind| {
             let resource = &kind.resource;
@@ -83,24 +82,24 @@ impl Kinds {
         })
     }
 
-    /// The kind an object says it is.
-    pub(crate) fn of(&self, api_version: &str, kind: &str) -> Option<&Kind> {
+    /// Returns the kind of an object with these types.
+    pub(crate) fn find_by_type(&self, api_version: &str, kind: &str) -> Option<&Kind> {
         self.0
             .iter()
             .find(|known| known.resource.api_version == api_version && known.resource.kind == kind)
     }
 
-    /// The kind that an object of a file says it is, in the words of kubectl when there is none.
+    /// Returns the kind of an object of a file; the error has the words of kubectl.
     ///
     /// # Errors
-    /// When the API serves none.
-    pub(crate) fn required(
+    /// If the API does not serve the kind.
+    pub(crate) fn require_type(
         &self,
         place: &str,
         api_version: &str,
         kind: &str,
     ) -> Result<&Kind, Failure> {
-        self.of(api_version, kind).ok_or_else(|| {
+        self.find_by_type(api_version, kind).ok_or_else(|| {
             let what =
                 format!("{place}: no matches for kind \"{kind}\" in version \"{api_version}\"");
             Failure::new(Exit::Usage, what)
@@ -118,7 +117,7 @@ impl Kinds {
 }
 
 impl Kind {
-    /// The API of this kind in a namespace, or of the cluster when it has none.
+    /// Returns the API of this kind in a namespace; the cluster-wide one for a kind without namespaces.
     pub(crate) fn api(&self, client: &Client, namespace: &str) -> Api<DynamicObject> {
         if self.namespaced {
             Api::namespaced_with(client.clone(), namespace, &self.resource)
@@ -127,7 +126,7 @@ impl Kind {
         }
     }
 
-    /// The API of this kind in all namespaces, or in one.
+    /// Returns the API of this kind in one namespace, or in all.
     pub(crate) fn api_in(&self, client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace {
             Some(namespace) => self.api(client, namespace),
@@ -135,7 +134,7 @@ impl Kind {
         }
     }
 
-    /// `kind/name`, as people read it.
+    /// Returns `kind/name`, for messages.
     pub(crate) fn label(&self, name: &str) -> String {
         format!("{}/{name}", self.resource.kind.to_lowercase())
     }
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_answers_to_all_its_names() {
+    fn a_kind_is_found_by_each_of_its_names() {
         let kinds = served();
         for name in [
             "clientmounts",
@@ -222,28 +221,32 @@ mod tests {
             "ClientMount",
             "clientmounts.dataworkflowservices.github.io",
         ] {
-            assert_eq!(kinds.named(name).unwrap().resource.version, "v1alpha7", "{name}");
+            assert_eq!(kinds.find_by_name(name).unwrap().resource.version, "v1alpha7", "{name}");
         }
-        assert_eq!(kinds.named("cm").unwrap().resource.kind, "ConfigMap");
-        assert!(!kinds.named("namespace").unwrap().namespaced);
+        assert_eq!(kinds.find_by_name("cm").unwrap().resource.kind, "ConfigMap");
+        assert!(!kinds.find_by_name("namespace").unwrap().namespaced);
     }
 
     #[test]
-    fn unknown_and_ambiguous_names_say_what_to_say() {
+    fn an_unknown_or_ambiguous_name_lists_the_possible_ones() {
         let kinds = served();
-        let text = kinds.named("mount").unwrap_err().text();
+        let text = kinds.find_by_name("mount").unwrap_err().text();
         assert!(text.starts_with("the server doesn't have a resource type \"mount\"\n"), "{text}");
         assert!(text.contains("clientmounts, configmaps"), "{text}");
-        let text = kinds.named("events").unwrap_err().text();
+        let text = kinds.find_by_name("events").unwrap_err().text();
         assert!(text.contains("events or events.events.k8s.io"), "{text}");
     }
 
     #[test]
-    fn an_objects_own_version_counts() {
+    fn a_kind_is_found_in_the_version_of_the_object() {
         let kinds = served();
-        assert!(kinds.of("dataworkflowservices.github.io/v1alpha6", "ClientMount").is_some());
-        assert!(kinds.of("dataworkflowservices.github.io/v1alpha1", "ClientMount").is_none());
-        let text = kinds.required("a.yaml", "v1", "ClientMont").unwrap_err().text();
+        assert!(
+            kinds.find_by_type("dataworkflowservices.github.io/v1alpha6", "ClientMount").is_some()
+        );
+        assert!(
+            kinds.find_by_type("dataworkflowservices.github.io/v1alpha1", "ClientMount").is_none()
+        );
+        let text = kinds.require_type("a.yaml", "v1", "ClientMont").unwrap_err().text();
         let expected = "a.yaml: no matches for kind \"ClientMont\" in version \"v1\"\n";
         assert!(text.starts_with(expected), "{text}");
     }

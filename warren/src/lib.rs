@@ -1,4 +1,4 @@
-//! The operators' and prolog scripts' command.
+//! The command `warren`, for operators and prolog scripts.
 //!
 //! One file per verb under `verbs/`. A verb talks to the API, the coordinator or an agent through `client`, prints
 //! through `nodeclient::Output`, and ends with a `nodeclient::Exit` that scripts may rely on.
@@ -18,18 +18,17 @@ use nodeclient::{Output, run_to_end, run_to_exit};
 
 use args::CommandLine;
 
-/// The command line, for manual pages and completions.
+/// Returns the command line, for manual pages and completions.
 #[must_use]
 pub fn command() -> clap::Command {
     CommandLine::command()
 }
 
-/// Runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    let line = CommandLine::try_parse().unwrap_or_else(|error| args::refuse(&error));
+    let line = CommandLine::try_parse().unwrap_or_else(|error| args::exit_with_usage(&error));
     let output = Output::new(line.is_json()).verbose(line.global.verbose);
-    if line.verb.ends_by_itself() {
+    if line.verb.handles_signals() {
         return run_to_end(output, move || verbs::run(line, output));
     }
     run_to_exit(output, move || verbs::run(line, output))

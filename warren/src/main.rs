@@ -1,4 +1,4 @@
-//! Starts the operators' and prolog scripts' command.
+//! The program `warren`, for operators and prolog scripts.
 
 use std::process::ExitCode;
 

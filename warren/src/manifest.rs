@@ -1,4 +1,4 @@
-//! Objects in files: every file is read and understood before the first object is used.
+//! Reads objects from files. All files are parsed before the first object is used.
 
 use std::fs;
 use std::io::Read;
@@ -12,28 +12,28 @@ use thiserror::Error;
 mod unique;
 use unique::Unique;
 
-/// What the API takes in one request.
+/// Largest request of the API in bytes.
 const LIMIT: u64 = 3 << 20;
 
-/// One object and where it came from.
+/// One object and its place in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    /// Such as `mounts.yaml, document 2`.
+    /// The object's place, such as `mounts.yaml, document 2`.
     pub place: String,
-    /// Its type and metadata.
+    /// The object's types and metadata.
     pub object: DynamicObject,
-    /// The whole object, with fields that are not known.
+    /// The whole object, with unknown fields.
     pub value: Value,
 }
 
-/// A file that holds no usable objects.
+/// The reason why a file cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum ManifestError {
     #[error("read {place}: {source}")]
     Read { place: String, source: std::io::Error },
-    #[error("{place} has more than 3 MiB: split it, one request takes no more")]
+    #[error("{place} has more than 3 MiB, the API's limit of one request: split it")]
     TooLarge { place: String },
-    #[error("{place} is not UTF-8: byte {byte} is the first wrong one; save it as UTF-8")]
+    #[error("{place} is not UTF-8 from byte {byte} on: save it as UTF-8")]
     NotUtf8 { place: String, byte: usize },
     #[error("{place} cannot be read as {format}: {message}")]
     Syntax { place: String, format: &'static str, message: String },
@@ -53,7 +53,7 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for file in files {
         if file == Path::new("-") {
-            let text = text("standard input", std::io::stdin().lock())?;
+            let text = read_text("standard input", std::io::stdin().lock())?;
             documents.extend(parse("standard input", &text, false)?);
             continue;
         }
@@ -64,7 +64,7 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     Ok(documents)
 }
 
-/// The manifests of a directory, by name; a file is itself.
+/// Returns the manifests of a directory, sorted by name; for a file, the file.
 fn expand(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
     let place = path.display().to_string();
     let failed = |source| ManifestError::Read { place: place.clone(), source };
@@ -90,11 +90,11 @@ fn read_file(path: &Path) -> Result<Vec<Document>, ManifestError> {
     let place = path.display().to_string();
     let file = fs::File::open(path)
         .map_err(|source| ManifestError::Read { place: place.clone(), source })?;
-    let text = text(&place, file)?;
+    let text = read_text(&place, file)?;
     parse(&place, &text, path.extension().is_some_and(|extension| extension == "json"))
 }
 
-fn text(place: &str, reader: impl Read) -> Result<String, ManifestError> {
+fn read_text(place: &str, reader: impl Read) -> Result<String, ManifestError> {
     let mut bytes = Vec::new();
     reader
         .take(LIMIT + 1)
@@ -138,7 +138,7 @@ fn parse(place: &str, text: &str, json: bool) -> Result<Vec<Document>, ManifestE
     Ok(documents)
 }
 
-/// A `List` stands for its items.
+/// Replaces a `List` by its items.
 fn items(place: String, mut value: Value) -> Vec<(String, Value)> {
     let is_list =
         value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
@@ -166,7 +166,7 @@ fn document(place: String, value: Value) -> Result<Document, ManifestError> {
         [("/apiVersion", "apiVersion"), ("/kind", "kind"), ("/metadata/name", "metadata.name")]
     {
         if text(pointer).is_none() {
-            return Err(wrong(&format!("{field} is missing or no text")));
+            return Err(wrong(&format!("{field} is missing or not a string")));
         }
     }
     let object =
@@ -194,21 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn a_list_stands_for_its_items() {
+    fn a_list_is_replaced_by_its_items() {
         let list = r#"{"apiVersion":"v1","kind":"List","items":[
             {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}},
             {"apiVersion":"v1","kind":"ConfigMap","metadata":{}}]}"#;
         let text = parse("f.json", list, true).unwrap_err().to_string();
-        assert_eq!(text, "f.json, document 1, item 2: metadata.name is missing or no text");
+        assert_eq!(text, "f.json, document 1, item 2: metadata.name is missing or not a string");
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn an_error_names_its_place() {
         for (text, json, part) in [
             ("{", true, "cannot be read as JSON"),
             ("a: [", false, "cannot be read as YAML"),
             ("a: 1\nb: {c: 1, c: 2}", false, "duplicate mapping key: c"),
-            (r#"{"a": 1, "b": [{"c": 1, "c": 1}]}"#, true, r#"key "c" is there twice"#),
+            (r#"{"a": 1, "b": [{"c": 1, "c": 1}]}"#, true, r#"key "c" occurs twice"#),
             ("- 1", false, "document 1: not an object"),
             ("", false, "holds no object"),
             ("kind: A\nmetadata: {name: x}", false, "apiVersion is missing"),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_read_as_it_is() {
+    fn json_values_are_kept_exactly() {
         let text = r#"{"apiVersion": "v1", "kind": "A", "metadata": {"name": "x"}, "all":
             [null, true, 1, -1, 18446744073709551615, 1.5, 1e300, "t\u00fc", [], {}, {"a": {"a": 1}}]}"#;
         let documents = parse("f.json", text, true).unwrap();
@@ -230,14 +230,14 @@ mod tests {
     #[test]
     fn oversized_and_non_utf8_input_is_refused() {
         let large = vec![b'#'; usize::try_from(LIMIT).unwrap() + 1];
-        assert!(text("f", large.as_slice()).unwrap_err().to_string().contains("3 MiB"));
-        assert!(text("f", &large[1..]).is_ok());
-        let error = text("f", &b"a: \xff"[..]).unwrap_err().to_string();
+        assert!(read_text("f", large.as_slice()).unwrap_err().to_string().contains("3 MiB"));
+        assert!(read_text("f", &large[1..]).is_ok());
+        let error = read_text("f", &b"a: \xff"[..]).unwrap_err().to_string();
         assert!(error.contains("byte 3"), "{error}");
     }
 
     #[test]
-    fn a_directory_is_its_manifests_by_name() {
+    fn the_manifests_of_a_directory_are_read_in_order_of_their_names() {
         let directory = tempfile::tempdir().unwrap();
         let error = read(&[directory.path().to_owned()]).unwrap_err();
         assert!(matches!(error, ManifestError::EmptyDirectory { .. }));

@@ -1,4 +1,4 @@
-//! One file per verb.
+//! The verbs of `warren`, one file each.
 
 mod apply;
 mod backup;
@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// Carries out the verb of a command line.
+/// Runs the verb of a command line.
 pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failure> {
     let global = &line.global;
     match line.verb {

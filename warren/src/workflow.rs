@@ -1,4 +1,4 @@
-//! Workflows from a client's side: driving one, gathering what belongs to it, and telling how it comes along.
+//! Workflows from a client's side: driving a workflow through its states, gathering its objects, showing its timeline.
 
 pub(crate) mod drive;
 pub(crate) mod gather;

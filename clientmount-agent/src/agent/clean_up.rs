@@ -8,7 +8,8 @@ use storage::{Desired, desired::MountPoint};
 use super::{Agent, WorkerResult};
 
 impl Agent {
-    /// The clean-up starts only while no worker runs: it could take what a worker is about to mount for unwanted.
+    /// Returns whether the clean-up may start: only while no worker runs, since it
+    /// could take what a worker is about to mount for unwanted.
     pub(super) fn may_clean_up(&self) -> bool {
         self.workers.is_empty()
     }
@@ -26,7 +27,7 @@ impl Agent {
         });
     }
 
-    /// Every path at which an object may be mounted; `None` when an object cannot be read.
+    /// Returns every path at which an object may be mounted; `None` if an object cannot be read.
     fn paths_to_keep(&mut self) -> Option<Vec<MountPoint>> {
         let keep = self.objects.possible_paths();
         if keep.is_none() {
@@ -40,10 +41,10 @@ impl Agent {
 
     pub(super) fn cleaned_up(&mut self, result: Result<(), Failure>, now: Instant) {
         match result {
-            Ok(()) => self.clean_up.done(),
+            Ok(()) => self.clean_up.record_success(),
             Err(failure) => {
                 let text = failure.debug;
-                if self.clean_up.failed(&text, now) {
+                if self.clean_up.record_failure(&text, now) {
                     log::warn!("unwanted mounts remain: {text}");
                 }
             }

@@ -14,7 +14,7 @@ impl Agent {
         let problems: Vec<_> = objects.chain(clean_up).collect();
         let (state, message) = match &*problems {
             [] => (health::State::Ok, String::new()),
-            [one] => (health::State::Warning, one.clone()),
+            [problem] => (health::State::Warning, problem.clone()),
             [first, more @ ..] => {
                 (health::State::Warning, format!("{first} (and {} more)", more.len()))
             }

@@ -19,7 +19,7 @@ impl Agent {
     pub(super) fn start_object(&mut self, uid: &str, now: Instant) {
         match self.objects.work(uid) {
             Some(Work { dropped, units: Err(outcome), .. })
-                if dropped.is_empty() && !outcome.done() =>
+                if dropped.is_empty() && !outcome.is_done() =>
             {
                 let result = WorkResult { outcome, unmounted: Vec::new() };
                 self.worker_finished(WorkerResult::Object { uid: uid.to_owned(), result }, now);
@@ -42,8 +42,8 @@ impl Agent {
         }
     }
 
-    /// A pass on an object ended.
-    pub(super) fn converged(&mut self, uid: &str, result: &WorkResult, now: Instant) {
+    /// Handles the end of a pass on an object.
+    pub(super) fn end_pass(&mut self, uid: &str, result: &WorkResult, now: Instant) {
         let outcome = &result.outcome;
         // Also when the object changed meanwhile: the agent must not unmount a dropped mount twice.
         for other in self.objects.dropped_unmounted(uid, result) {
@@ -62,13 +62,13 @@ impl Agent {
         }
         let may_have_unnamed_mounts = self.objects.may_have_unnamed_mounts(uid);
         // The clean-up removes what the object has mounted at a path that is not known.
-        if self.objects.has_unknown_path(uid) && !outcome.done() {
+        if self.objects.has_unknown_path(uid) && !outcome.is_done() {
             self.clean_up.request_again();
         }
-        for other in self.objects.finished(uid, outcome) {
+        for other in self.objects.record_outcome(uid, outcome) {
             self.queue.wake(other);
         }
-        if !self.objects.knows(uid) {
+        if !self.objects.contains(uid) {
             if may_have_unnamed_mounts {
                 self.clean_up.request_again();
             }

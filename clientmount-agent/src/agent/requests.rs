@@ -1,4 +1,4 @@
-//! What scripts see of the agent, and their requests to it.
+//! The agent as scripts see it, and their requests to it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -12,7 +12,7 @@ use agent::{
 };
 
 impl Agent {
-    /// Serves scripts: `view` shows them what the agent knows, and `requests` brings what they request.
+    /// Serves scripts: `view` shows them the agent's knowledge, and `requests` brings their requests.
     #[must_use]
     pub fn serving(mut self, view: Arc<View>, requests: mpsc::Receiver<Request>) -> Self {
         (self.view, self.requests) = (view, Some(requests));
@@ -24,8 +24,8 @@ impl Agent {
 
     /// Updates what scripts see of an object.
     pub(super) fn show(&self, uid: &str) {
-        if let Some((received, gone)) = self.objects.received(uid) {
-            self.view.received(uid, received, gone);
+        if let Some((received, gone)) = self.objects.get(uid) {
+            self.view.record_received(uid, received, gone);
         }
     }
 
@@ -35,7 +35,7 @@ impl Agent {
         self.view.set_activity(Activity { cleaned_up: self.clean_up.is_done(), idle });
     }
 
-    /// Takes a request of a script.
+    /// Handles a request of a script.
     pub(super) fn requested(&mut self, request: Request) {
         let uids = match request {
             Request::StartPass(uids) => uids,
@@ -44,23 +44,23 @@ impl Agent {
                 uids
             }
         };
-        for uid in uids.into_iter().filter(|uid| self.objects.knows(uid)) {
+        for uid in uids.into_iter().filter(|uid| self.objects.contains(uid)) {
             self.queue.wake(uid);
         }
     }
 
-    /// The work on an object; it detaches instead of unmounting if a script requested that for the object's next pass, and the
-    /// pass begins in time.
+    /// Returns the work on an object. It detaches instead of unmounting if a script requested that for the object's
+    /// next pass, and the pass begins in time.
     pub(super) fn with_detach(&mut self, uid: &str, work: Work, now: Instant) -> Work {
         if self.detaching.remove(uid).is_none_or(|until| now > until) {
             return work;
         }
-        let units = work.units.map(|units| Arc::new(detaching(&units)));
+        let units = work.units.map(|units| Arc::new(with_lazy_umount(&units)));
         Work { units, ..work }
     }
 }
 
-/// Waits for the next request; for ever when nobody serves scripts.
+/// Waits for the next request; for ever if no socket serves scripts.
 pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Request {
     let next = match requests {
         Some(requests) => requests.recv().await,
@@ -72,9 +72,9 @@ pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Requ
     }
 }
 
-/// The units with `umount --lazy` instead of the site's lines. Nothing else changes: an object counts as unmounted only when its
-/// devices are free.
-fn detaching(units: &MountUnits) -> MountUnits {
+/// Returns the units with `umount --lazy` instead of the site's lines. Nothing else changes: an object counts as
+/// unmounted only when its devices are free.
+fn with_lazy_umount(units: &MountUnits) -> MountUnits {
     let mut units = units.clone();
     if units.goal != Goal::Unmounted {
         return units;

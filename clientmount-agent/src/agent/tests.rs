@@ -38,10 +38,10 @@ use agent::{
     testing::{Chassis, point, profile, site},
 };
 
-/// Longer than anything here takes; a test that waits in vain fails instead of hanging.
+/// Deadline of every wait: longer than any of them takes, so that a failing test ends.
 const LONG: Duration = Duration::from_secs(60);
 
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+async fn wait_for<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
 }
 
@@ -99,7 +99,7 @@ impl Session {
     }
 
     async fn next(&mut self) -> from_node::Message {
-        let message = within("a message of the node", self.from_node.message()).await;
+        let message = wait_for("a message of the node", self.from_node.message()).await;
         let message = message.unwrap().unwrap().message.unwrap();
         if let from_node::Message::Health(health) = &message {
             self.health = Some(health.clone());
@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// The first report of `object` for which `fits`.
+    /// Waits for a report of `object` for which `fits` is true, and returns the first.
     async fn report_of(
         &mut self,
         object: &ClientMount,
@@ -134,7 +134,7 @@ impl Session {
         }
     }
 
-    /// The node's health once it is `state`, which may have come already.
+    /// Waits until the node reports the health `state`, and returns the report, which may have arrived already.
     async fn health(&mut self, state: health::State) -> Health {
         loop {
             match self.health.take() {
@@ -149,11 +149,11 @@ fn ready(status: &ClientMountStatus) -> bool {
     status.all_ready && status.error.is_none()
 }
 
-fn failed(status: &ClientMountStatus) -> bool {
+fn is_failed(status: &ClientMountStatus) -> bool {
     status.error.is_some()
 }
 
-fn received(object: &ClientMount) -> ReceivedMount {
+fn received_mount(object: &ClientMount) -> ReceivedMount {
     ReceivedMount::decode(message(object))
 }
 
@@ -207,7 +207,7 @@ impl Coordinator {
     }
 
     async fn session(&mut self) -> Session {
-        within("a hello", self.sessions.recv()).await.unwrap()
+        wait_for("a hello", self.sessions.recv()).await.unwrap()
     }
 
     async fn restart(self, session: Session) -> Self {
@@ -246,7 +246,7 @@ impl Node {
         }
     }
 
-    /// Starts the agent anew on the same node, as after a crash.
+    /// Starts another agent on the same node, as after a crash.
     async fn restart_agent(&mut self, session: Session) {
         let host = Arc::clone(&self.chassis.compute);
         self.restart_agent_on(host, session).await;
@@ -271,7 +271,7 @@ impl Node {
     }
 
     async fn end(self) -> End {
-        within("the agent's end", self.agent).await.unwrap()
+        wait_for("the agent's end", self.agent).await.unwrap()
     }
 }
 

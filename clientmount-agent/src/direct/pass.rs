@@ -20,7 +20,7 @@ use super::state::{ApiRequests, Profile, Write};
 /// How long the API may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A pass that ended.
+/// A pass that has ended.
 #[derive(Debug)]
 pub(super) struct Passed {
     pub(super) requests: ApiRequests,
@@ -74,7 +74,7 @@ async fn read(client: &Client, (namespace, name): &ObjectKey) -> Result<Profile,
             let text = format!("NnfStorageProfile {namespace}/{name} cannot be read: {error}");
             NoProfile::Missing(text)
         })),
-        Ok(Ok(None)) => Ok(Err(NoProfile::missing(namespace, name))),
+        Ok(Ok(None)) => Ok(Err(NoProfile::not_found(namespace, name))),
         // The user reads it in the object's status, because only an administrator can grant the right.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
             Ok(Err(NoProfile::forbidden(namespace, name, "get", &status.message)))

@@ -19,7 +19,7 @@ const WORKFLOWS: &str = "default";
 pub(super) struct Questions {
     client: Client,
     open: jobs::Questions,
-    /// What the watches know.
+    /// The jobs, as the watches know them.
     jobs: Arc<Jobs>,
     watches: JoinSet<()>,
 }
@@ -57,7 +57,7 @@ impl Questions {
     }
 
     /// Waits until an answer may have changed; for ever while no question is open.
-    pub(super) async fn changed(&mut self) {
+    pub(super) async fn wait_for_change(&mut self) {
         self.open.changed().await;
     }
 
@@ -73,7 +73,7 @@ impl Questions {
             Some(own.map(|object| job_mount(object)).collect())
         };
         while let Some(JobAnswer { id, state }) = self.open.next(node, own) {
-            outbox.questions().answered(id, node, state.unwrap_or_default());
+            outbox.questions().record_answer(id, node, state.unwrap_or_default());
         }
     }
 

@@ -1,7 +1,8 @@
 //! This node's ClientMounts: what the agent received of each, what it reported, and what to write to the API. Pure.
 //!
-//! The agent receives an object once the object carries the finalizer and its profile was read. It receives the object again
-//! when the object or its profile changed, or when somebody overwrote the status that the agent had reported.
+//! The agent receives an object once the object carries the finalizer and its profile was read. It receives the object
+//! again when the object or its profile changed, or when another client
+//! overwrote the status that the agent had reported.
 
 mod entry;
 
@@ -21,7 +22,8 @@ use agent::{
     received::{ReceivedMount, Report},
 };
 use entry::{
-    Entry, Hold, PendingStatus, Sent, fingerprint_of, refusal, retracted, says_unmounted_too_early,
+    Entry, Hold, PendingStatus, Sent, fingerprint_of, refusal, retract_status,
+    says_unmounted_too_early,
 };
 pub(super) use entry::{Profile, Write};
 
@@ -40,7 +42,7 @@ pub(super) struct ApiRequests {
 pub(super) struct State {
     node: NodeName,
     store: Store<ClientMount>,
-    /// What was sent, reported and is pending of each object, by name.
+    /// By name of each object: what was sent to the agent, what it reported, and what is to be written.
     entries: BTreeMap<String, Entry>,
     /// Uids of the objects that could never be read, by name: their mounts are not known.
     unreadable: BTreeMap<String, String>,
@@ -65,7 +67,7 @@ impl State {
         }
     }
 
-    /// The next events for the agent.
+    /// Returns the next events for the agent.
     pub(super) fn events(&mut self) -> Vec<LinkEvent> {
         let are_all_sent = self.unsent.as_ref().is_some_and(BTreeSet::is_empty);
         if are_all_sent && !mem::replace(&mut self.synced, true) {
@@ -90,10 +92,11 @@ impl State {
             self.unsent = Some(self.store.iter().map(|object| object.name_any()).collect());
         }
         self.take_unreadable(unread);
-        changes.iter().filter_map(|change| self.changed(change)).collect()
+        changes.iter().filter_map(|change| self.record_change(change)).collect()
     }
 
-    /// While an object was never readable, the agent must not regard any mount as unwanted: so it receives that object too.
+    /// Sends unreadable objects to the agent too: while an object was never
+    /// readable, the agent must not regard any mount as unwanted.
     fn take_unreadable(&mut self, unread: Vec<Unreadable>) {
         let left = self.store.unreadable().filter_map(|metadata| metadata.name.clone());
         let left: BTreeSet<_> = left.collect();
@@ -116,7 +119,7 @@ impl State {
         }
     }
 
-    fn changed(&mut self, change: &Change<ClientMount>) -> Option<String> {
+    fn record_change(&mut self, change: &Change<ClientMount>) -> Option<String> {
         let name = change.object()?.name_any();
         let uid =
             |object: &Option<Arc<ClientMount>>| object.as_ref().and_then(|object| object.uid());
@@ -150,10 +153,10 @@ impl State {
     fn send(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
-        match Hold::of(&object) {
+        match Hold::new(&object) {
             // The status says that everything is unmounted: the agent takes that back before it mounts anything.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
-                entry.pending_status = Some(retracted(&object));
+                entry.pending_status = Some(retract_status(&object));
                 return;
             }
             Hold::WithFinalizer => {}
@@ -184,13 +187,13 @@ impl State {
                 .take_if(|pending| pending.resource_version != sent.resource_version);
             entry.overwritten = false;
             entry.sent = Some(sent);
-            let received = ReceivedMount::of(ClientMount::clone(&object), profile);
+            let received = ReceivedMount::new(ClientMount::clone(&object), profile);
             self.events.push(LinkEvent::Desired(Box::new(received)));
         }
         self.stop_waiting_for(name);
     }
 
-    /// `Synced` does not wait for this object any more.
+    /// Stops waiting for this object with `Synced`.
     fn stop_waiting_for(&mut self, name: &str) {
         if let Some(unsent) = &mut self.unsent {
             unsent.remove(name);
@@ -225,7 +228,7 @@ impl State {
         true
     }
 
-    /// The next requests to the API for an object, if any.
+    /// Returns the next requests to the API for an object, if any.
     pub(super) fn requests(&mut self, name: &str) -> Option<ApiRequests> {
         let object = self.store.get(self.node.as_str(), name)?;
         let entry = self.entries.get_mut(name)?;
@@ -234,8 +237,8 @@ impl State {
         (write.is_some() || read.is_some()).then_some(ApiRequests { object, write, read })
     }
 
-    /// The API accepted a write, and has the object as `stored` now, if the write changed it.
-    pub(super) fn written(&mut self, requests: &ApiRequests, stored: Option<ClientMount>) {
+    /// Records that the API accepted a write, and has the object as `stored` now, if the write changed it.
+    pub(super) fn record_write(&mut self, requests: &ApiRequests, stored: Option<ClientMount>) {
         let name = requests.object.name_any();
         let entry = self.entries.get_mut(&name);
         if let (Some(Write::Status(sent)), Some(Entry { pending_status: Some(pending), .. })) =
@@ -245,8 +248,8 @@ impl State {
         }
         let Some(stored) = stored else { return };
         let version = stored.resource_version();
-        for change in self.store.wrote(stored) {
-            self.changed(&change);
+        for change in self.store.apply_written(stored) {
+            self.record_change(&change);
         }
         let known = self.store.get(self.node.as_str(), &name);
         if known.is_some_and(|known| known.resource_version() != version) {
@@ -256,8 +259,8 @@ impl State {
         }
     }
 
-    /// The API refused the finalizer, or a status: an object that was not sent to the agent before is not sent, and `Synced`
-    /// does not wait for it.
+    /// Records that the API refused the finalizer, or a status: an object that was not sent to the agent before is not
+    /// sent, and `Synced` does not wait for it.
     pub(super) fn write_refused(&mut self, requests: &ApiRequests) {
         if matches!(requests.write, Some(Write::AddFinalizer | Write::Status(_))) {
             self.stop_waiting_for(&requests.object.name_any());

@@ -76,25 +76,25 @@ fn unreadable(object: ClientMount) -> Item<ClientMount> {
 struct Fixture(State);
 
 impl Fixture {
-    fn of(objects: Vec<ClientMount>) -> Self {
+    fn with_objects(objects: Vec<ClientMount>) -> Self {
         let mut state = State::new("compute-1".parse().unwrap());
         state.take(listed(objects));
         Self(state)
     }
 
     /// The agent has received the object and reported that it is ready, and the API has the report.
-    fn reported() -> Self {
-        let mut state = Self::of(vec![object(5)]);
+    fn with_report() -> Self {
+        let mut state = Self::with_objects(vec![object(5)]);
         state.read(Ok(pinned()));
-        assert_eq!(state.sent(), ["desired a@5", "synced"]);
+        assert_eq!(state.take_sent(), ["desired a@5", "synced"]);
         assert!(state.report(5, status(true), false));
         let written = with_status(object(6), &status(true));
         state.write(&Write::Status(status(true)), written);
-        assert!(state.sent().is_empty(), "own writes wake nobody");
+        assert!(state.take_sent().is_empty(), "own writes wake nobody");
         state
     }
 
-    fn sent(&mut self) -> Vec<String> {
+    fn take_sent(&mut self) -> Vec<String> {
         let event = |event| match event {
             LinkEvent::Desired(received) => {
                 let site = agent::testing::site(&compute_xfs(), agent::site::Side::Compute);
@@ -111,7 +111,7 @@ impl Fixture {
 
     fn take(&mut self, event: Event<ClientMount>) -> Vec<String> {
         self.0.take(event);
-        self.sent()
+        self.take_sent()
     }
 
     fn requests(&mut self) -> Option<ApiRequests> {
@@ -128,7 +128,7 @@ impl Fixture {
     fn write(&mut self, write: &Write, answer: ClientMount) {
         let requests = self.requests().unwrap();
         assert_eq!(requests.write.as_ref(), Some(write));
-        self.0.written(&requests, Some(answer));
+        self.0.record_write(&requests, Some(answer));
     }
 
     fn report(&mut self, version: u64, status: ClientMountStatus, released: bool) -> bool {
@@ -143,24 +143,24 @@ impl Fixture {
     }
 }
 
-fn missing() -> Result<NnfStorageProfile, NoProfile> {
+fn missing_profile() -> Result<NnfStorageProfile, NoProfile> {
     Err(NoProfile::Missing("not there".into()))
 }
 
-fn unread() -> Result<NnfStorageProfile, NoProfile> {
+fn unreadable_profile() -> Result<NnfStorageProfile, NoProfile> {
     Err(NoProfile::Forbidden("forbidden".into()))
 }
 
 #[test]
 fn the_agent_receives_an_object_once_its_profile_was_read_and_again_when_it_appears() {
-    let mut state = Fixture::of(vec![object(5)]);
-    assert!(state.sent().is_empty(), "nothing before the profile");
-    state.read(missing());
-    assert_eq!(state.sent(), ["desired a@5", "synced"]);
-    state.read(missing());
-    assert!(state.sent().is_empty(), "the same answer changes nothing");
+    let mut state = Fixture::with_objects(vec![object(5)]);
+    assert!(state.take_sent().is_empty(), "nothing before the profile");
+    state.read(missing_profile());
+    assert_eq!(state.take_sent(), ["desired a@5", "synced"]);
+    state.read(missing_profile());
+    assert!(state.take_sent().is_empty(), "the same answer changes nothing");
     state.read(Ok(pinned()));
-    assert_eq!(state.sent(), ["desired a@5"]);
+    assert_eq!(state.take_sent(), ["desired a@5"]);
     assert_eq!(state.requests(), None);
     let mut changed = object(6);
     changed.metadata.generation = Some(2);
@@ -169,24 +169,24 @@ fn the_agent_receives_an_object_once_its_profile_was_read_and_again_when_it_appe
         "the profile may have changed with the object"
     );
     state.read(Ok(pinned()));
-    assert_eq!(state.sent(), ["desired a@6"]);
+    assert_eq!(state.take_sent(), ["desired a@6"]);
 }
 
 /// A job's mount waits for two answers of the API one after the other, and not for three.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
-    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);
     let requests = state.requests().unwrap();
     assert!(requests.write == Some(Write::AddFinalizer) && requests.read.is_some());
     state.0.set_profile(&requests, Ok(pinned()));
-    assert!(state.sent().is_empty(), "it may be deleted before it has the finalizer");
-    state.0.written(&requests, Some(object(6)));
-    assert_eq!(state.sent(), ["desired a@6", "synced"]);
+    assert!(state.take_sent().is_empty(), "it may be deleted before it has the finalizer");
+    state.0.record_write(&requests, Some(object(6)));
+    assert_eq!(state.take_sent(), ["desired a@6", "synced"]);
     assert_eq!(state.requests(), None);
     assert!(state.take(applied(object(6))).is_empty(), "the echo of the own write");
 }
 
-/// An API that answers neither request before it has both.
+/// The API of this test answers neither request before it has received both.
 #[tokio::test(start_paused = true)]
 async fn both_requests_of_a_pass_are_sent_at_once() {
     let both = Arc::new(Barrier::new(2));
@@ -200,7 +200,7 @@ async fn both_requests_of_a_pass_are_sent_at_once() {
             Ok::<_, Infallible>(answer.unwrap())
         }
     });
-    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);
     let passed = pass(Client::new(service, "default"), state.requests().unwrap()).await;
     assert!(matches!(passed.written, Some(Err(WriteError::Unknown { .. }))), "{passed:?}");
     assert!(matches!(passed.profile, Some(Ok(Err(NoProfile::Missing(_))))), "{passed:?}");
@@ -208,23 +208,23 @@ async fn both_requests_of_a_pass_are_sent_at_once() {
 
 #[test]
 fn an_object_whose_finalizer_is_refused_is_not_sent_and_not_waited_for() {
-    let mut state = Fixture::of(vec![without_finalizer(object(5))]);
+    let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);
     let requests = state.requests().unwrap();
     state.0.write_refused(&requests);
-    assert_eq!(state.sent(), ["synced"]);
+    assert_eq!(state.take_sent(), ["synced"]);
     assert_eq!(state.requests().unwrap().write, Some(Write::AddFinalizer));
 }
 
 #[test]
 fn a_mount_of_another_node_is_refused_and_never_sent() {
-    let mut state = Fixture::of(vec![foreign(5)]);
-    assert_eq!(state.sent(), ["synced"]);
+    let mut state = Fixture::with_objects(vec![foreign(5)]);
+    assert_eq!(state.take_sent(), ["synced"]);
     let refuse = state.requests().unwrap();
     assert_eq!(refuse.read, None);
     let Some(Write::Status(refusal)) = refuse.write.clone() else { panic!("{refuse:?}") };
     let error = refusal.error.as_ref().unwrap().user_message.as_ref().unwrap();
     assert!(error.contains("spec.node is \"compute-2\""), "{error}");
-    state.0.written(&refuse, Some(with_status(foreign(6), &refusal)));
+    state.0.record_write(&refuse, Some(with_status(foreign(6), &refusal)));
     assert_eq!(state.requests(), None);
     state.take(applied(with_status(foreign(7), &status(true))));
     assert_eq!(
@@ -238,7 +238,7 @@ fn a_mount_of_another_node_is_refused_and_never_sent() {
 
 #[test]
 fn an_overwritten_status_sends_the_object_again() {
-    let mut state = Fixture::reported();
+    let mut state = Fixture::with_report();
     assert!(state.take(applied(with_status(object(6), &status(true)))).is_empty());
     let mut annotated = with_status(object(7), &status(true));
     annotated.metadata.annotations = Some([("later".to_owned(), "1".to_owned())].into());
@@ -250,55 +250,55 @@ fn an_overwritten_status_sends_the_object_again() {
     );
     assert!(state.report(8, status(true), false));
     state.write(&Write::Status(status(true)), with_status(object(10), &status(true)));
-    assert!(state.sent().is_empty());
+    assert!(state.take_sent().is_empty());
     let relisted = state.take(listed(vec![with_status(object(12), &status(false))]));
     assert_eq!(relisted, ["desired a@12"], "the status was overwritten while the watch was away");
 }
 
 #[test]
 fn a_status_overwritten_along_with_the_finalizers_is_noticed_once_the_finalizer_is_back() {
-    let mut state = Fixture::reported();
+    let mut state = Fixture::with_report();
     assert!(
         state.take(applied(without_finalizer(with_status(object(7), &status(false))))).is_empty()
     );
     state.write(&Write::AddFinalizer, with_status(object(8), &status(false)));
-    assert_eq!(state.sent(), ["desired a@8"]);
+    assert_eq!(state.take_sent(), ["desired a@8"]);
 }
 
 #[test]
 fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
-    let mut state = Fixture::reported();
+    let mut state = Fixture::with_report();
     state.take(applied(with_status(object(8), &status(false))));
     assert!(state.report(8, status(true), false));
     let requests = state.requests().unwrap();
     state.take(applied(with_status(object(9), &status(true))));
     assert!(state.take(applied(with_status(object(10), &status(false)))).is_empty());
-    state.0.written(&requests, Some(with_status(object(9), &status(true))));
-    assert_eq!(state.sent(), ["desired a@10"]);
+    state.0.record_write(&requests, Some(with_status(object(9), &status(true))));
+    assert_eq!(state.take_sent(), ["desired a@10"]);
 }
 
 #[test]
 fn a_status_that_the_server_stores_differently_sends_the_object_once_and_not_for_ever() {
-    let mut state = Fixture::of(vec![object(5)]);
+    let mut state = Fixture::with_objects(vec![object(5)]);
     state.read(Ok(pinned()));
-    state.sent();
+    state.take_sent();
     state.report(5, status(true), false);
     state.write(&Write::Status(status(true)), with_status(object(6), &status(false)));
-    assert_eq!(state.sent(), ["desired a@6"]);
+    assert_eq!(state.take_sent(), ["desired a@6"]);
     state.report(6, status(true), false);
     state.write(&Write::Status(status(true)), with_status(object(6), &status(false)));
-    assert!(state.sent().is_empty());
+    assert!(state.take_sent().is_empty());
     assert_eq!(state.requests(), None);
 }
 
 #[test]
 fn a_report_counts_for_the_version_that_the_agent_received() {
-    let mut state = Fixture::reported();
+    let mut state = Fixture::with_report();
     let mut changed = with_status(object(7), &status(true));
     changed.metadata.generation = Some(2);
     state.take(applied(changed));
     state.read(Ok(pinned()));
-    assert_eq!(state.sent(), ["desired a@7"]);
+    assert_eq!(state.take_sent(), ["desired a@7"]);
     assert!(!state.report(5, status(false), false));
     assert_eq!(state.requests(), None);
     assert!(state.report(7, status(false), false));
@@ -310,29 +310,29 @@ fn a_report_counts_for_the_version_that_the_agent_received() {
 fn nothing_is_written_of_an_earlier_version_while_the_profile_is_read() {
     let mut changed = with_status(object(7), &status(false));
     changed.metadata.generation = Some(2);
-    let mut state = Fixture::reported();
+    let mut state = Fixture::with_report();
     state.take(applied(changed.clone()));
     assert!(!state.report(5, status(true), false));
     assert_eq!(state.requests().unwrap().write, None, "only the profile is read");
 
     // The report came just before the change.
-    let mut state = Fixture::reported();
+    let mut state = Fixture::with_report();
     assert!(state.report(5, status(false), false));
     state.take(applied(with_status(changed, &status(true))));
     assert_eq!(state.requests().unwrap().write, None);
 }
 
 #[test]
-fn the_last_finalizer_goes_without_a_status_that_nobody_could_read() {
+fn the_last_finalizer_is_removed_without_a_status_that_no_client_could_read() {
     for (other, writes) in [(None, 1), (Some("example.org/another"), 2)] {
-        let mut state = Fixture::reported();
+        let mut state = Fixture::with_report();
         let mut going = deleted(with_status(object(7), &status(true)));
         going.metadata.finalizers.as_mut().unwrap().extend(other.map(str::to_owned));
         state.take(applied(going.clone()));
-        state.read(unread());
-        assert_eq!(state.sent(), ["desired a@7"]);
-        state.read(missing());
-        assert_eq!(state.sent(), ["desired a@7"]);
+        state.read(unreadable_profile());
+        assert_eq!(state.take_sent(), ["desired a@7"]);
+        state.read(missing_profile());
+        assert_eq!(state.take_sent(), ["desired a@7"]);
         assert_eq!(
             state.requests(),
             None,
@@ -348,19 +348,19 @@ fn the_last_finalizer_goes_without_a_status_that_nobody_could_read() {
         going.metadata.resource_version = Some((version + 1).to_string());
         going.metadata.finalizers = other.map(|name| vec![name.to_owned()]);
         state.write(&Write::RemoveFinalizer, going.clone());
-        assert_eq!(state.sent(), ["gone"]);
+        assert_eq!(state.take_sent(), ["gone"]);
         assert!(state.take(Event::Deleted(Ok(going))).is_empty());
     }
 }
 
 #[test]
 fn an_object_of_the_same_name_with_another_uid_is_another_object() {
-    let mut state = Fixture::reported();
+    let mut state = Fixture::with_report();
     let mut other = object(9);
     other.metadata.uid = Some("11111111-1111-4111-8111-111111111111".into());
     assert_eq!(state.take(applied(other)), ["gone"]);
     state.read(Ok(pinned()));
-    assert_eq!(state.sent(), ["desired a@9"]);
+    assert_eq!(state.take_sent(), ["desired a@9"]);
     assert!(!state.report(9, status(true), false), "of another uid");
     assert_eq!(state.take(listed(Vec::new())), ["gone"]);
 }
@@ -371,14 +371,14 @@ fn an_object_that_was_never_readable_is_sent_without_its_content() {
     let mut state = State::new("compute-1".parse().unwrap());
     state.take(Event::Listed(vec![unreadable(object(5))]));
     let mut state = Fixture(state);
-    assert_eq!(state.sent(), ["desired a@5", "synced"]);
+    assert_eq!(state.take_sent(), ["desired a@5", "synced"]);
     assert_eq!(state.requests(), None);
     state.take(applied(object(6)));
     state.read(Ok(pinned()));
-    assert_eq!(state.sent(), ["desired a@6"]);
+    assert_eq!(state.take_sent(), ["desired a@6"]);
     assert!(state.take(Event::Applied(unreadable(object(7)))).is_empty(), "it stays as it was");
-    let mut other = Fixture::of(Vec::new());
-    assert_eq!(other.sent(), ["synced"]);
+    let mut other = Fixture::with_objects(Vec::new());
+    assert_eq!(other.take_sent(), ["synced"]);
     assert_eq!(other.take(Event::Applied(unreadable(object(5)))), ["desired a@5"]);
     assert_eq!(other.take(Event::Deleted(unreadable(object(5)))), ["gone"]);
 }

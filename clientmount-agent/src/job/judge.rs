@@ -1,11 +1,11 @@
-//! Whether a job's mounts are where a script wants them. Pure.
+//! Judges whether a job's mounts are as a script wants them. Pure.
 //!
 //! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says what the
 //! agent did. While one of them is missing, nothing counts as done.
 
 mod mount;
 
-use jobs::{has_reached, missing, shown};
+use jobs::{describe, directives_without_mount, has_reached};
 use proto::v1::{
     JobMount, JobName, JobState, Verdict,
     job_state::{Assignment, Knowledge},
@@ -16,18 +16,18 @@ use crate::view::{Activity, Viewed};
 /// The state of a job's mounts that a script waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// All are mounted.
+    /// All mounts of the job are mounted.
     Mounted {
-        /// Whether the job's environment must be published too.
+        /// Set if the job's environment must be published too.
         with_env: bool,
-        /// Whether the job's other nodes are waited for.
+        /// Set if the script waits for the job's other nodes too.
         all_nodes: bool,
     },
     /// All are unmounted, and their devices are free.
     Unmounted,
 }
 
-/// What the judgement is based on.
+/// The evidence for the judgement.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     pub job: &'a JobName,
@@ -40,16 +40,17 @@ pub struct Evidence<'a> {
     pub activity: Activity,
 }
 
-/// Whether the goal is reached.
+/// The judgement on a goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is reached; the text says why, where there was nothing to do.
+    /// The goal is reached; the text says why, if there was nothing to do.
     Done(String),
-    /// It is not reached yet: the verdict if that lasts until the deadline, and the reason.
+    /// The goal is not reached yet: the verdict if that lasts until the deadline, and the reason.
     Waiting(Verdict, String),
-    /// It will not be reached before somebody changes something. This is reported once it has lasted for a moment.
+    /// The goal will not be reached before an administrator or a controller changes something. Reported once it has
+    /// lasted for a moment.
     Failing(Verdict, String),
-    /// It will never be reached: verdict, reason and remedy.
+    /// The goal will never be reached: verdict, reason and remedy.
     Impossible(Verdict, String, &'static str),
 }
 
@@ -76,20 +77,20 @@ pub fn judge(goal: Goal, evidence: &Evidence<'_>) -> Judgement {
         }
         (Knowledge::Unknown, Goal::Mounted { .. }) => Judgement::Done(state.why.clone()),
         (Knowledge::Known, Goal::Mounted { with_env, all_nodes }) => {
-            mounted(state, evidence, with_env, all_nodes)
+            judge_mount(state, evidence, with_env, all_nodes)
         }
-        (Knowledge::Unknown, Goal::Unmounted) => unmounted(state, evidence),
-        (Knowledge::Known, Goal::Unmounted) if is_over(state) => unmounted(state, evidence),
+        (Knowledge::Unknown, Goal::Unmounted) => judge_unmount(state, evidence),
+        (Knowledge::Known, Goal::Unmounted) if is_over(state) => judge_unmount(state, evidence),
         (Knowledge::Known, Goal::Unmounted) => not_over(state, evidence),
     }
 }
 
-/// Whether the job has ended, so that its mounts are to be unmounted.
+/// Returns whether the job has ended, so that its mounts are to be unmounted.
 fn is_over(state: &JobState) -> bool {
     state.deleting || has_reached(&state.desired_state, "PostRun")
 }
 
-/// The Workflow's state as a text.
+/// Describes the Workflow's state.
 fn workflow_state(state: &JobState) -> String {
     let JobState { workflow, desired_state, status, message, .. } = state;
     let mut text = format!("Workflow {workflow} is to reach {desired_state}");
@@ -100,7 +101,7 @@ fn workflow_state(state: &JobState) -> String {
     text
 }
 
-fn mounted(
+fn judge_mount(
     state: &JobState,
     evidence: &Evidence<'_>,
     with_env: bool,
@@ -108,7 +109,8 @@ fn mounted(
 ) -> Judgement {
     if is_over(state) {
         let why = if state.deleting { "being deleted" } else { &state.desired_state };
-        let why = format!("{} is over: Workflow {} is {why}", shown(evidence.job), state.workflow);
+        let why =
+            format!("{} is over: Workflow {} is {why}", describe(evidence.job), state.workflow);
         return Judgement::Impossible(Verdict::Cancelled, why, IS_OVER);
     }
     if state.directives.is_empty() {
@@ -123,8 +125,11 @@ fn mounted(
             not_yet(format!("{}: its computes are not named yet", workflow_state(state)))
         }
         Assignment::Assigned => {
-            match missing(&state.directives, state.mounts.iter().map(|mount| mount.directive))
-                .first()
+            match directives_without_mount(
+                &state.directives,
+                state.mounts.iter().map(|mount| mount.directive),
+            )
+            .first()
             {
                 Some(first) => not_yet(format!(
                     "{}: no ClientMount yet for directive {}, {}",
@@ -132,7 +137,7 @@ fn mounted(
                     first.index,
                     first.text
                 )),
-                None => first_open(&state.mounts, |one| mount::mounted(one, evidence))
+                None => first_open(&state.mounts, |mount| mount::judge_mounted(mount, evidence))
                     .or_else(|| other_nodes(state, all_nodes))
                     .unwrap_or_else(|| environment(state, with_env)),
             }
@@ -146,7 +151,7 @@ fn mounted(
     }
 }
 
-/// The judgement on a mount for which the goal is not reached, failures first; `None` when there is no such mount.
+/// Judges the mounts for which the goal is not reached, failures first; `None` if there are none.
 fn first_open(
     mounts: &[JobMount],
     judge: impl Fn(&JobMount) -> Option<Judgement>,
@@ -161,8 +166,8 @@ fn first_open(
     open.into_iter().next()
 }
 
-/// The judgement on the job's other nodes, if the script waits for them and one has not mounted yet. PreRun is ready once all
-/// have.
+/// Judges the job's other nodes, if the script waits for them and a node has not
+/// mounted yet. PreRun is ready once all nodes have mounted.
 fn other_nodes(state: &JobState, all_nodes: bool) -> Option<Judgement> {
     let is_everywhere = state.state == "PreRun" && state.ready;
     (all_nodes && !is_everywhere).then(|| {
@@ -171,7 +176,7 @@ fn other_nodes(state: &JobState, all_nodes: bool) -> Option<Judgement> {
     })
 }
 
-/// The judgement on the job's environment, if the script waits for it. The controllers publish the path of each directive that
+/// Judges the job's environment, if the script waits for it. The controllers publish the path of each directive that
 /// has a name, once they have made its mounts.
 fn environment(state: &JobState, with_env: bool) -> Judgement {
     let done = Judgement::Done(String::new());
@@ -191,7 +196,7 @@ fn environment(state: &JobState, with_env: bool) -> Judgement {
     })
 }
 
-/// The judgement on an unmount of a job that has not ended: ClientMounts of it may still be created.
+/// Judges an unmount of a job that has not ended: ClientMounts of it may still be created.
 fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     let has_none = state.mounts.is_empty() && evidence.seen.is_empty();
     if has_none
@@ -199,12 +204,12 @@ fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     {
         return Judgement::Done(format!("Workflow {} has no mounts on this node", state.workflow));
     }
-    let why = format!("{}: nobody has asked for PostRun or Teardown", workflow_state(state));
+    let why = format!("{}: neither PostRun nor Teardown is requested yet", workflow_state(state));
     not_yet(why)
 }
 
-fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
-    if let Some(open) = first_open(&state.mounts, |one| mount::unmounted(one, evidence)) {
+fn judge_unmount(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
+    if let Some(open) = first_open(&state.mounts, |mount| mount::judge_unmounted(mount, evidence)) {
         return open;
     }
     let deleted =
@@ -212,8 +217,8 @@ fn unmounted(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     for (_, seen) in deleted {
         let name = format!("ClientMount {}, which is deleted", seen.received.name);
         match &seen.outcome {
-            Some(outcome) if outcome.done() => {}
-            Some(outcome) => return mount::failed(&name, outcome),
+            Some(outcome) if outcome.is_done() => {}
+            Some(outcome) => return mount::judge_failure(&name, outcome),
             None => return not_yet(format!("{name}: in progress")),
         }
         if !seen.gone {

@@ -1,4 +1,4 @@
-//! One line for each mount of the node, with the processes that keep it in use.
+//! Builds one line for each mount of the node, with the processes that keep it in use.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use agent::{
 /// The text for an object that the API has and the agent has not received.
 pub(super) const NOT_RECEIVED: &str = "the agent has not received it yet";
 
-/// The lines of these objects, and of those that the API has and the agent did not receive.
+/// Returns the lines of these objects, and of those that the API has and the agent did not receive.
 pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -> Vec<MountLine> {
     let known: BTreeSet<_> = seen.iter().map(|(uid, _)| uid.as_str()).collect();
     let mounts = state.map(|state| state.mounts.as_slice()).unwrap_or_default();
@@ -81,7 +81,7 @@ fn state(viewed: &Viewed, index: usize, goal: Goal) -> &'static str {
     }
 }
 
-/// The processes among these that have not ended, with what the kernel says of them.
+/// Returns the processes among these that have not ended, with what the kernel says of them.
 fn holders(processes: impl IntoIterator<Item = i32>) -> Vec<Holder> {
     let own = namespace("self");
     let all: BTreeSet<i32> = processes.into_iter().collect();

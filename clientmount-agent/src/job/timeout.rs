@@ -1,4 +1,4 @@
-//! What the agent does with mounts that are still in use at the deadline of an `unmount`.
+//! Handles mounts that are still in use at the deadline of an `unmount`.
 //!
 //! `report` names the holders and does nothing. `signal` ends processes of the job's user that keep a mount in use, and never
 //! those of root or of another user. `lazy` detaches the mounts; their devices stay in use, and so the mounts do not count as
@@ -18,7 +18,7 @@ const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the agent waits after SIGTERM before it sends SIGKILL, and after SIGKILL for the end of the processes.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Does what is configured, and returns the judgement afterwards; `None` when nothing was done.
+/// Does what is configured, and returns the judgement afterwards; `None` if nothing was done.
 pub(super) async fn apply_on_timeout(waiter: &mut Waiter<'_>) -> Option<Judgement> {
     debug_assert_eq!(waiter.call.goal, Goal::Unmounted);
     let on_timeout = match waiter.call.on_timeout {
@@ -34,7 +34,7 @@ pub(super) async fn apply_on_timeout(waiter: &mut Waiter<'_>) -> Option<Judgemen
             }
         }
         OnTimeout::Lazy => {
-            let uids = unmounting(waiter);
+            let uids = objects_to_unmount(waiter);
             let end = Instant::now() + PASS_TIMEOUT;
             let request = Request::Detach { uids: uids.clone(), until: end.into_std() };
             run_pass(waiter, request, &uids, end).await;
@@ -47,15 +47,15 @@ fn is_settled(judgement: &Judgement) -> bool {
     matches!(judgement, Judgement::Done(_) | Judgement::Impossible(..))
 }
 
-/// Uids of the job's objects that are to be unmounted and are not yet.
-fn unmounting(waiter: &mut Waiter<'_>) -> Vec<String> {
+/// Returns the uids of the job's objects that are to be unmounted and are not yet.
+fn objects_to_unmount(waiter: &mut Waiter<'_>) -> Vec<String> {
     let state = waiter.state();
     let seen = waiter.shared.view.of_job(&waiter.call.job, state.as_ref());
     let is_open = |viewed: &crate::view::Viewed| {
         let goal =
             if viewed.gone { agent::desired::Goal::Unmounted } else { viewed.received.goal() };
         goal == agent::desired::Goal::Unmounted
-            && viewed.outcome.as_ref().is_some_and(|outcome| !outcome.done())
+            && viewed.outcome.as_ref().is_some_and(|outcome| !outcome.is_done())
     };
     seen.into_iter().filter(|(_, viewed)| is_open(viewed)).map(|(uid, _)| uid).collect()
 }
@@ -87,7 +87,7 @@ async fn run_pass(
     }
 }
 
-/// Processes that keep a mount of these objects in use, as the last pass observed them.
+/// Returns the processes that keep a mount of these objects in use, as the last pass observed them.
 fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
     let view = &waiter.shared.view;
     let outcomes = uids.iter().filter_map(|uid| view.get(uid)?.outcome);
@@ -98,7 +98,7 @@ fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
 /// are no such processes.
 async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let user = waiter.state().filter(|state| state.user_id != 0)?.user_id;
-    let uids = unmounting(waiter);
+    let uids = objects_to_unmount(waiter);
     // The agent opens descriptors first and then observes the holders again: a process id that is a holder both times is of the
     // process that was opened, and not of a later one with the same id.
     let opened: Vec<_> =
@@ -124,7 +124,8 @@ async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
 /// Opens a process of this user; the descriptor stays that process's, while its id may pass to another.
 fn open_process(pid: i32, user: u32) -> Option<(i32, OwnedFd)> {
     let descriptor = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    // It is read after the process was opened: it is about this process, or the process has ended and gets no signal.
+    // Read after the process was opened: the status is that of this
+    // process, or the process has ended and gets no signal.
     let status = Process::new(pid).ok()?.status().ok()?;
     let is_users = [status.ruid, status.euid, status.suid].iter().all(|uid| *uid == user);
     (is_users && user != 0).then_some((pid, descriptor))

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jobs::shown;
+use jobs::describe;
 use proto::v1::{JobName, JobNews, JobOutcome, JobState, OnTimeout, Verdict, job_news::News};
 use tokio::{
     sync::mpsc,
@@ -17,7 +17,7 @@ use agent::{outbox::Outbox, questions::Question, site::Site};
 /// A fatal error is reported once it has lasted this long: it may be older than the change that resolves it.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What all calls of scripts have in common.
+/// The parts that all calls of scripts share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     pub site: Site,
@@ -25,7 +25,7 @@ pub struct Shared {
     pub outbox: Arc<Outbox>,
     /// Requests to the agent's main loop.
     pub requests: mpsc::Sender<Request>,
-    /// What the agent does with a mount in use at the deadline, if the script does not say that.
+    /// How the agent treats mounts in use at the deadline, if the script does not say.
     pub on_timeout: OnTimeout,
 }
 
@@ -36,7 +36,7 @@ pub struct Call {
     pub goal: Goal,
     /// How long the script waits.
     pub deadline: Duration,
-    /// What the agent does with a mount that is still in use at the deadline.
+    /// How the agent treats mounts that are still in use at the deadline.
     pub on_timeout: OnTimeout,
 }
 
@@ -70,7 +70,7 @@ async fn outcome(
             last.clone_from(why);
             send(stream, News::Waiting(last.clone())).await;
         }
-        if !waiter.changed(&judgement).await {
+        if !waiter.wait_for_change(&judgement).await {
             break judgement;
         }
     };
@@ -107,7 +107,7 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// The coordinator's newest answer.
+    /// Returns the coordinator's newest answer.
     pub(super) fn state(&mut self) -> Option<JobState> {
         self.question.answer.borrow_and_update().clone()
     }
@@ -121,7 +121,7 @@ impl<'a> Waiter<'a> {
             &Evidence {
                 job: &self.call.job,
                 state: state.as_ref(),
-                connected: self.shared.outbox.connected(),
+                connected: self.shared.outbox.is_connected(),
                 seen: &seen,
                 activity: self.shared.view.activity(),
             },
@@ -129,7 +129,7 @@ impl<'a> Waiter<'a> {
     }
 
     /// Waits for a change; returns `false` at the deadline, or when a failure has lasted long enough.
-    async fn changed(&mut self, judgement: &Judgement) -> bool {
+    async fn wait_for_change(&mut self, judgement: &Judgement) -> bool {
         let now = Instant::now();
         self.failing = match judgement {
             Judgement::Failing(..) => Some(self.failing.unwrap_or(now)),
@@ -149,7 +149,7 @@ impl<'a> Waiter<'a> {
         true
     }
 
-    /// Waits for a change of either source; returns `false` when there is none until then.
+    /// Waits for a change of either source; returns `false` if there is none before `until`.
     pub(super) async fn until(&mut self, until: Instant) -> bool {
         tokio::select! {
             _ = self.question.answer.changed() => true,
@@ -166,7 +166,7 @@ impl<'a> Waiter<'a> {
             Judgement::Done(why) => (Verdict::Done, why, ""),
             Judgement::Impossible(verdict, why, remedy) => (verdict, why, remedy),
             Judgement::Failing(verdict, why) | Judgement::Waiting(verdict, why) => {
-                let name = shown(&self.call.job);
+                let name = describe(&self.call.job);
                 (verdict, format!("{name}: {why}"), remedy(verdict))
             }
         };

@@ -26,13 +26,13 @@ pub struct Given {
     api: Source,
     /// Where the API's host, port, token or certificate was given, by the one of the highest priority.
     service: Source,
-    /// That one's flag.
+    /// Flag of the value in `service`.
     service_flag: &'static str,
     /// Whether the program was started under the name of the Go daemon.
     as_clientmountd: bool,
 }
 
-/// What the agent is to use.
+/// The source of the node's ClientMounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     Coordinator,
@@ -75,8 +75,8 @@ const TOKEN: &str = "--service-token-file";
 const CERTIFICATE: &str = "--service-cert-file";
 
 impl Given {
-    /// Reads it from a command line and its environment.
-    pub fn of(matches: &ArgMatches, as_clientmountd: bool) -> Self {
+    /// Reads the sources from a command line and its environment.
+    pub fn read(matches: &ArgMatches, as_clientmountd: bool) -> Self {
         let source = |id| match matches.value_source(id) {
             Some(ValueSource::CommandLine) => Source::CommandLine,
             // A variable that is set and empty counts as not set.
@@ -101,7 +101,7 @@ impl Given {
         }
     }
 
-    /// What the agent is to use. The command line has priority over the environment, which Kubernetes sets in every pod.
+    /// Chooses the source. The command line has priority over the environment, which Kubernetes sets in every pod.
     pub fn choice(&self) -> Result<Choice, UpstreamError> {
         use Source::{CommandLine, Environment, None};
         let both = |coordinator, api| Err(UpstreamError::Both { coordinator, api });
@@ -123,7 +123,7 @@ fn is_empty(matches: &ArgMatches, id: &str) -> bool {
     matches.get_raw(id).is_some_and(|mut values| values.all(std::ffi::OsStr::is_empty))
 }
 
-/// The API that the flags name, with its credentials.
+/// Returns the API that the flags name, with its credentials.
 pub fn api_upstream(given: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError> {
     let host = text(given.kubernetes_service_host.as_ref());
     let port = text(given.kubernetes_service_port.as_ref());

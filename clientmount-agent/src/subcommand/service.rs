@@ -98,7 +98,7 @@ impl Service {
         self.directory.join(NAME)
     }
 
-    /// Whether a unit file that this program wrote is there.
+    /// Returns whether a unit file that this program wrote exists.
     fn has_our_unit(&self) -> Result<bool, ServiceError> {
         let path = self.path();
         match fs::read_to_string(&path) {
@@ -122,8 +122,9 @@ fn run<E: Error + 'static>(
     }
 }
 
-/// The program's absolute path under the name it was started by: started as clientmountd it watches the API directly.
-pub(crate) fn resolved(program: &OsString) -> Result<PathBuf, ServiceError> {
+/// Returns the program's absolute path under the name it was started by:
+/// started as clientmountd it watches the API directly.
+pub(crate) fn absolute_path(program: &OsString) -> Result<PathBuf, ServiceError> {
     let given = Path::new(program);
     let missing = || ServiceError::NoProgram(given.to_owned());
     let found = if given.components().count() > 1 {
@@ -167,16 +168,16 @@ mod tests {
         }
     }
 
-    fn ours(argument: &str) -> String {
+    fn unit_text(argument: &str) -> String {
         unit::text(Path::new("/usr/bin/clientmountd"), &[argument.into()]).unwrap()
     }
 
     #[test]
-    fn installed_replaced_and_removed() {
+    fn a_unit_is_installed_replaced_and_removed() {
         let host = Host::new();
-        host.service.install(&ours("--first"), &host.answers(0)).unwrap();
-        host.service.install(&ours("--second"), &host.answers(0)).unwrap();
-        assert_eq!(host.unit(), Some(ours("--second")));
+        host.service.install(&unit_text("--first"), &host.answers(0)).unwrap();
+        host.service.install(&unit_text("--second"), &host.answers(0)).unwrap();
+        assert_eq!(host.unit(), Some(unit_text("--second")));
         let text = host.service.remove(&host.answers(0)).unwrap();
         assert!(text.contains("stays mounted"), "{text}");
         assert_eq!(host.unit(), None);
@@ -187,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_of_somebody_else_is_not_changed() {
+    fn a_unit_that_install_did_not_write_is_not_changed() {
         let host = Host::new();
         let theirs = "[Service]\nExecStart=/usr/bin/clientmountd\n";
         fs::write(host.service.path(), theirs).unwrap();
         let errors = [
-            host.service.install(&ours("--x"), &host.answers(0)).unwrap_err(),
+            host.service.install(&unit_text("--x"), &host.answers(0)).unwrap_err(),
             host.service.remove(&host.answers(0)).unwrap_err(),
         ];
         for error in errors {
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn a_unit_that_systemd_will_not_stop_is_kept() {
         let host = Host::new();
-        host.service.install(&ours("--x"), &host.answers(0)).unwrap();
+        host.service.install(&unit_text("--x"), &host.answers(0)).unwrap();
         let error = host.service.remove(&host.answers(1)).unwrap_err().to_string();
         assert_eq!(error, "systemctl disable --now clientmountd.service ended with exit code 1");
         assert!(host.unit().is_some());
@@ -216,8 +217,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("clientmountd");
         std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &link).unwrap();
-        assert_eq!(resolved(&link.clone().into()).unwrap(), link);
-        assert!(resolved(&"sh".into()).unwrap().ends_with("sh"));
-        assert!(resolved(&"./nowhere/clientmountd".into()).is_err());
+        assert_eq!(absolute_path(&link.clone().into()).unwrap(), link);
+        assert!(absolute_path(&"sh".into()).unwrap().ends_with("sh"));
+        assert!(absolute_path(&"./nowhere/clientmountd".into()).is_err());
     }
 }

@@ -22,10 +22,10 @@ const ORDER: &str = "Wants=network-online.target";
 pub(crate) struct UnfitArgument(OsString);
 
 pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, UnfitArgument> {
-    let mut line = format!("ExecStart={}", quoted(&program.into())?.replace("$$", "$"));
+    let mut line = format!("ExecStart={}", quote(&program.into())?.replace("$$", "$"));
     for argument in arguments {
         line.push(' ');
-        line.push_str(&quoted(argument)?);
+        line.push_str(&quote(argument)?);
     }
     let unit = PACKAGED.replace(EXEC_START, &line).replace(
         ORDER,
@@ -35,13 +35,13 @@ pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, Unf
     Ok(format!("{MARK}\n{unit}"))
 }
 
-/// Whether `install` wrote this unit file.
+/// Returns whether `install` wrote this unit file.
 pub(crate) fn is_ours(unit: &str) -> bool {
     unit.starts_with(MARK)
 }
 
-/// An argument as systemd.service(5) reads it back: quoted, with `%` and `$` doubled.
-fn quoted(argument: &OsString) -> Result<String, UnfitArgument> {
+/// Quotes an argument as systemd.service(5) reads it back, with `%` and `$` doubled.
+fn quote(argument: &OsString) -> Result<String, UnfitArgument> {
     let unfit = || UnfitArgument(argument.clone());
     let text = argument.to_str().ok_or_else(unfit)?;
     if text.chars().any(char::is_control) {

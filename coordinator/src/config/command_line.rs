@@ -1,4 +1,4 @@
-//! The command line.
+//! The flags and subcommands of the coordinator.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -12,7 +12,7 @@ use nix::unistd::User;
 
 use super::workflows::WorkflowArgs;
 
-/// Largest number of threads by default: TLS and JSON for a whole system keep no more busy.
+/// Largest default number of threads: TLS and JSON for the largest system keep no more of them busy.
 pub(super) const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).expect("8 is not 0");
 
 /// The flags that `--help` shows.
@@ -29,8 +29,8 @@ const COMMON: [&str; 10] = [
     "log_level",
 ];
 
-/// Watches and writes the Kubernetes API on behalf of thousands of computes: sends every node what to mount, and writes back
-/// what became of it. On a box without a cluster it serves the API itself.
+/// Watches and writes the Kubernetes API on behalf of all nodes: sends each node the list of its mounts, and writes their results
+/// back. Without a cluster it serves the API itself.
 ///
 /// Exit status: 0 stopped by a signal, 1 failed, 2 bad usage.
 #[derive(Debug, Parser)]
@@ -44,7 +44,7 @@ pub struct CommandLine {
     pub(super) nodes: NodeArgs,
     #[command(flatten)]
     pub(super) workflows: WorkflowArgs,
-    /// Threads that work on the messages of nodes and of the API [default: one per processor, 8 at most]
+    /// Number of threads that process messages of nodes and of the API [default: one per processor, 8 at most]
     #[arg(long, value_name = "COUNT", env = "WARREN_THREADS")]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
@@ -56,21 +56,21 @@ pub struct CommandLine {
 /// A task that the program does instead of serving.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Task {
-    /// Make a new store in --data-dir from a file that `warren backup` wrote. The coordinator must not run, and no store be
-    /// there: move a damaged one away
+    /// Make a new store in --data-dir from a file that `warren backup` wrote. Stop the coordinator first, and move
+    /// an existing store away
     Restore {
-        /// What `warren backup` wrote
+        /// The file that `warren backup` wrote
         file: PathBuf,
     },
 }
 
 impl CommandLine {
-    /// The directory of the embedded API's store.
+    /// Returns the directory of the embedded API's store.
     pub fn data_dir(&self) -> &Path {
         &self.standalone.data_dir
     }
 
-    /// The threads that work on the messages of nodes and of the API.
+    /// Returns the number of threads that process messages of nodes and of the API.
     #[must_use]
     pub fn threads(&self) -> Threads {
         let processors = || available_parallelism().unwrap_or(NonZeroUsize::MIN).min(MOST_THREADS);
@@ -78,23 +78,23 @@ impl CommandLine {
     }
 }
 
-/// The cluster whose API the coordinator works on; without these flags the coordinator serves the API itself.
+/// Flags that select a cluster; without them the coordinator serves the API itself.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Kubernetes (default: serve the API ourselves)")]
+#[command(next_help_heading = "Kubernetes (default: the coordinator serves the API itself)")]
 pub(super) struct ApiArgs {
-    /// Work on the cluster this kubeconfig names
+    /// Use the API of the cluster that this kubeconfig names
     #[arg(long, value_name = "FILE", env = "WARREN_KUBECONFIG", conflicts_with = "in_cluster")]
     pub(super) kubeconfig: Option<PathBuf>,
-    /// Work on the cluster this pod runs in
+    /// Use the API of the cluster in which this pod runs
     #[arg(long, env = "WARREN_IN_CLUSTER")]
     pub(super) in_cluster: bool,
 }
 
-/// Directory and listeners of the embedded API.
+/// Flags of the embedded API: directory and listeners.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Standalone")]
 pub struct Standalone {
-    /// Where objects, certificates and the kubeconfig are kept
+    /// Directory of objects, certificates and the kubeconfig
     #[arg(
         long,
         value_name = "DIR",
@@ -103,7 +103,7 @@ pub struct Standalone {
         default_value = "/var/lib/warren/coordinator"
     )]
     pub data_dir: PathBuf,
-    /// Unix socket of the API; root and our own user may use it
+    /// Unix socket of the API, for root and the coordinator's own user
     #[arg(
         long,
         value_name = "PATH",
@@ -111,22 +111,22 @@ pub struct Standalone {
         default_value = "/run/warren/api.sock"
     )]
     pub api_socket: PathBuf,
-    /// TCP address of the API for kubectl, a loopback one; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_API_LISTEN", default_value = "127.0.0.1:6443", value_parser = loopback)]
+    /// Loopback address and port of the API for kubectl; port 0 picks a free port
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_API_LISTEN", default_value = "127.0.0.1:6443", value_parser = parse_loopback)]
     pub api_listen: SocketAddr,
-    /// Where to write the kubeconfig for kubectl, mode 0600 [default: DATA_DIR/kubeconfig]
+    /// File to write the kubeconfig for kubectl to, mode 0600 [default: DATA_DIR/kubeconfig]
     #[arg(long, value_name = "FILE", env = "WARREN_WRITE_KUBECONFIG")]
     pub write_kubeconfig: Option<PathBuf>,
 }
 
 impl Standalone {
-    /// Path of the kubeconfig that the coordinator writes for kubectl.
+    /// Returns the path of the kubeconfig that the coordinator writes for kubectl.
     pub fn kubeconfig(&self) -> PathBuf {
         self.write_kubeconfig.clone().unwrap_or_else(|| self.data_dir.join("kubeconfig"))
     }
 }
 
-fn loopback(text: &str) -> Result<SocketAddr, String> {
+fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr =
         text.parse().map_err(|error| format!("{error}: use 127.0.0.1:6443"))?;
     if address.ip().is_loopback() {
@@ -139,7 +139,7 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Nodes and operators")]
 pub(super) struct NodeArgs {
-    /// Unix socket for agents and operators on this host; root and our own user may use it
+    /// Unix socket for agents and operators on this host, for root and the coordinator's own user
     #[arg(
         long,
         value_name = "PATH",
@@ -150,13 +150,13 @@ pub(super) struct NodeArgs {
     /// TCP address for agents, with mutual TLS
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_COORDINATOR_LISTEN", requires_all = ["certificate", "key", "ca"])]
     pub(super) listen: Option<SocketAddr>,
-    /// Our certificate chain, PEM
+    /// The coordinator's certificate chain, PEM
     #[arg(long, value_name = "FILE", env = "WARREN_CERTIFICATE", requires = "listen")]
     pub(super) certificate: Option<PathBuf>,
-    /// Key of our certificate, PEM
+    /// Private key of --certificate, PEM
     #[arg(long, value_name = "FILE", env = "WARREN_KEY", requires = "listen")]
     pub(super) key: Option<PathBuf>,
-    /// Authority that signs the nodes' certificates, PEM; a node's certificate carries its name
+    /// Authority of the nodes' certificates, PEM; a node's certificate names the node
     #[arg(long, value_name = "FILE", env = "WARREN_CA", requires = "listen")]
     pub(super) ca: Option<PathBuf>,
     /// Certificate name that may list all nodes of the system over TCP (repeatable)
@@ -168,35 +168,35 @@ pub(super) struct NodeArgs {
         requires = "listen"
     )]
     pub(super) operator: Vec<String>,
-    /// Unix socket of the service Workloads for every user of this host, each for itself [default: none]
+    /// Unix socket of the service Workloads: every user of this host may use it for jobs of their own [default: none]
     #[arg(long, value_name = "PATH", env = "WARREN_WORKLOADS_SOCKET")]
     pub(super) workloads_socket: Option<PathBuf>,
-    /// User, by name or number, that may act for every user there on the jobs of this workload manager; without MANAGER= the
-    /// manager is called like its user (repeatable)
+    /// User, by name or number, that runs workload manager MANAGER and may act for every user on that manager's jobs, through
+    /// --workloads-socket; without MANAGER= the manager has the name of its user (repeatable)
     #[arg(
         long,
         value_name = "[MANAGER=]USER",
         env = "WARREN_WLM_USER",
         value_delimiter = ',',
         requires = "workloads_socket",
-        value_parser = manager
+        value_parser = parse_manager
     )]
     pub(super) wlm_user: Vec<(u32, String)>,
     /// TCP address of /healthz, /readyz and /metrics, without TLS [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_HTTP_LISTEN")]
     pub(super) http_listen: Option<SocketAddr>,
-    /// TCP address of the validating webhook, POST /admit, with our certificate [default: none]
+    /// TCP address of the validating webhook, POST /admit, with --certificate [default: none]
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_WEBHOOK_LISTEN", requires_all = ["certificate", "key"])]
     pub(super) webhook_listen: Option<SocketAddr>,
 }
 
-/// A user, and the workload manager whose jobs are its own. A manager's name has no dash, so that no two pairs of a manager and a
-/// job give the same name of a Workflow, and users' own jobs are those of `user-UID`.
-fn manager(text: &str) -> Result<(u32, String), String> {
+/// Parses `[MANAGER=]USER` into a uid and the workload manager whose jobs that user owns. A manager's name has no dash: so no two
+/// pairs of manager and job give the same Workflow name, and none collides with `user-UID`, under which users' own jobs are.
+fn parse_manager(text: &str) -> Result<(u32, String), String> {
     let (name, user) = match text.split_once('=') {
-        Some((name, text)) => (name.to_owned(), user(text)?),
+        Some((name, text)) => (name.to_owned(), parse_user(text)?),
         None => {
-            let user = user(text)?;
+            let user = parse_user(text)?;
             let known = User::from_uid(user.into()).ok().flatten();
             (known.map(|user| user.name).unwrap_or_default(), user)
         }
@@ -204,14 +204,14 @@ fn manager(text: &str) -> Result<(u32, String), String> {
     let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     if name.is_empty() || name == "user" || !name.bytes().all(is_good) {
         return Err(format!(
-            "{name:?} is no name of a workload manager: write MANAGER=USER, with lower-case letters and digits in MANAGER, as in slurm={text}"
+            "{name:?} is not a name of a workload manager: write MANAGER=USER, with lower-case letters and digits in MANAGER, as in slurm={text}"
         ));
     }
     Ok((user, name))
 }
 
-/// The uid of a user that is given by name or number.
-fn user(text: &str) -> Result<u32, String> {
+/// Returns the uid of a user that is given by name or number.
+fn parse_user(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }

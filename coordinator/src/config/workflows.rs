@@ -7,45 +7,45 @@ use workflow::{Containers, Settings};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workflows")]
 pub(super) struct WorkflowArgs {
-    /// Drive Workflows from Proposal to Teardown, and judge changes of them: `--workflows=false` leaves them to others
-    /// [default: only when we serve the API ourselves]
+    /// Drive Workflows from Proposal to Teardown, and validate changes of them; with `--workflows=false` another engine does
+    /// [default: true when the coordinator serves the API itself, else false]
     #[arg(long, value_name = "BOOL", env = "WARREN_WORKFLOWS", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     workflows: Option<bool>,
-    /// Directory beneath which jobs' storage is mounted on nodes; the agents must allow it (their --mount-root)
+    /// Directory under which nodes mount jobs' storage; the agents must allow it (their --mount-root)
     #[arg(long, value_name = "DIR", env = "WARREN_MOUNT_ROOT", default_value = "/mnt/nnf")]
     mount_root: String,
     /// How a rabbit names its computes' allocations
     #[arg(long, value_name = "NAMES", env = "WARREN_INDEX_NAMES", default_value = "node")]
     index_names: IndexNames,
-    /// Run workflows' containers as Jobs in this Kubernetes namespace, that of the workflows. Without it the rabbits run them where
-    /// we serve the API ourselves, and on a cluster they are refused
+    /// Run workflows' containers as Jobs in this Kubernetes namespace, which must be that of the workflows. Without it the rabbits
+    /// run containers if the coordinator serves the API itself; on a cluster the coordinator then refuses containers
     #[arg(long, value_name = "NAMESPACE", env = "WARREN_CONTAINER_NAMESPACE")]
     container_namespace: Option<String>,
-    /// The domain of the Kubernetes cluster, beneath which containers find each other
+    /// DNS domain of the Kubernetes cluster, in which containers resolve each other's names
     #[arg(
         long,
         value_name = "DOMAIN",
         env = "WARREN_CLUSTER_DOMAIN",
         default_value = "cluster.local",
         requires = "container_namespace",
-        value_parser = domain
+        value_parser = parse_domain
     )]
     cluster_domain: String,
-    /// The image of podhelper, which starts the ranks of MPI; profiles with mpiSpec are refused without it
+    /// Image of podhelper, which starts MPI ranks; without it the coordinator refuses profiles with mpiSpec
     #[arg(
         long,
         value_name = "IMAGE",
         env = "WARREN_PODHELPER_IMAGE",
         requires = "container_namespace",
-        value_parser = image
+        value_parser = parse_image
     )]
     podhelper_image: Option<String>,
-    /// Where several coordinators drive the workflows of one API: make containers only by a claim, as the pod with this uid, or,
-    /// with the embedded API, as this user. Without it this is the only coordinator
-    #[arg(long, value_name = "UID", env = "WARREN_CLAIM_CONTAINERS_AS", value_parser = holder)]
+    /// Claim each container run before making its containers, as the pod with this uid (with the embedded API: as this user).
+    /// Needed where several coordinators drive the workflows of one API
+    #[arg(long, value_name = "UID", env = "WARREN_CLAIM_CONTAINERS_AS", value_parser = parse_holder)]
     claim_containers_as: Option<Holder>,
-    /// Have the rabbits' agents, which need --package-dir, fetch the packages of profiles; profiles with packages are refused
-    /// without it
+    /// Let the rabbits' agents, which need --package-dir, fetch the job packages of profiles; without it the coordinator
+    /// refuses profiles with packages
     #[arg(long, env = "WARREN_CONTAINER_PACKAGES", requires = "container_namespace")]
     container_packages: bool,
 }
@@ -53,38 +53,38 @@ pub(super) struct WorkflowArgs {
 /// How a rabbit names its computes' allocations.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum IndexNames {
-    /// node-0, node-1 and so on in the job's order, with a link called like each compute
+    /// node-0, node-1 and so on in the job's order, with a symbolic link named after each compute
     Node,
     /// RABBIT-0, RABBIT-1 and so on, as NNF's data movers expect it
     Rabbit,
 }
 
-/// The domain of a cluster: the names of hosts end in it.
-fn domain(text: &str) -> Result<String, String> {
+/// Parses the DNS domain of a cluster.
+fn parse_domain(text: &str) -> Result<String, String> {
     let domain = text.trim_end_matches('.');
     let is_domain = domain.split('.').all(containers::names::is_label);
     if is_domain {
         Ok(domain.to_owned())
     } else {
-        Err("it is no domain: write that of the cluster, such as cluster.local".to_owned())
+        Err("not a DNS domain: write the cluster's, such as cluster.local".to_owned())
     }
 }
 
-/// An image, as a pod names it.
-fn image(text: &str) -> Result<String, String> {
+/// Parses an image reference, as `spec.containers[].image` of a pod has it.
+fn parse_image(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || text.contains(char::is_whitespace) {
         return Err(
-            "it is no image: write that of podhelper, such as registry.example/podhelper:1, or leave the option out, and mpiSpec is refused"
+            "not an image: write podhelper's, such as registry.example/podhelper:1, or leave the option out, and mpiSpec is refused"
                 .to_owned(),
         );
     }
     Ok(text.to_owned())
 }
 
-/// A process of this pod: each start is another.
-fn holder(pod: &str) -> Result<Holder, String> {
+/// Makes the holder of claims: this process of the pod. The nonce makes each start of the coordinator another holder.
+fn parse_holder(pod: &str) -> Result<Holder, String> {
     if !containers::names::is_label(pod) {
-        return Err("it is no uid of a pod: write metadata.uid of the coordinator's".to_owned());
+        return Err("not a pod's uid: write metadata.uid of the coordinator's pod".to_owned());
     }
     const UUID: &str = "/proc/sys/kernel/random/uuid";
     let nonce = std::fs::read_to_string(UUID).map_err(|error| format!("read {UUID}: {error}"))?;
@@ -92,7 +92,7 @@ fn holder(pod: &str) -> Result<Holder, String> {
 }
 
 impl WorkflowArgs {
-    /// The settings of the workflow engine; `None` where it does not run.
+    /// Returns the settings of the workflow engine; `None` where the engine does not run.
     pub(super) fn settings(self, is_standalone: bool) -> Option<Settings> {
         let index_names = match self.index_names {
             IndexNames::Node => workflow::IndexNames::Node,
@@ -101,7 +101,7 @@ impl WorkflowArgs {
         let mount_root = self.mount_root.trim_end_matches('/').to_owned();
         let (cluster_domain, podhelper_image) = (self.cluster_domain, self.podhelper_image);
         let namespace = self.container_namespace;
-        // On the embedded API no Kubernetes runs anything: the rabbits do.
+        // On the embedded API no kubelet runs containers: the rabbits do.
         let containers = (namespace.is_some() || is_standalone).then_some(Containers {
             namespace,
             cluster_domain,

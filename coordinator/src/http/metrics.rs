@@ -1,4 +1,4 @@
-//! The metrics page, made anew for each request.
+//! The page `/metrics`, rendered for each request.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -14,7 +14,7 @@ struct Labels {
     state: &'static str,
 }
 
-/// The number of nodes by role and state, the number of gaps, and what the engine says.
+/// Renders the number of nodes by role and state, the number of gaps, and the engine's own metrics.
 pub(super) fn text(nodes: &ListNodesResponse, engine: &str) -> String {
     let (by_state, gaps) = (Family::<Labels, Gauge>::default(), Gauge::<i64>::default());
     for role in ["compute", "rabbit", "unknown"] {
@@ -29,12 +29,12 @@ pub(super) fn text(nodes: &ListNodesResponse, engine: &str) -> String {
     let mut registry = Registry::with_prefix("warren");
     registry.register(
         "nodes",
-        "Nodes of the SystemConfiguration and nodes that ever connected; away: not connected; silent: connected, no word on its health yet",
+        "Nodes of the SystemConfiguration and nodes that ever connected; away: not connected; silent: connected, no health reported yet",
         by_state,
     );
     registry.register(
         "gaps",
-        "What the coordinator cannot look up now; `warren nodes` names each",
+        "Information that the coordinator cannot look up now; `warren nodes` names each",
         gaps,
     );
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The nodes of the SystemConfiguration. A name that is no host name belongs to no node.
+//! Reads the nodes from the SystemConfiguration, and skips names that are not host names.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use proto::limits::{NAME, shortened};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     Rabbit,
-    /// A compute of this rabbit, with its index in `computesAccess`.
+    /// A compute of rabbit `rabbit`, with its index in `computesAccess`.
     Compute {
         rabbit: String,
         index: Option<u32>,
@@ -22,15 +22,15 @@ pub(super) fn is_node_name(name: &str) -> bool {
     hostname_validator::is_valid(name)
 }
 
-/// The location of each node; names that are no host names are left out.
+/// Returns the location of each node, without names that are not host names.
 pub(super) fn locations(configuration: &SystemConfiguration) -> BTreeMap<String, Location> {
-    let named = named(configuration).filter(|(_, name, _)| is_node_name(name));
-    named.map(|(_, name, location)| (name.to_owned(), location)).collect()
+    let valid = named_fields(configuration).filter(|(_, name, _)| is_node_name(name));
+    valid.map(|(_, name, location)| (name.to_owned(), location)).collect()
 }
 
-/// A text about names that are no host names, with the remedy; `None` when there are none.
+/// Describes names that are not host names, with the remedy; `None` if there are none.
 pub(crate) fn invalid_name(configuration: &SystemConfiguration) -> Option<String> {
-    let mut invalid_names = named(configuration).filter(|(_, name, _)| !is_node_name(name));
+    let mut invalid_names = named_fields(configuration).filter(|(_, name, _)| !is_node_name(name));
     let (field, name, _) = invalid_names.next()?;
     let others = match invalid_names.count() {
         0 => String::new(),
@@ -38,12 +38,12 @@ pub(crate) fn invalid_name(configuration: &SystemConfiguration) -> Option<String
     };
     let name = shortened(format!("{name:?}"), NAME);
     Some(format!(
-        "SystemConfiguration default/default, {field}: {name} is no host name (RFC 1123){others}, so no node has it here: correct it there"
+        "SystemConfiguration default/default, {field}: {name} is not a host name (RFC 1123){others}, and is ignored: correct it there"
     ))
 }
 
-/// All names with their fields; of a name that is there twice the later location counts.
-pub(super) fn named(
+/// Returns all names of nodes with their fields and locations. Of a name that occurs twice, the later location counts.
+pub(super) fn named_fields(
     configuration: &SystemConfiguration,
 ) -> impl Iterator<Item = (String, &str, Location)> {
     let external = configuration.spec.external_compute_nodes.iter().enumerate();

@@ -59,17 +59,18 @@ fn later_boot_wins_then_later_start() {
     }
 }
 
-/// A node that reboots with a wrong clock is the same node: its former boot keeps it out only while that counts as connected.
+/// A node that reboots with a wrong clock is the same node: its former boot blocks it only while the former boot's
+/// agent counts as connected.
 #[test]
-fn a_boot_that_is_not_connected_keeps_no_earlier_one_out() {
+fn a_disconnected_boot_does_not_block_an_earlier_one() {
     let mut roster = Roster::default();
     let former = roster.hello(hello("n1", "former", 200, 7), 0).unwrap();
     let rebooted = || hello("n1", "rebooted", 0, 7);
     assert!(matches!(roster.hello(rebooted(), 1), Err(RejectedHello::EarlierBoot { .. })));
-    roster.disconnected("n1", former, 2);
+    roster.close_session("n1", former, 2);
     let epoch = roster.hello(rebooted(), 3).unwrap();
     assert!(roster.is_newest("n1", epoch));
-    roster.disconnected("n1", epoch, 4);
+    roster.close_session("n1", epoch, 4);
     let earlier = roster.hello(hello("n1", "rebooted", 0, 6), 5);
     assert!(
         matches!(earlier, Err(RejectedHello::Older { .. })),
@@ -91,15 +92,15 @@ fn rejection_names_the_newer_boot_and_the_remedy() {
 fn hello_must_name_node_and_role() {
     let mut roster = Roster::default();
     assert_eq!(roster.hello(hello("", "a", 1, 1), 0), Err(RejectedHello::NoName));
-    let mut nobody = hello("n1", "a", 1, 1);
-    nobody.role = 0;
-    assert_eq!(roster.hello(nobody, 0), Err(RejectedHello::NoRole { node: "n1".to_owned() }));
+    let mut roleless = hello("n1", "a", 1, 1);
+    roleless.role = 0;
+    assert_eq!(roster.hello(roleless, 0), Err(RejectedHello::NoRole { node: "n1".to_owned() }));
     assert!(roster.records(0).is_empty());
 }
 
 /// Agents follow the same rule: a node's name becomes a path, a namespace and a line on terminals.
 #[test]
-fn a_node_has_a_host_name() {
+fn a_hello_whose_node_is_not_a_host_name_is_refused() {
     let mut roster = Roster::default();
     let long = "x".repeat(254);
     for name in ["a/b", "../a", "a\nb", "a\u{1b}[2J", "a b", "-a", "a_b", "a.", "ä", &long] {
@@ -116,13 +117,13 @@ fn a_node_has_a_host_name() {
 }
 
 #[test]
-fn end_of_a_replaced_session_changes_nothing() {
+fn closing_a_replaced_session_changes_nothing() {
     let mut roster = Roster::default();
     let old = roster.hello(hello("n1", "a", 1, 1), 10).unwrap();
     let new = roster.hello(hello("n1", "a", 1, 2), 20).unwrap();
-    roster.disconnected("n1", old, 30);
+    roster.close_session("n1", old, 30);
     assert!(roster.records(0)[0].connected);
-    roster.disconnected("n1", new, 40);
+    roster.close_session("n1", new, 40);
     let record = &roster.records(0)[0];
     assert!(!record.connected);
     assert_eq!(record.since, 40);
@@ -180,7 +181,7 @@ fn a_node_is_a_compute_by_the_layout_alone_and_a_rabbit_by_its_hello_too() {
 }
 
 #[test]
-fn records_join_locations_and_sessions() {
+fn records_combine_locations_and_sessions() {
     let mut roster = Roster::default();
     roster.configure(&configuration());
     let epoch = roster.hello(hello("compute-3", "a", 1, 1), 10).unwrap();

@@ -1,4 +1,4 @@
-//! The sockets of a coordinator, all bound before any work begins. The embedded API binds its own.
+//! The sockets of a coordinator, all bound before any task starts. The embedded API binds its own.
 
 use daemon::{listen, listen_open};
 use tokio::net::{TcpListener, UnixListener};
@@ -9,13 +9,13 @@ use crate::serve::TlsListener;
 use crate::{http, webhook};
 
 pub(super) struct Listeners {
-    /// For root on this host.
+    /// Unix socket for agents and operators, for root and the coordinator's own user.
     pub(super) socket: UnixListener,
-    /// For every user of this host: workload managers and jobs.
+    /// Unix socket of `Workloads`, for every user of this host: workload managers and jobs.
     pub(super) open: Option<UnixListener>,
-    /// For nodes.
+    /// TCP listener for nodes, with mutual TLS.
     pub(super) tls: Option<TlsListener>,
-    /// For probes and metrics.
+    /// TCP listener for probes and metrics.
     pub(super) http: Option<TcpListener>,
     pub(super) webhook: Option<webhook::Listener>,
 }

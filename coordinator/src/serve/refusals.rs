@@ -1,14 +1,13 @@
-//! Bounds and cleans the message of every refusal over gRPC. A gRPC client rejects an answer whose headers exceed 16 KiB, and
-//! reports the coordinator as unreachable.
+//! Shortens the message of every gRPC error, and removes control characters. A gRPC client rejects an answer whose headers exceed
+//! 16 KiB, and would report the coordinator as unreachable.
 
 use tonic::Status;
 use tonic::codegen::http::Response;
 use tower::util::MapResponseLayer;
 
-/// The layer for servers whose answers have bodies of type `B`.
+/// The tower layer, for servers whose answers have bodies of type `B`.
 pub(super) type Refusals<B> = MapResponseLayer<fn(Response<B>) -> Response<B>>;
 
-/// Creates the layer.
 pub(super) fn bounded_refusals<B>() -> Refusals<B> {
     MapResponseLayer::new(bounded)
 }
@@ -18,7 +17,7 @@ fn bounded<B>(mut response: Response<B>) -> Response<B> {
     let Some(status) = Status::from_header_map(response.headers()) else { return response };
     let message = causes::message(status.message());
     if message != status.message() {
-        // Only a message that cannot be a header fails, and what is escaped can be one.
+        // Fails only for a message that is not a valid header value, and the escaped message is one.
         let _ = Status::new(status.code(), message).add_header(response.headers_mut());
     }
     response
@@ -28,7 +27,7 @@ fn bounded<B>(mut response: Response<B>) -> Response<B> {
 mod tests {
     use super::*;
 
-    fn told(message: String) -> (tonic::Code, String) {
+    fn code_and_message(message: String) -> (tonic::Code, String) {
         let response = bounded(Status::invalid_argument(message).into_http::<()>());
         let bytes: usize = response.headers().values().map(|value| value.len()).sum();
         assert!(bytes < 14 << 10, "{bytes} bytes of headers");
@@ -38,11 +37,11 @@ mod tests {
 
     #[test]
     fn a_refusal_is_short_and_clean_and_keeps_its_code() {
-        let (code, message) = told("ü\u{1b}[2J\u{9b}".repeat(1 << 20));
+        let (code, message) = code_and_message("ü\u{1b}[2J\u{9b}".repeat(1 << 20));
         assert_eq!(code, tonic::Code::InvalidArgument);
         assert!(message.starts_with("ü\\u{1b}[2J"), "{message}");
         assert!(message.len() <= causes::MESSAGE && !message.contains(char::is_control));
-        assert_eq!(told("as it is".to_owned()).1, "as it is");
+        assert_eq!(code_and_message("as it is".to_owned()).1, "as it is");
         assert_eq!(bounded(Response::new(())).headers().len(), 0, "an answer stays as it is");
     }
 }

@@ -17,17 +17,17 @@ use super::*;
 use crate::health;
 use crate::hub::Hub;
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests takes.
 const LONG: Duration = Duration::from_secs(60);
-/// Deadline of the first request in tests in which no connection is closed for its age.
+/// Deadline of the first request in tests that close no connection for its age.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// The service `Workloads`, which no test here calls.
+/// Creates the service `Workloads` without an API; no test here calls it.
 fn no_workloads(hub: Arc<Hub>) -> WorkloadsService {
-    let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+    let unreachable = tower::service_fn(|_: http::Request<kube::client::Body>| async {
         Err::<http::Response<kube::client::Body>, _>(io::Error::other("no API"))
     });
-    let client = kube::Client::new(nobody, "default");
+    let client = kube::Client::new(unreachable, "default");
     let stop = tokio::sync::watch::Sender::new(false).subscribe();
     WorkloadsService::new(
         client,
@@ -38,7 +38,7 @@ fn no_workloads(hub: Arc<Hub>) -> WorkloadsService {
     )
 }
 
-/// gRPC over TCP in this process, and the client's configuration for it.
+/// gRPC served over TCP by this process, and the client's TLS configuration for it.
 struct Served {
     address: SocketAddr,
     tls: ClientTlsConfig,
@@ -74,17 +74,17 @@ impl Served {
         Self { address, tls: tls.domain_name("localhost") }
     }
 
-    async fn silent(&self) -> TcpStream {
+    async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// A connection with TLS and HTTP/2, and no request yet.
+    /// Opens a connection with TLS and HTTP/2, without a request.
     async fn channel(&self) -> Option<Channel> {
         let endpoint = Endpoint::from_shared(format!("https://{}", self.address)).unwrap();
         endpoint.tls_config(self.tls.clone()).unwrap().connect().await.ok()
     }
 
-    /// A request whose answer is open until it is dropped.
+    /// Sends a request whose stream of answers stays open until dropped.
     async fn request(&self) -> Option<Streaming<HealthCheckResponse>> {
         let mut client = HealthClient::new(self.channel().await?);
         let response = client.watch(HealthCheckRequest::default()).await.ok()?;
@@ -93,7 +93,7 @@ impl Served {
         Some(answers)
     }
 
-    async fn requested(&self) -> Streaming<HealthCheckResponse> {
+    async fn request_until_accepted(&self) -> Streaming<HealthCheckResponse> {
         let accepted = async {
             loop {
                 match self.request().await {
@@ -106,8 +106,9 @@ impl Served {
     }
 }
 
-async fn closed(mut stream: TcpStream) {
-    let read = timeout(LONG, stream.read(&mut [0; 1])).await.expect("it is closed");
+async fn expect_close(mut stream: TcpStream) {
+    let read =
+        timeout(LONG, stream.read(&mut [0; 1])).await.expect("the server closes the connection");
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
@@ -115,41 +116,45 @@ async fn closed(mut stream: TcpStream) {
 async fn a_connection_without_a_request_is_closed_and_one_with_a_request_stays() {
     let first_request = Duration::from_millis(300);
     let served = Served::start(3, 3, first_request).await;
-    let mut answers = served.requested().await;
+    let mut answers = served.request_until_accepted().await;
     // Connections without a request have the other slots: one before TLS, one after TLS and HTTP/2.
-    let silent = served.silent().await;
+    let silent = served.connect().await;
     let _idle = served.channel().await;
-    let _asked = served.requested().await;
-    closed(silent).await;
+    let _asked = served.request_until_accepted().await;
+    expect_close(silent).await;
     let more = timeout(first_request * 3, answers.message()).await;
-    assert!(more.is_err(), "it is still open: {more:?}");
+    assert!(more.is_err(), "the stream is still open: {more:?}");
 }
 
 #[tokio::test]
-async fn many_connections_without_a_request_keep_no_client_out() {
+async fn connections_without_a_request_do_not_block_clients() {
     let served = Served::start(16, 4, NEVER).await;
     let mut silent = Vec::new();
     for _ in 0..100 {
-        silent.push(served.silent().await);
+        silent.push(served.connect().await);
     }
-    let _asked = served.requested().await;
-    closed(silent.swap_remove(0)).await;
+    let _asked = served.request_until_accepted().await;
+    expect_close(silent.swap_remove(0)).await;
 }
 
 #[tokio::test]
-async fn no_more_connections_are_served_than_there_may_be() {
+async fn connections_beyond_the_limit_are_closed() {
     let served = Served::start(2, 2, NEVER).await;
-    let requests = (served.requested().await, served.requested().await);
+    let requests = (served.request_until_accepted().await, served.request_until_accepted().await);
     assert!(served.request().await.is_none());
-    closed(served.silent().await).await;
+    expect_close(served.connect().await).await;
     drop(requests);
-    served.requested().await;
+    served.request_until_accepted().await;
 }
 
 /// Reads until the server closes the connection.
-async fn closed_unix(stream: &mut UnixStream) {
+async fn expect_unix_close(stream: &mut UnixStream) {
     let mut read = Vec::new();
-    drop(timeout(LONG, stream.read_to_end(&mut read)).await.expect("it is closed"));
+    drop(
+        timeout(LONG, stream.read_to_end(&mut read))
+            .await
+            .expect("the server closes the connection"),
+    );
 }
 
 #[tokio::test]
@@ -175,9 +180,9 @@ async fn the_unix_socket_has_the_same_limits() {
         let mut cluster = ClusterClient::new(channel);
         cluster.list_nodes(ListNodesRequest::default()).await.unwrap();
         clients.push(cluster);
-        closed_unix(&mut silent).await;
+        expect_unix_close(&mut silent).await;
     }
-    closed_unix(&mut UnixStream::connect(&path).await.unwrap()).await;
+    expect_unix_close(&mut UnixStream::connect(&path).await.unwrap()).await;
     for mut cluster in clients {
         cluster.list_nodes(ListNodesRequest::default()).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! The vectors of claims, asked of the embedded API as the coordinator opens it.
+//! Sends the test vectors of claims on ContainerRuns to the embedded API.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -21,7 +21,7 @@ fn runs(api: &Api, user: &str) -> Objects<ContainerRun> {
     Objects::default_namespaced(Client::new(api.service(Identity { user }), "default"))
 }
 
-/// Makes a run with this status, which nobody judges.
+/// Creates a run with this status, without admission.
 async fn store(runs: &Objects<ContainerRun>, name: &str, status: &Value) {
     let run = ContainerRun::new(name, from_value(json!({})).unwrap());
     runs.create(&PostParams::default(), &run).await.unwrap();
@@ -31,8 +31,12 @@ async fn store(runs: &Objects<ContainerRun>, name: &str, status: &Value) {
     }
 }
 
-/// The names of the rules that refuse a change.
-async fn refused(runs: &Objects<ContainerRun>, name: &str, vector: &Value) -> BTreeSet<String> {
+/// Sends a change, and returns the names of the rules that refuse it.
+async fn denying_rules(
+    runs: &Objects<ContainerRun>,
+    name: &str,
+    vector: &Value,
+) -> BTreeSet<String> {
     let parameters = PatchParams::default();
     let answer = if vector["subresource"] == "main" {
         let labelled = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
@@ -59,16 +63,18 @@ async fn the_embedded_api_refuses_each_vector_of_claims_by_the_rules_that_it_nam
     let vectors: Vec<Value> = serde_json::from_str(vectors).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let name = |place: usize| format!("vector-{place}");
-    let unjudged = open(directory.path(), Admission::default());
+    let without_admission = open(directory.path(), Admission::default());
     for (place, vector) in vectors.iter().enumerate() {
-        store(&runs(&unjudged, "site"), &name(place), &vector["old"]).await;
+        store(&runs(&without_admission, "site"), &name(place), &vector["old"]).await;
     }
-    unjudged.close();
-    drop(unjudged);
-    let judged = open(directory.path(), Admission::new(|change| admitted(change, &None)));
+    without_admission.close();
+    drop(without_admission);
+    let admission = Admission::new(|change| admit_or_deny(change, &None));
+    let with_admission = open(directory.path(), admission);
     for (place, vector) in vectors.iter().enumerate() {
-        let runs = runs(&judged, vector["callerPodUid"].as_str().unwrap_or("nobody"));
-        let told = refused(&runs, &name(place), vector).await;
-        assert_eq!(json!(told), vector["denyBy"], "{}", vector["name"]);
+        let caller = vector["callerPodUid"].as_str().unwrap_or("nobody");
+        let runs = runs(&with_admission, caller);
+        let rules = denying_rules(&runs, &name(place), vector).await;
+        assert_eq!(json!(rules), vector["denyBy"], "{}", vector["name"]);
     }
 }

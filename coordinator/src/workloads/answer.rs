@@ -1,4 +1,4 @@
-//! The answer to a caller who asks about a job. Pure.
+//! Builds the answer to a call about a job. Pure.
 
 use api::Workflow;
 use jiff::Timestamp;
@@ -11,27 +11,27 @@ use super::deadlines::{Deadlines, Record};
 use super::job::ABORTED;
 use super::tolerance::Tolerance;
 
-/// How far a call got.
+/// The outcome of a call that was to bring a job's Workflow to a state.
 #[derive(Clone, Debug)]
 pub(super) enum Ending {
     Done,
-    /// The call has asked for the state, and does not wait for it.
+    /// The call has requested the state, and does not wait for it.
     Requested,
-    /// The deadline passed.
+    /// The deadline of the state passed.
     Late(Record),
-    /// The engine cannot reach the state before somebody changes the request.
+    /// The engine cannot reach the state unless a user changes the request; its message.
     Failed(String),
-    /// The job is being torn down, or was.
+    /// The job is being torn down, or is gone.
     TearingDown,
 }
 
-/// Whether a Workflow is that of a job.
-pub(super) fn is_of(workflow: &Workflow, id: &JobId) -> bool {
+/// Returns whether a Workflow belongs to job `id`.
+pub(super) fn belongs_to(workflow: &Workflow, id: &JobId) -> bool {
     let spec = &workflow.spec;
     spec.wlm_id == id.manager && spec.job_id == id.job.as_str().into()
 }
 
-/// The first field in which a Workflow differs from the wanted one.
+/// Returns the first field in which a Workflow differs from the wanted one.
 pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static str> {
     let (old, new) = (&known.spec, &wanted.spec);
     let same = [
@@ -39,21 +39,21 @@ pub(super) fn difference(known: &Workflow, wanted: &Workflow) -> Option<&'static
         ("user", old.user_id == new.user_id),
         ("group", old.group_id == new.group_id),
         ("set of directives", old.directives == new.directives),
-        ("tolerance", Tolerance::of(known).nodes == Tolerance::of(wanted).nodes),
+        ("tolerance", Tolerance::read(known).nodes == Tolerance::read(wanted).nodes),
     ];
     same.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
 }
 
-/// The answer about a job that has no Workflow.
+/// Returns the answer about a job that has no Workflow.
 pub(super) fn unknown(id: &JobId) -> Workload {
     Workload { job: Some(id.clone()), ..Workload::default() }
 }
 
-/// A job as its Workflow says.
+/// Returns the job's state as its Workflow records it.
 pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workload {
     let spec = &workflow.spec;
     let status = workflow.status.clone().unwrap_or_default();
-    let tolerance = Tolerance::of(workflow);
+    let tolerance = Tolerance::read(workflow);
     let number = |id: i64| u32::try_from(id).unwrap_or_default();
     let text = |text: Option<String>| text.unwrap_or_default();
     Workload {
@@ -62,39 +62,39 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
         state: text(status.state.map(|state| state.to_string())),
         desired_state: spec.desired_state.to_string(),
         ready: status.ready,
-        message: shown(workflow, &status.message),
+        message: with_directive_line(workflow, &status.message),
         status: text(status.status.map(|status| status.to_string())),
         env: status.env.into_iter().collect(),
         user_id: number(spec.user_id),
         group_id: number(spec.group_id),
-        deadlines: Deadlines::of(workflow).reported(workflow, now),
+        deadlines: Deadlines::read(workflow).to_proto(workflow, now),
         aborted: workflow.annotations().get(ABORTED).cloned().unwrap_or_default(),
         tolerance: tolerance.nodes,
-        lost: tolerance.reported(),
+        lost: tolerance.lost_nodes(),
         ..Workload::default()
     }
 }
 
-/// How far a job is when no call asks anything of it.
-pub(super) fn at_rest(workflow: &Workflow, now: Timestamp) -> Ending {
+/// Returns how far a job is, without changing it.
+pub(super) fn current_ending(workflow: &Workflow, now: Timestamp) -> Ending {
     let state = &workflow.spec.desired_state;
     match progress(workflow, state) {
         Progress::Reached => Ending::Done,
         Progress::Ending => Ending::TearingDown,
         Progress::Failed(message) => Ending::Failed(message),
-        Progress::Waiting(_) => match Deadlines::of(workflow).missed(workflow, now) {
+        Progress::Waiting(_) => match Deadlines::read(workflow).missed(workflow, now) {
             Some(record) => Ending::Late(record.clone()),
             None => Ending::Requested,
         },
     }
 }
 
-/// The answer at the end of a call: with the verdict on what the call was to do.
-pub(super) fn ended(mut answer: Workload, workflow: &Workflow, ending: &Ending) -> Workload {
+/// Adds the verdict on the call, with message and remedy, to an answer.
+pub(super) fn with_verdict(mut answer: Workload, workflow: &Workflow, ending: &Ending) -> Workload {
     let (verdict, message, remedy) = match ending {
         Ending::Done => (Verdict::Done, String::new(), ""),
         Ending::Requested => {
-            (Verdict::NotYet, format!("{} is asked for", answer.desired_state), "call again")
+            (Verdict::NotYet, format!("{} is requested", answer.desired_state), "call again")
         }
         Ending::TearingDown => (
             Verdict::Cancelled,
@@ -103,12 +103,12 @@ pub(super) fn ended(mut answer: Workload, workflow: &Workflow, ending: &Ending) 
             } else {
                 format!("the job was aborted by {}", answer.aborted)
             },
-            "call Teardown, which waits until nothing is left",
+            "call Teardown, which waits until the Workflow is deleted",
         ),
         Ending::Failed(message) => (
-            failed(message),
-            shown(workflow, message),
-            "put right what the message names, then call Teardown and begin anew",
+            verdict_on_failure(message),
+            with_directive_line(workflow, message),
+            "correct what the message names, then call Teardown and create the job again",
         ),
         Ending::Late(record) => late(&answer, record),
     };
@@ -120,8 +120,8 @@ pub(super) fn ended(mut answer: Workload, workflow: &Workflow, ending: &Ending) 
     answer
 }
 
-/// The verdict on a failure: whose fault it is, by the error's type in the engine's message.
-fn failed(message: &str) -> Verdict {
+/// Returns the verdict on a failure: the request's fault or the storage's, by the error type in the engine's message.
+fn verdict_on_failure(message: &str) -> Verdict {
     let is_request = ["User error:", "WLM error:"].iter().any(|kind| message.contains(kind));
     if is_request { Verdict::BadRequest } else { Verdict::StorageFault }
 }
@@ -145,18 +145,19 @@ fn late(answer: &Workload, record: &Record) -> (Verdict, String, &'static str) {
         }
     }
     if bad.is_empty() {
-        let remedy = "waits_for names what it waits for; renew the deadline, or call Teardown";
+        let remedy = "waits_for lists the open steps; renew the deadline, or call Teardown";
         return (Verdict::NotYet, message, remedy);
     }
     let remedy =
-        "take these nodes out of service and call Teardown, or mend them and renew the deadline";
+        "take these nodes out of service and call Teardown, or repair them and renew the deadline";
     (Verdict::NodeFault, message, remedy)
 }
 
-/// The engine's message, with the `#DW` line of the directive that the message is about.
-fn shown(workflow: &Workflow, message: &str) -> String {
-    let named = message.strip_prefix("DW Directive ").and_then(|rest| rest.split_once(": "));
-    let line = named.and_then(|(index, text)| {
+/// Returns the engine's message, with the `#DW` line of the directive that the message is about.
+fn with_directive_line(workflow: &Workflow, message: &str) -> String {
+    let index_and_text =
+        message.strip_prefix("DW Directive ").and_then(|rest| rest.split_once(": "));
+    let line = index_and_text.and_then(|(index, text)| {
         let line = workflow.spec.directives.get(index.parse::<usize>().ok()?)?;
         Some(format!("directive {index} `{}`: {text}", causes::quoted(line)))
     });
@@ -173,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_the_directive_and_whose_fault_it_is() {
+    fn the_answer_to_a_failure_names_its_directive_and_blames_request_or_storage() {
         let id = JobId { manager: "s".to_owned(), job: "1".to_owned() };
         let answer = |message: &str| {
             let answer = workload(&id, &workflow(), Timestamp::now());
-            ended(answer, &workflow(), &Ending::Failed(message.to_owned()))
+            with_verdict(answer, &workflow(), &Ending::Failed(message.to_owned()))
         };
         let user = answer("DW Directive 0: User error: no such profile");
         assert_eq!(user.verdict(), Verdict::BadRequest);
@@ -194,11 +195,11 @@ mod tests {
     }
 
     #[test]
-    fn another_job_of_the_same_name_is_another_job() {
+    fn a_workflow_of_the_same_name_may_belong_to_another_job() {
         let id =
             |manager: &str, job: &str| JobId { manager: manager.to_owned(), job: job.to_owned() };
-        assert!(is_of(&workflow(), &id("s", "1")));
-        assert!(!is_of(&workflow(), &id("s-1", "")));
+        assert!(belongs_to(&workflow(), &id("s", "1")));
+        assert!(!belongs_to(&workflow(), &id("s-1", "")));
         let mut other = workflow();
         other.spec.directives.clear();
         assert_eq!(difference(&workflow(), &other), Some("set of directives"));

@@ -1,4 +1,4 @@
-//! Who calls, and for which users the caller may act. Pure.
+//! The caller of `Workloads`, and the users and workload managers that the caller may act for. Pure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,42 +9,42 @@ use tonic::Status;
 
 use crate::peer::Peer;
 
-/// What the kernel tells of a user that has no number in our user namespace (user_namespaces(7), overflowuid). All such
-/// users look alike, so none of them may act.
-const UNKNOWN: u32 = 65_534;
+/// Uid that the kernel reports for every user without a mapping in the coordinator's user namespace (user_namespaces(7),
+/// overflowuid). Such users cannot be told apart, so none of them may act.
+const OVERFLOW_UID: u32 = 65_534;
 
-/// Who may act for every user.
+/// The callers that may act for every user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Managers {
-    /// Users of this host, beside root and our own, each with the workload manager whose jobs are its own.
+    /// Uids on this host, besides root and the coordinator's own user, each with the workload manager whose jobs it owns.
     pub users: Arc<[(u32, String)]>,
-    /// Names of certificates.
+    /// Names of certificates whose holders may act for every user.
     pub operators: Arc<[String]>,
 }
 
-/// Who calls.
+/// The caller of `Workloads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// A caller who may act for every user, with its own uid on this host. Its jobs are those of the workload managers in `only`;
-    /// `None`: of all.
+    /// A caller that may act for every user, with its own uid and gid on this host. It may use the jobs of the workload managers
+    /// in `only`; `None`: of all.
     Manager { who: String, own: Option<(u32, u32)>, only: Option<Vec<String>> },
-    /// A caller who may act for one user only: the caller's own.
+    /// A caller that may act for its own user only.
     User { user: u32, group: u32 },
 }
 
 impl Caller {
-    /// The caller, from its socket or its certificate.
+    /// Identifies the caller by its socket or its certificate.
     ///
     /// # Errors
-    /// `PermissionDenied` for the certificate of a node, `Unauthenticated` when the kernel does not tell who it is.
-    pub(super) fn of(peer: &Peer, managers: &Managers) -> Result<Self, Status> {
+    /// `PermissionDenied` for the certificate of a node, `Unauthenticated` if the kernel reports no uid.
+    pub(super) fn identify(peer: &Peer, managers: &Managers) -> Result<Self, Status> {
         let Peer::Local { user, group } = *peer else {
             peer.check_operator(&managers.operators)?;
             return Ok(Self::Manager { who: peer.to_string(), own: None, only: None });
         };
-        if user == UNKNOWN {
+        if user == OVERFLOW_UID {
             return Err(Status::unauthenticated(
-                "the coordinator runs in a user namespace, where the kernel does not tell it who calls: its unit needs PrivateUsers=no, or call as root",
+                "the coordinator runs in a user namespace, in which the kernel does not report the caller's uid: set PrivateUsers=no in its unit, or call as root",
             ));
         }
         let manager =
@@ -52,19 +52,19 @@ impl Caller {
         if user == 0 || user == Uid::effective().as_raw() {
             return Ok(manager(None));
         }
-        let of_user = managers.users.iter().filter(|(manager, _)| *manager == user);
-        let names: Vec<String> = of_user.map(|(_, name)| name.clone()).collect();
+        let managers = managers.users.iter().filter(|(uid, _)| *uid == user);
+        let names: Vec<String> = managers.map(|(_, name)| name.clone()).collect();
         Ok(if names.is_empty() { Self::User { user, group } } else { manager(Some(names)) })
     }
 
-    /// Checks that the caller may name this workload manager: a manager names itself, and a user may act on its own jobs of all.
+    /// Checks that the caller may use this workload manager's jobs: a manager its own only, a user their own jobs of every manager.
     ///
     /// # Errors
-    /// `PermissionDenied` with the names that it may use.
+    /// `PermissionDenied` with the names that the caller may use.
     pub(super) fn check_manager(&self, manager: &str) -> Result<(), Status> {
         match self {
             Self::Manager { who, only: Some(only), .. }
-                if !only.iter().any(|one| one == manager) =>
+                if !only.iter().any(|name| name == manager) =>
             {
                 Err(Status::permission_denied(format!(
                     "argument job.manager: {manager:?}: {who} acts for {} only, as the coordinator's --wlm-user says",
@@ -75,7 +75,7 @@ impl Caller {
         }
     }
 
-    /// Checks that the caller may take a new job's id: ids belong to the workload manager, and a user has ids of its own.
+    /// Checks that the caller may create a job of this manager: only the manager may use its ids, and a user those of `user-UID`.
     ///
     /// # Errors
     /// `PermissionDenied` with the name that the caller may use.
@@ -87,14 +87,14 @@ impl Caller {
             return Ok(());
         }
         Err(Status::permission_denied(format!(
-            "argument job.manager: {manager:?}: the ids of its jobs are its own; user {user} makes jobs of the manager {own} (warren workload --manager {own}), or the administrator names user {user} with the coordinator's --wlm-user MANAGER=USER"
+            "argument job.manager: {manager:?}: only this workload manager may create its jobs; user {user} creates jobs of the manager {own} (warren workload --manager {own}), or the administrator names user {user} with the coordinator's --wlm-user MANAGER=USER"
         )))
     }
 
-    /// The user and group of a new job.
+    /// Returns the user and group of a new job.
     ///
     /// # Errors
-    /// When it may not act for them, or they are not told.
+    /// If the caller may not act for them, or names only one of them.
     pub(super) fn owner(
         &self,
         user: Option<u32>,
@@ -104,7 +104,7 @@ impl Caller {
             (Self::Manager { .. }, Some(user), Some(group)) => Ok((user, group)),
             (Self::Manager { own: Some(own), .. }, None, None) => Ok(*own),
             (Self::Manager { .. }, ..) => Err(Status::invalid_argument(
-                "argument user_id and group_id: name both, as the job's owner has them",
+                "argument user_id and group_id: give both, the uid and gid of the job's owner",
             )),
             (Self::User { user: own, group: own_group }, user, group) => {
                 let (user, group) = (user.unwrap_or(*own), group.unwrap_or(*own_group));
@@ -121,13 +121,13 @@ impl Caller {
     /// Checks that the caller may act on a job.
     ///
     /// # Errors
-    /// `PermissionDenied` when the job is somebody else's.
+    /// `PermissionDenied` if the job is another user's.
     pub(super) fn check(&self, workflow: &Workflow) -> Result<(), Status> {
         match self {
             Self::Manager { .. } => Ok(()),
             Self::User { user, .. } if i64::from(*user) == workflow.spec.user_id => Ok(()),
             Self::User { user, .. } => Err(Status::permission_denied(format!(
-                "argument job: the job is another user's, and user {user} acts for itself only; have the administrator name it with the coordinator's --wlm-user"
+                "argument job: the job is another user's, and user {user} may act on their own jobs only; have the administrator name user {user} with the coordinator's --wlm-user"
             ))),
         }
     }
@@ -152,11 +152,11 @@ mod tests {
     }
 
     fn local(user: u32) -> Caller {
-        Caller::of(&Peer::Local { user, group: user }, &managers()).unwrap()
+        Caller::identify(&Peer::Local { user, group: user }, &managers()).unwrap()
     }
 
     #[test]
-    fn a_user_acts_for_itself_only() {
+    fn users_act_on_their_own_jobs_only() {
         let user = local(1001);
         assert_eq!(user.owner(None, None).unwrap(), (1001, 1001));
         assert_eq!(user.owner(Some(1001), Some(1001)).unwrap(), (1001, 1001));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_belong_to_a_manager_and_users_have_their_own() {
+    fn only_a_manager_creates_its_jobs_and_users_create_jobs_of_their_own_manager() {
         for (user, manager, may_act, may_create) in [
             (0, "slurm", true, true),
             (0, "anything", true, true),
@@ -196,15 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn a_user_that_the_kernel_does_not_name_is_refused() {
-        let nobody = Caller::of(&Peer::Local { user: 65_534, group: 65_534 }, &managers());
-        let refused = nobody.unwrap_err();
+    fn a_user_without_a_mapping_is_refused() {
+        let unmapped = Caller::identify(&Peer::Local { user: 65_534, group: 65_534 }, &managers());
+        let refused = unmapped.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated);
         assert!(refused.message().contains("PrivateUsers=no"), "{}", refused.message());
     }
 
     #[test]
-    fn root_and_the_workload_manager_act_for_everybody() {
+    fn root_and_the_workload_manager_act_for_every_user() {
         for user in [0, 400] {
             let manager = local(user);
             assert_eq!(manager.owner(Some(1001), Some(1002)).unwrap(), (1001, 1002));
@@ -214,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_certificate_names_the_owner_and_a_nodes_is_refused() {
+    fn an_operator_names_the_owner_and_the_certificate_of_a_node_is_refused() {
         let peer = |name: &str| Peer::Certificate(vec![name.to_owned()]);
-        let operator = Caller::of(&peer("ops"), &managers()).unwrap();
+        let operator = Caller::identify(&peer("ops"), &managers()).unwrap();
         assert_eq!(operator.owner(Some(1001), Some(1001)).unwrap(), (1001, 1001));
         assert_eq!(operator.owner(None, None).unwrap_err().code(), Code::InvalidArgument);
-        let node = Caller::of(&peer("compute-1"), &managers()).unwrap_err();
+        let node = Caller::identify(&peer("compute-1"), &managers()).unwrap_err();
         assert_eq!(node.code(), Code::PermissionDenied);
     }
 }

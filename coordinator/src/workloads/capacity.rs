@@ -1,4 +1,4 @@
-//! How many bytes the rabbits have for jobs.
+//! Sums the rabbits' free and total bytes for jobs.
 
 use std::collections::BTreeSet;
 
@@ -12,27 +12,27 @@ use proto::v1::CapacityResponse;
 use tonic::Status;
 use workload::Refused;
 
-use super::job::refused;
+use super::job::refusal_status;
 
-/// Asks the API.
+/// Reads the capacity of all rabbits from the API.
 ///
 /// # Errors
-/// When the API does not answer: bytes of rabbits that could not be read count neither as free nor as used.
+/// If the API does not answer. Bytes of rabbits whose objects cannot be read count neither as free nor as used.
 pub(super) async fn read(client: &Client) -> Result<CapacityResponse, Status> {
     let failed = |what: &str| {
         let what = format!("list the {what}");
-        move |source| refused(&Refused { what, source })
+        move |source| refusal_status(&Refused { what, source })
     };
     let params = ListParams::default();
     let storages = list_readable(client.clone(), Some(STORAGE_NAMESPACE), &params).await;
     let storages = storages.map_err(failed("Storages"))?;
     let nodes = list_readable(client.clone(), None, &params).await.map_err(failed("NnfNodes"))?;
-    // A rabbit whose object cannot be read offers nothing, and hides no other.
+    // A rabbit whose object cannot be read is skipped.
     storages.unreadable.iter().chain(&nodes.unreadable).for_each(|text| log::warn!("{text}"));
     Ok(sum(&storages.items, &nodes.items))
 }
 
-/// The capacity of the rabbits that are enabled by an administrator, and Ready or Degraded.
+/// Sums the capacity of the rabbits that an administrator enabled and that are Ready or Degraded.
 fn sum(storages: &[Storage], nodes: &[NnfNode]) -> CapacityResponse {
     let is_usable = |storage: &&Storage| {
         let status = storage.status.as_ref().and_then(|status| status.status.as_ref());
@@ -74,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn rabbits_that_may_be_used_count() {
-        let all = [
+    fn only_enabled_rabbits_that_are_ready_or_degraded_count() {
+        let rabbits = [
             rabbit("a", "Enabled", "Ready"),
             rabbit("b", "Disabled", "Ready"),
             rabbit("c", "Enabled", "Offline"),
             rabbit("d", "Enabled", "Degraded"),
         ];
-        let (storages, nodes): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let (storages, nodes): (Vec<_>, Vec<_>) = rabbits.into_iter().unzip();
         assert_eq!(sum(&storages, &nodes), CapacityResponse { total: 84, free: 60 });
         assert_eq!(sum(&[], &nodes), CapacityResponse::default());
     }

@@ -1,7 +1,7 @@
-//! The condition of each node of a job, and the evidence for it. Pure.
+//! Determines the condition of each node of a job, with its evidence. Pure.
 //!
-//! A node is called faulty or down on its own report, its rabbit's or the workload manager's. Silence of its agent is no
-//! evidence: such a node is Unreachable, neither Ready nor Down.
+//! A node is Faulty or Down only by a report of its own, of its rabbit or of the workload manager. A disconnected agent is no
+//! evidence: its node is Unreachable, neither Ready nor Down.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,47 +20,47 @@ use workload::Objects;
 
 use super::tolerance;
 
-/// What the coordinator knows beside the job's own objects.
+/// Facts from beyond the job's own objects.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// Which rabbit serves whom, how the rabbits' links are, and what the workload manager says.
+    /// The rabbit of each compute, the state of the rabbits' links, and the workload manager's SystemStatus.
     pub site: Site,
     pub connected: BTreeSet<String>,
-    /// Of nodes that are not connected, why they cannot connect.
+    /// The reason why a disconnected node cannot connect, by node.
     pub shut_out: BTreeMap<String, String>,
     pub rabbits: BTreeSet<String>,
 }
 
-/// What the job's objects say of one node.
+/// The content of the job's objects about one node.
 #[derive(Debug, Default)]
 struct NodeReport {
-    /// Objects that are not as they should be.
+    /// Reasons why an object has not reached its desired state yet.
     pending: Vec<String>,
     faults: Vec<String>,
     mounted: bool,
-    /// Directives that have a mount or a file system there.
-    has: BTreeSet<u32>,
-    /// Directives for which it is not ready.
+    /// Indices of directives with a mount or a file system on the node.
+    present: BTreeSet<u32>,
+    /// Indices of directives that the node is not ready for.
     open: BTreeSet<u32>,
 }
 
-/// The job's computes in its order, then its rabbits.
+/// Returns the conditions of the job's computes in the job's order, then of its rabbits.
 pub(super) fn conditions(objects: &Objects, facts: &Facts) -> Vec<NodeCondition> {
     let mut reports = reports(objects);
     let mut conditions: Vec<NodeCondition> = Vec::new();
     for compute in computes(objects) {
-        let one = reports.remove(&compute).unwrap_or_default();
-        conditions.push(one.condition(compute, facts));
+        let report = reports.remove(&compute).unwrap_or_default();
+        conditions.push(report.condition(compute, facts));
     }
-    conditions.extend(reports.into_iter().map(|(node, one)| one.condition(node, facts)));
+    conditions.extend(reports.into_iter().map(|(node, report)| report.condition(node, facts)));
     conditions
 }
 
-/// By directive, the nodes that are not ready for it.
-pub(super) fn open(objects: &Objects) -> BTreeMap<u32, BTreeSet<String>> {
+/// Returns the nodes that are not ready for a directive, by the directive's index.
+pub(super) fn unready_nodes(objects: &Objects) -> BTreeMap<u32, BTreeSet<String>> {
     let mut open: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
-    for (node, one) in reports(objects) {
-        for directive in one.open {
+    for (node, report) in reports(objects) {
+        for directive in report.open {
             open.entry(directive).or_default().insert(node.clone());
         }
     }
@@ -68,93 +68,104 @@ pub(super) fn open(objects: &Objects) -> BTreeMap<u32, BTreeSet<String>> {
 }
 
 fn computes(objects: &Objects) -> Vec<String> {
-    let all = objects.of::<Computes>("Computes");
-    all.flat_map(|computes| computes.names().map(str::to_owned).collect::<Vec<_>>()).collect()
+    let lists = objects.of_kind::<Computes>("Computes");
+    lists.flat_map(|computes| computes.names().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
 fn reports(objects: &Objects) -> BTreeMap<String, NodeReport> {
     let mut reports: BTreeMap<String, NodeReport> = BTreeMap::new();
     for member in &objects.others {
         let Some(node) = member.node() else { continue };
-        let one = reports.entry(node).or_default();
+        let report = reports.entry(node).or_default();
         let object = member.object.clone();
         let read = match member.kind.as_str() {
-            "ClientMount" => object.try_parse().map(|mount| one.mount(&mount)),
+            "ClientMount" => object.try_parse().map(|mount| report.add_mount(&mount)),
             "NnfNodeStorage" => object.try_parse().map(|storage: NnfNodeStorage| {
                 let status = storage.status.unwrap_or_default();
-                one.note(status.ready, status.error.as_ref(), "its file systems are not made")
+                report.add_status(
+                    status.ready,
+                    status.error.as_ref(),
+                    "its file systems are not made",
+                )
             }),
             _ => object.try_parse().map(|storage: NnfNodeBlockStorage| {
                 let status = storage.status.unwrap_or_default();
-                one.note(status.ready, status.error.as_ref(), "its namespaces are not made")
+                report.add_status(
+                    status.ready,
+                    status.error.as_ref(),
+                    "its namespaces are not made",
+                )
             }),
         };
         let is_ready = read.unwrap_or_else(|_| {
-            one.mounted = true;
-            one.pending.push(format!("{} cannot be read", member.label()));
+            report.mounted = true;
+            report.pending.push(format!("{} cannot be read", member.label()));
             false
         });
         if member.kind != "NnfNodeBlockStorage" {
-            one.has.extend(member.directive());
+            report.present.extend(member.directive());
         }
-        one.open.extend(member.directive().filter(|_| !is_ready));
+        report.open.extend(member.directive().filter(|_| !is_ready));
     }
     if let Some(workflow) = &objects.workflow {
-        missing(workflow, objects, &mut reports);
+        add_missing(workflow, objects, &mut reports);
     }
     reports
 }
 
-/// The objects that the job's state needs and that are not ready yet.
-fn missing(workflow: &Workflow, objects: &Objects, reports: &mut BTreeMap<String, NodeReport>) {
+/// Adds the objects that the job's state needs and that do not exist yet.
+fn add_missing(workflow: &Workflow, objects: &Objects, reports: &mut BTreeMap<String, NodeReport>) {
     let state = &workflow.spec.desired_state;
     let (is_made, is_mounted) = match state {
         WorkflowState::Setup => (true, false),
         WorkflowState::PreRun => (true, true),
         _ => return,
     };
-    let mut lacks = |node: String, index: u32, what: &str| {
-        let one = reports.entry(node).or_default();
-        if !one.has.contains(&index) {
-            one.open.insert(index);
-            one.pending.push(what.to_owned());
+    let mut add = |node: String, index: u32, reason: &str| {
+        let report = reports.entry(node).or_default();
+        if !report.present.contains(&index) {
+            report.open.insert(index);
+            report.pending.push(reason.to_owned());
         }
     };
-    let servers: Vec<Servers> = objects.of::<Servers>("Servers").collect();
+    let servers: Vec<Servers> = objects.of_kind::<Servers>("Servers").collect();
     let computes = computes(objects);
     for (index, line) in (0..).zip(&workflow.spec.directives) {
         let command = tolerance::command(line);
-        let of = servers.iter().filter(|one| one.directive_index() == Some(&*index.to_string()));
-        let sets = of.flat_map(|one| &one.spec.allocation_sets);
+        let index_label = index.to_string();
+        let servers =
+            servers.iter().filter(|servers| servers.directive_index() == Some(&*index_label));
+        let sets = servers.flat_map(|servers| &servers.spec.allocation_sets);
         if is_made && matches!(command, Some(Command::Jobdw(_))) {
             for rabbit in sets.flat_map(|set| &set.storage) {
-                lacks(rabbit.name.clone(), index, "its storage is not asked for yet");
+                add(rabbit.name.clone(), index, "its storage is not requested yet");
             }
         }
         if is_mounted && matches!(command, Some(Command::Jobdw(_) | Command::Persistentdw(_))) {
             for compute in &computes {
-                lacks(compute.clone(), index, "it has no ClientMount yet");
+                add(compute.clone(), index, "it has no ClientMount yet");
             }
         }
     }
 }
 
 impl NodeReport {
-    fn mount(&mut self, mount: &ClientMount) -> bool {
+    /// Adds the status of a mount; returns whether the mount is ready.
+    fn add_mount(&mut self, mount: &ClientMount) -> bool {
         let wanted = &mount.spec.desired_state;
         let status = mount.status.as_ref();
         let is_released =
             status.is_some_and(|status| status.says_unmounted(mount.spec.mounts.len()));
-        let was_taken_up =
-            mount.finalizers().iter().any(|one| one == finalizer::CLIENT_MOUNT) || status.is_some();
+        let was_taken_up = mount.finalizers().iter().any(|name| name == finalizer::CLIENT_MOUNT)
+            || status.is_some();
         self.mounted |= was_taken_up && !is_released;
         let error = status.and_then(|status| status.error.as_ref());
         let what = if *wanted == MountState::Mounted { "not mounted" } else { "not unmounted" };
-        self.note(mount.has_reached_desired_state(), error, what)
+        self.add_status(mount.has_reached_desired_state(), error, what)
     }
 
-    /// Takes in the status of an object; returns whether the object is ready.
-    fn note(&mut self, is_there: bool, error: Option<&ResourceError>, what: &str) -> bool {
+    /// Adds the status of an object; returns whether the object is ready.
+    fn add_status(&mut self, is_there: bool, error: Option<&ResourceError>, what: &str) -> bool {
         match error {
             Some(error) => {
                 let text = error.user_message.as_ref().unwrap_or(&error.debug_message);
@@ -182,7 +193,7 @@ impl NodeReport {
             (None, None, Some(what)) => (
                 Condition::Unreachable,
                 format!(
-                    "{what}, and its agent is not connected; that is no evidence that it is down"
+                    "{what}, and its agent is not connected, which does not prove that the node is down"
                 ),
             ),
         };

@@ -1,6 +1,6 @@
-//! The deadlines of a Workflow's states: who set each one, when, and whether it was met. Pure.
+//! The deadlines of a Workflow's states: the caller that set each, its times and its outcome. Pure.
 //!
-//! An annotation of the Workflow keeps them, so that every coordinator knows them.
+//! The deadlines are stored in an annotation of the Workflow, so that every coordinator knows them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,27 +11,29 @@ use kube::ResourceExt;
 use proto::v1::{Deadline, deadline::Outcome};
 use serde::{Deserialize, Serialize};
 
-/// The annotation: a Record for each state, as JSON.
+/// Annotation with a [`Record`] for each state, as JSON.
 pub(super) const ANNOTATION: &str = "warren/deadlines";
 
-/// One deadline.
+/// The deadline of one state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
+    /// The caller that set the deadline.
     pub owner: String,
+    /// The time of the call that set the deadline.
     pub asked: Timestamp,
     pub due: Timestamp,
-    /// Whether the deadline was met; set once another state follows.
+    /// The outcome of the deadline; set once another state follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Ended>,
+    pub outcome: Option<DeadlineEnd>,
 }
 
 /// How a deadline ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Ended {
+pub(super) enum DeadlineEnd {
     Met,
     Missed,
-    /// Teardown came before.
+    /// Teardown was requested before the state was reached.
     Abandoned,
 }
 
@@ -40,13 +42,13 @@ pub(super) enum Ended {
 pub(super) struct Deadlines(BTreeMap<String, Record>);
 
 impl Deadlines {
-    /// The deadlines in a Workflow's annotation. An annotation that cannot be read counts as none.
-    pub(super) fn of(workflow: &Workflow) -> Self {
+    /// Reads the deadlines from a Workflow's annotation. An annotation that cannot be read counts as none.
+    pub(super) fn read(workflow: &Workflow) -> Self {
         let text = workflow.annotations().get(ANNOTATION);
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// The annotation's text.
+    /// Returns the annotation's text.
     pub(super) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -55,7 +57,7 @@ impl Deadlines {
         self.0.get(state.as_str())
     }
 
-    /// Sets the deadline of a state, unless one is set; to begin anew, `renew`.
+    /// Sets the deadline of a state, unless it has one already; with `renew`, replaces that.
     pub(super) fn set(
         &mut self,
         state: &WorkflowState,
@@ -73,22 +75,22 @@ impl Deadlines {
         self.0.entry(state.to_string()).or_insert(new).clone()
     }
 
-    /// Records how each deadline ended, before the coordinator asks the Workflow for another state.
+    /// Records the outcome of each deadline, before the coordinator requests state `next`.
     pub(super) fn settle(&mut self, workflow: &Workflow, next: &WorkflowState, now: Timestamp) {
         for (state, record) in &mut self.0 {
             let state = WorkflowState::from(state.as_str());
             if state == *next || record.outcome.is_some() {
                 continue;
             }
-            record.outcome = match record.ended(&state, workflow, now) {
-                None if *next == WorkflowState::Teardown => Some(Ended::Abandoned),
-                ended => ended,
+            record.outcome = match record.end(&state, workflow, now) {
+                None if *next == WorkflowState::Teardown => Some(DeadlineEnd::Abandoned),
+                end => end,
             };
         }
     }
 
-    /// The deadlines as an answer has them, in the order of the states.
-    pub(super) fn reported(&self, workflow: &Workflow, now: Timestamp) -> Vec<Deadline> {
+    /// Converts the deadlines for an answer, in the order of the states.
+    pub(super) fn to_proto(&self, workflow: &Workflow, now: Timestamp) -> Vec<Deadline> {
         let states = WorkflowState::ORDER.iter();
         let records = states.filter_map(|state| Some((state, self.get(state)?)));
         records
@@ -97,18 +99,18 @@ impl Deadlines {
                 owner: record.owner.clone(),
                 asked: record.asked.as_second(),
                 due: record.due.as_second(),
-                outcome: match record.ended(state, workflow, now) {
+                outcome: match record.end(state, workflow, now) {
                     None => Outcome::Open,
-                    Some(Ended::Met) => Outcome::Met,
-                    Some(Ended::Missed) => Outcome::Missed,
-                    Some(Ended::Abandoned) => Outcome::Abandoned,
+                    Some(DeadlineEnd::Met) => Outcome::Met,
+                    Some(DeadlineEnd::Missed) => Outcome::Missed,
+                    Some(DeadlineEnd::Abandoned) => Outcome::Abandoned,
                 }
                 .into(),
             })
             .collect()
     }
 
-    /// One that passed before its state was reached.
+    /// Returns a deadline that passed before its state was reached.
     pub(super) fn missed(&self, workflow: &Workflow, now: Timestamp) -> Option<&Record> {
         let reached = workflow.status.as_ref().filter(|status| status.ready);
         let reached = reached.and_then(|status| status.state.as_ref()).map(WorkflowState::as_str);
@@ -118,41 +120,47 @@ impl Deadlines {
             .filter(|(state, record)| record.outcome.is_none() && reached != Some(state.as_str()));
         let mut missed = open.filter(|(state, record)| {
             let state = WorkflowState::from(state.as_str());
-            record.ended(&state, workflow, now) == Some(Ended::Missed)
+            record.end(&state, workflow, now) == Some(DeadlineEnd::Missed)
         });
         missed.next().map(|(_, record)| record)
     }
 
-    /// When the next of them passes.
+    /// Returns the time at which the next deadline passes.
     pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         self.0.values().map(|record| record.due).filter(|due| *due > now).min()
     }
 }
 
 impl Record {
-    /// What became of the deadline of a state; `None` while there is time.
-    fn ended(&self, state: &WorkflowState, workflow: &Workflow, now: Timestamp) -> Option<Ended> {
+    /// Returns the outcome of the deadline of a state; `None` while the deadline is open.
+    fn end(
+        &self,
+        state: &WorkflowState,
+        workflow: &Workflow,
+        now: Timestamp,
+    ) -> Option<DeadlineEnd> {
         if self.outcome.is_some() {
             return self.outcome;
         }
         let status = workflow.status.as_ref();
         let current = status.and_then(|status| status.state.as_ref());
-        let judged =
-            |reached: Timestamp| Some(if reached <= self.due { Ended::Met } else { Ended::Missed });
-        let order = |state| WorkflowState::ORDER.iter().position(|one| one == state);
+        let met_or_missed = |reached: Timestamp| {
+            Some(if reached <= self.due { DeadlineEnd::Met } else { DeadlineEnd::Missed })
+        };
+        let order = |state| WorkflowState::ORDER.iter().position(|other| other == state);
         if current == Some(state) && status.is_some_and(|status| status.ready) {
             let reached = status.and_then(|status| status.ready_change.as_ref());
-            return judged(reached.map_or(now, |moment| moment.0));
+            return met_or_missed(reached.map_or(now, |moment| moment.0));
         }
         if current.and_then(order) > order(state) {
             if current == Some(&WorkflowState::Teardown) {
-                return Some(Ended::Abandoned);
+                return Some(DeadlineEnd::Abandoned);
             }
-            // It was reached before the next was asked for.
-            let asked = status.and_then(|status| status.desired_state_change.as_ref());
-            return judged(asked.map_or(now, |moment| moment.0));
+            // The state was ready before the next state was requested.
+            let next_request = status.and_then(|status| status.desired_state_change.as_ref());
+            return met_or_missed(next_request.map_or(now, |moment| moment.0));
         }
-        (now > self.due).then_some(Ended::Missed)
+        (now > self.due).then_some(DeadlineEnd::Missed)
     }
 }
 
@@ -182,7 +190,7 @@ mod tests {
     }
 
     fn outcome(deadlines: &Deadlines, workflow: &Workflow, now: i64) -> Outcome {
-        deadlines.reported(workflow, at(now))[0].outcome()
+        deadlines.to_proto(workflow, at(now))[0].outcome()
     }
 
     #[test]
@@ -196,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_it_is_kept_when_another_state_follows() {
+    fn the_outcome_of_a_deadline_is_kept_when_another_state_follows() {
         let mut late = with_setup(10);
         late.settle(&workflow("Setup", true), &WorkflowState::DataIn, at(40));
         assert_eq!(outcome(&late, &workflow("PreRun", false), 50), Outcome::Missed);
@@ -207,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_call_keeps_to_the_first_deadline_unless_it_renews_it() {
+    fn a_repeated_call_keeps_the_first_deadline_unless_it_renews_it() {
         let mut deadlines = with_setup(30);
         let mut again = |renew| {
             let minute = Duration::from_secs(60);
@@ -220,12 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn a_workflow_keeps_them_and_a_spoilt_annotation_is_none() {
+    fn deadlines_are_read_from_the_annotation_and_an_invalid_one_counts_as_none() {
         let deadlines = with_setup(30);
         let mut kept = workflow("Setup", false);
         kept.annotations_mut().insert(ANNOTATION.to_owned(), deadlines.text());
-        assert_eq!(Deadlines::of(&kept), deadlines);
+        assert_eq!(Deadlines::read(&kept), deadlines);
         kept.annotations_mut().insert(ANNOTATION.to_owned(), "7".to_owned());
-        assert_eq!(Deadlines::of(&kept), Deadlines::default());
+        assert_eq!(Deadlines::read(&kept), Deadlines::default());
     }
 }

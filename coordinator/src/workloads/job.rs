@@ -1,4 +1,5 @@
-//! One call about one job: the call reads the job's Workflow, asks it for states, and waits. Nothing is remembered between calls.
+//! One call about one job: the call reads the job's Workflow, requests states, and waits. The coordinator keeps
+//! no state between calls.
 
 mod end;
 mod facts;
@@ -25,10 +26,10 @@ use super::step::{Step, step};
 use super::tolerance::{self, Tolerance};
 use crate::hub::Hub;
 
-/// Who had a job aborted, when and why.
+/// Annotation with the caller that aborted the job, the time and the reason.
 pub(super) const ABORTED: &str = "warren/aborted";
 
-/// One job, as one call works on it.
+/// A job, and the caller of one call about it.
 #[derive(Clone)]
 pub(super) struct Job {
     pub client: Client,
@@ -40,29 +41,29 @@ pub(super) struct Job {
     pub caller: Caller,
 }
 
-/// How far a call got.
-type Ended = Result<(Workflow, Ending), Status>;
+/// The Workflow after a call, and how far the call got.
+type CallResult = Result<(Workflow, Ending), Status>;
 
 impl Job {
-    /// The job's Workflow; `None` when there is none that the caller may act on.
+    /// Returns the job's Workflow; `None` if the job has none.
     ///
     /// # Errors
-    /// When it is somebody else's, or the API does not answer.
+    /// If the Workflow is another user's, or the API does not answer.
     pub(super) async fn find(&self) -> Result<Option<Workflow>, Status> {
-        let Some(workflow) = self.flow.find().await.map_err(|error| refused(&error))? else {
+        let Some(workflow) = self.flow.find().await.map_err(|error| refusal_status(&error))? else {
             return Ok(None);
         };
-        if !answer::is_of(&workflow, &self.id) {
+        if !answer::belongs_to(&workflow, &self.id) {
             return Ok(None);
         }
         self.caller.check(&workflow)?;
         Ok(Some(workflow))
     }
 
-    /// The same, of a job that must be there.
+    /// Returns the job's Workflow.
     ///
     /// # Errors
-    /// The same, and when it is not there.
+    /// As [`Job::find`], and if the job has no Workflow.
     pub(super) async fn get(&self) -> Result<Workflow, Status> {
         self.find().await?.ok_or_else(|| {
             Status::not_found(format!(
@@ -72,10 +73,10 @@ impl Job {
         })
     }
 
-    /// Creates the Workflow, unless it is there and the same.
+    /// Creates the job's Workflow, or returns the existing one if it is the same.
     ///
     /// # Errors
-    /// When the directives are refused, or another job has its name.
+    /// If the API refuses the directives, or another job has the name of this one.
     pub(super) async fn create(
         &self,
         mut wanted: Workflow,
@@ -93,51 +94,52 @@ impl Job {
         let error = match self.flow.create(&wanted).await {
             Ok(created) => return Ok(created),
             Err(error) if error.is_conflict() => error,
-            Err(error) => return Err(refused(&error)),
+            Err(error) => return Err(refusal_status(&error)),
         };
-        let known = self.flow.find().await.map_err(|error| refused(&error))?;
-        let Some(known) = known else { return Err(refused(&error)) };
+        let known = self.flow.find().await.map_err(|error| refusal_status(&error))?;
+        let Some(known) = known else { return Err(refusal_status(&error)) };
         self.caller.check(&known)?;
         match answer::difference(&known, &wanted) {
             None => Ok(known),
             Some(field) => Err(Status::already_exists(format!(
-                "argument job: there is a job {} of {} already, with another {field}; tear it down first, or name another",
+                "argument job: there is a job {} of {} already, with another {field}; tear that job down first, or choose another job ID",
                 self.id.job, self.id.manager
             ))),
         }
     }
 
-    /// Brings the Workflow to a state, through all earlier ones, and waits until the state is ready.
+    /// Advances the Workflow to a state, through all earlier ones, and waits until the state is ready.
     ///
     /// # Errors
-    /// When the API refuses a write or does not answer, and when the coordinator stops. Every other reason why the state is not
-    /// reached is part of the answer.
+    /// If the API refuses a write or does not answer, or the coordinator stops. Every other reason why the state is not reached is
+    /// part of the answer.
     pub(super) async fn go_to(
         &self,
         mut workflow: Workflow,
         target: &WorkflowState,
         nodes: &[String],
         mut limit: Limit,
-    ) -> Ended {
+    ) -> CallResult {
         loop {
-            let (asked, waited_for) = match step(&workflow, target) {
+            let (requested, waited_for) = match step(&workflow, target) {
                 Step::TearingDown => return Ok((workflow, Ending::TearingDown)),
                 Step::Reached => return Ok((workflow, Ending::Done)),
-                Step::Ask(state) => (Some(state.clone()), state),
+                Step::Request(state) => (Some(state.clone()), state),
                 Step::Wait(state) => (None, state),
             };
-            match &asked {
-                Some(WorkflowState::Setup) => self.place(&workflow, nodes).await?,
+            match &requested {
+                Some(WorkflowState::Setup) => self.fill_computes(&workflow, nodes).await?,
                 Some(WorkflowState::DataIn | WorkflowState::PreRun) => {
-                    self.leave_out_lost(&workflow).await?;
+                    self.remove_lost_computes(&workflow).await?;
                 }
                 _ => {}
             }
-            let Some((written, record)) = self.ask(&workflow, asked, target, limit).await? else {
+            let Some((written, record)) = self.request(&workflow, requested, target, limit).await?
+            else {
                 workflow = self.get().await?;
                 continue;
             };
-            // A repetition after a conflict, and the next states, keep the deadline that is written now.
+            // A repetition after a conflict, and the next states, keep the deadline written now.
             limit.renew = false;
             workflow = written;
             if record.due > Timestamp::now() && !limit.waits {
@@ -151,15 +153,15 @@ impl Job {
                 Err(Ending::TearingDown) => return Ok((workflow, Ending::TearingDown)),
                 Err(ending) => ending,
             };
-            match self.go_on_without(&waited_for).await? {
+            match self.force_without_lost(&waited_for).await? {
                 Some(forced) => workflow = forced,
                 None => return Ok((self.get().await?, ending)),
             }
         }
     }
 
-    /// Asks for a state and writes its deadline, in one patch of the version that was read; `None` when the object has moved on.
-    async fn ask(
+    /// Requests a state and writes its deadline, in one patch of the version that was read; `None` if the object has changed since.
+    async fn request(
         &self,
         workflow: &Workflow,
         state: Option<WorkflowState>,
@@ -167,7 +169,7 @@ impl Job {
         limit: Limit,
     ) -> Result<Option<(Workflow, Record)>, Status> {
         let now = Timestamp::now();
-        let mut deadlines = Deadlines::of(workflow);
+        let mut deadlines = Deadlines::read(workflow);
         let before = deadlines.clone();
         if let Some(state) = &state {
             deadlines.settle(workflow, state, now);
@@ -185,7 +187,7 @@ impl Job {
         Ok(written.map(|written| (written, record)))
     }
 
-    /// Patches the version that was read; `None` when the object has moved on.
+    /// Patches the version that was read; `None` if the object has changed since.
     pub(super) async fn write(
         &self,
         workflow: &Workflow,
@@ -196,7 +198,7 @@ impl Job {
         match self.flow.patch("change", &patch).await {
             Ok(written) => Ok(Some(written)),
             Err(error) if error.is_conflict() => Ok(None),
-            Err(error) => Err(refused(&error)),
+            Err(error) => Err(refusal_status(&error)),
         }
     }
 
@@ -227,23 +229,23 @@ impl Job {
     /// Returns when the coordinator stops.
     pub(super) async fn stopped(&self) -> Status {
         let mut stop = self.stop.clone();
-        // If the sender is gone the coordinator stops as well.
+        // The wait also ends when the sender is dropped: the coordinator stops then.
         let _ = stop.wait_for(|stop| *stop).await;
-        Status::unavailable("the coordinator stops; call again")
+        Status::unavailable("the coordinator is stopping; call again")
     }
 }
 
-/// The instant of the monotonic clock at which a time of the calendar comes.
+/// Converts a wall-clock time to an instant of the monotonic clock.
 pub(super) fn instant_of(due: Timestamp) -> Instant {
-    let left = due.duration_since(Timestamp::now());
-    Instant::now() + Duration::try_from(left).unwrap_or_default()
+    let remaining = due.duration_since(Timestamp::now());
+    Instant::now() + Duration::try_from(remaining).unwrap_or_default()
 }
 
-/// The answer to the caller when the API refused a request or did not answer.
-pub(super) fn refused(error: &Refused) -> Status {
+/// Converts a request that the API refused or did not answer into a gRPC status.
+pub(super) fn refusal_status(error: &Refused) -> Status {
     let Some(answer) = error.answer() else {
         return Status::unavailable(format!(
-            "{error}: {}; the API is away, call again",
+            "{error}: {}; the API is unreachable, call again",
             daemon::chain(&error.source)
         ));
     };

@@ -1,4 +1,4 @@
-//! Which jobs of a workload manager have a Workflow.
+//! Lists the jobs of a workload manager that have a Workflow.
 
 use api::Workflow;
 use apiclient::list_readable;
@@ -9,31 +9,32 @@ use tonic::Status;
 use workload::Refused;
 
 use super::caller::Caller;
-use super::job::refused;
+use super::job::refusal_status;
 use super::request::NAMESPACE;
 
-/// Asks the API.
+/// Reads the jobs of `manager` that the caller may act on from the API.
 ///
 /// # Errors
-/// When the API does not answer. The log names a Workflow that cannot be read: no call can act on it before it is corrected.
+/// If the API does not answer. The log names each Workflow that cannot be read: no call can act on it before it is corrected.
 pub(super) async fn read(
     client: &Client,
     caller: &Caller,
     manager: &str,
 ) -> Result<ListResponse, Status> {
-    let failed = |source| refused(&Refused { what: "list the Workflows".to_owned(), source });
+    let failed =
+        |source| refusal_status(&Refused { what: "list the Workflows".to_owned(), source });
     let listed = list_readable(client.clone(), Some(NAMESPACE), &ListParams::default()).await;
     let workflows = listed.map_err(failed)?;
     workflows.unreadable.iter().for_each(|text| log::warn!("{text}"));
-    Ok(ListResponse { jobs: of(&workflows.items, caller, manager) })
+    Ok(ListResponse { jobs: job_ids(&workflows.items, caller, manager) })
 }
 
-/// Those on which the caller may act, in order.
-fn of(workflows: &[Workflow], caller: &Caller, manager: &str) -> Vec<String> {
-    let is_asked_for =
+/// Returns the IDs of the jobs that the caller may act on, sorted.
+fn job_ids(workflows: &[Workflow], caller: &Caller, manager: &str) -> Vec<String> {
+    let is_listed =
         |workflow: &&Workflow| workflow.spec.wlm_id == manager && caller.check(workflow).is_ok();
     let job = |workflow: &Workflow| workflow.spec.job_id.to_string();
-    let mut jobs: Vec<String> = workflows.iter().filter(is_asked_for).map(job).collect();
+    let mut jobs: Vec<String> = workflows.iter().filter(is_listed).map(job).collect();
     jobs.sort();
     jobs
 }
@@ -45,17 +46,18 @@ mod tests {
     use crate::workloads::caller::Managers;
 
     #[test]
-    fn users_see_their_own_and_managers_all_of_one_manager() {
+    fn users_see_their_own_jobs_and_managers_all_jobs_of_one_manager() {
         let workflow = |manager: &str, job: &str, user: u32| {
             workload::job(NAMESPACE, "w", (manager, job), (user, user), Vec::new())
         };
-        let all = [workflow("slurm", "9", 7), workflow("slurm", "12", 8), workflow("pbs", "9", 7)];
-        let seen = |user: u32, manager: &str| {
+        let workflows =
+            [workflow("slurm", "9", 7), workflow("slurm", "12", 8), workflow("pbs", "9", 7)];
+        let jobs = |user: u32, manager: &str| {
             let peer = Peer::Local { user, group: user };
-            of(&all, &Caller::of(&peer, &Managers::default()).unwrap(), manager)
+            job_ids(&workflows, &Caller::identify(&peer, &Managers::default()).unwrap(), manager)
         };
-        assert_eq!(seen(0, "slurm"), ["12", "9"]);
-        assert_eq!(seen(7, "slurm"), ["9"]);
-        assert!(seen(0, "flux").is_empty());
+        assert_eq!(jobs(0, "slurm"), ["12", "9"]);
+        assert_eq!(jobs(7, "slurm"), ["9"]);
+        assert!(jobs(0, "flux").is_empty());
     }
 }

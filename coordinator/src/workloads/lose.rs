@@ -1,5 +1,5 @@
-//! Lets a job go on without computes that it may lose. The patch that forces the state ready also writes into the Workflow which
-//! computes the job lost, so that no coordinator decides it twice.
+//! Lets a job continue without computes that it may lose. One patch both forces the state ready and records the lost computes in
+//! the Workflow, so that no coordinator decides it twice.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use tokio::time::Instant;
 use tonic::Status;
 use workload::Objects;
 
-use super::conditions::{Facts, conditions, open};
+use super::conditions::{Facts, conditions, unready_nodes};
 use super::job::Job;
 use super::tolerance::{ANNOTATION, Tolerance};
 
-/// How long the engine may take to report a forced state as ready.
-const SOON: Duration = Duration::from_secs(30);
+/// Longest time that the engine may take to report a forced state as ready.
+const FORCE_DEADLINE: Duration = Duration::from_secs(30);
 
 impl Job {
-    /// Forces a state ready that is not reached, if the job may lose every compute that delays it; `None` when it may not.
+    /// Forces a state ready, if the job may lose every compute that delays it; `None` if it may not.
     ///
     /// # Errors
-    /// When the API refuses it or does not answer.
-    pub(super) async fn go_on_without(
+    /// If the API refuses the write or does not answer.
+    pub(super) async fn force_without_lost(
         &self,
         state: &WorkflowState,
     ) -> Result<Option<Workflow>, Status> {
         loop {
             let workflow = self.get().await?;
-            let tolerance = Tolerance::of(&workflow);
+            let tolerance = Tolerance::read(&workflow);
             if tolerance.nodes == 0 || workflow.spec.desired_state != *state {
                 return Ok(None);
             }
@@ -40,35 +40,35 @@ impl Job {
                 "spec": {"forceReady": true},
             });
             if self.write(&workflow, patch).await?.is_some() {
-                let forced = self.flow.reach(state, Instant::now() + SOON, |_| {}).await;
+                let forced = self.flow.reach(state, Instant::now() + FORCE_DEADLINE, |_| {}).await;
                 return Ok(forced.ok());
             }
         }
     }
 
-    /// Takes the computes that have no storage out of the job's Computes: nothing is mounted there.
+    /// Removes the computes without storage from the job's Computes: no storage is mounted there.
     ///
     /// # Errors
-    /// When the API refuses it or does not answer.
-    pub(super) async fn leave_out_lost(&self, workflow: &Workflow) -> Result<(), Status> {
-        let tolerance = Tolerance::of(workflow);
+    /// If the API refuses the write or does not answer.
+    pub(super) async fn remove_lost_computes(&self, workflow: &Workflow) -> Result<(), Status> {
+        let tolerance = Tolerance::read(workflow);
         if tolerance.lost.is_empty() {
             return Ok(());
         }
         let known = self.computes(workflow).await?;
-        let left = known.names().filter(|name| !tolerance.is_left_out(name));
-        let left: Vec<Value> = left.map(|name| json!({"name": name})).collect();
-        if left.len() == known.names().count() {
+        let remaining = known.names().filter(|name| !tolerance.is_left_out(name));
+        let remaining: Vec<Value> = remaining.map(|name| json!({"name": name})).collect();
+        if remaining.len() == known.names().count() {
             return Ok(());
         }
-        self.fill(&known, left).await
+        self.write_computes(&known, remaining).await
     }
 }
 
-/// A job's tolerance after it has lost the computes that delay it.
+/// Returns a job's tolerance after it has lost the computes that delay it.
 ///
 /// # Errors
-/// Why it does not go on without them.
+/// The reason why the job cannot continue without them.
 pub(super) fn after_losing(
     tolerance: &Tolerance,
     workflow: &Workflow,
@@ -76,5 +76,5 @@ pub(super) fn after_losing(
     facts: &Facts,
 ) -> Result<Tolerance, String> {
     let nodes = conditions(objects, facts);
-    tolerance.after_losing(workflow, &nodes, &open(objects), &facts.site.rabbit_of)
+    tolerance.after_losing(workflow, &nodes, &unready_nodes(objects), &facts.site.rabbit_of)
 }

@@ -1,4 +1,4 @@
-//! What a call asks for, checked once. Pure.
+//! Checks the arguments of calls. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use tonic::Status;
 
 use super::tolerance;
 
-/// How long a call may take when it names no limit.
-const USUAL: Duration = Duration::from_secs(300);
-/// How long a call may take at most: what is longer is a mistake.
-const MOST: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Bytes of a name: MANAGER-JOB must fit into a label.
+/// Deadline of a call that names none.
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(300);
+/// Longest deadline that a call may name; a longer one is taken for a mistake.
+const LONGEST_DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Longest name MANAGER-JOB in bytes: it must fit into a Kubernetes label.
 const NAME: usize = 63;
-/// Nodes of a job.
+/// Largest number of nodes of a job.
 const NODES: usize = 1 << 17;
 
-/// Bytes of a reason.
+/// Longest reason for an abort, in bytes.
 const REASON: usize = 256;
 
 /// The namespace of all Workflows.
 pub(super) const NAMESPACE: &str = "default";
 
-/// The job, and the name of its Workflow.
+/// Checks a job's id, and returns it with the name of the job's Workflow.
 ///
 /// # Errors
-/// When a part is missing or malformed.
+/// If a part is missing or malformed.
 pub(super) fn job(id: Option<JobId>) -> Result<(JobId, String), Status> {
     let id = id.ok_or_else(|| invalid("job", "", "name the manager and the job"))?;
     for (field, text) in [("job.manager", &id.manager), ("job.job", &id.job)] {
@@ -40,15 +40,19 @@ pub(super) fn job(id: Option<JobId>) -> Result<(JobId, String), Status> {
     }
     let name = format!("{}-{}", id.manager, id.job);
     if name.len() > NAME {
-        return Err(invalid("job", &name, "both together have at most 62 characters"));
+        return Err(invalid(
+            "job",
+            &name,
+            "manager and job together may have at most 62 characters",
+        ));
     }
     Ok((id, name))
 }
 
-/// The nodes of a job.
+/// Checks the nodes of a job.
 ///
 /// # Errors
-/// When one is malformed or named twice.
+/// If a name is malformed or occurs twice.
 pub(super) fn nodes(nodes: Vec<String>) -> Result<Vec<String>, Status> {
     if nodes.len() > NODES {
         return Err(invalid("nodes", &nodes.len().to_string(), "a job has at most 131072 nodes"));
@@ -56,7 +60,7 @@ pub(super) fn nodes(nodes: Vec<String>) -> Result<Vec<String>, Status> {
     let mut seen = BTreeSet::new();
     for node in &nodes {
         if !hostname_validator::is_valid(node) {
-            return Err(invalid("nodes", node, "name nodes as SystemConfiguration does"));
+            return Err(invalid("nodes", node, "name nodes as the SystemConfiguration does"));
         }
         if !seen.insert(node) {
             return Err(invalid("nodes", node, "name each node once"));
@@ -65,10 +69,10 @@ pub(super) fn nodes(nodes: Vec<String>) -> Result<Vec<String>, Status> {
     Ok(nodes)
 }
 
-/// The directives, one a line.
+/// Splits directives into lines, and parses each line.
 ///
 /// # Errors
-/// Names the line that is none.
+/// Names the line that is not a directive.
 pub(super) fn directives(texts: &[String]) -> Result<Vec<String>, Status> {
     let lines: Vec<String> = texts.iter().flat_map(|text| directive::split(text)).collect();
     for line in &lines {
@@ -78,7 +82,7 @@ pub(super) fn directives(texts: &[String]) -> Result<Vec<String>, Status> {
     Ok(lines)
 }
 
-/// How long a call may take, whether its deadline begins anew, and whether it waits.
+/// The time that a call may take, whether it renews the state's deadline, and whether it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
     pub within: Duration,
@@ -86,23 +90,23 @@ pub(super) struct Limit {
     pub waits: bool,
 }
 
-/// How long a call may take.
+/// Checks the time that a call may take.
 ///
 /// # Errors
-/// When it is longer than 30 days.
+/// If it is longer than 30 days.
 pub(super) fn limit(patience: Option<Patience>) -> Result<Limit, Status> {
     let Patience { seconds, renew, no_wait } = patience.unwrap_or_default();
-    let within = if seconds == 0 { USUAL } else { Duration::from_secs(seconds.into()) };
-    if within > MOST {
+    let within = if seconds == 0 { DEFAULT_DEADLINE } else { Duration::from_secs(seconds.into()) };
+    if within > LONGEST_DEADLINE {
         return Err(invalid("patience.seconds", &seconds.to_string(), "at most 30 days"));
     }
     Ok(Limit { within, renew, waits: !no_wait })
 }
 
-/// Checks that a job can go on without some of its nodes.
+/// Checks that a job with these directives can continue without some of its nodes.
 ///
 /// # Errors
-/// Names the directive that a lost node spoils.
+/// Names the directive that needs all its nodes.
 pub(super) fn tolerance(nodes: u32, directives: &[String]) -> Result<(), Status> {
     let is_whole = |line: &&String| {
         matches!(
@@ -115,12 +119,12 @@ pub(super) fn tolerance(nodes: u32, directives: &[String]) -> Result<(), Status>
         Some(line) => Err(invalid(
             "tolerance",
             &nodes.to_string(),
-            &format!("leave it out: `{line}` is carried out as a whole or not at all"),
+            &format!("leave it out: `{line}` needs all its nodes"),
         )),
     }
 }
 
-/// The reason for which a job is aborted: one line of limited length.
+/// Returns the reason for an abort as one line of limited length.
 pub(super) fn reason(text: &str) -> String {
     let text = causes::escaped(&text.split_whitespace().collect::<Vec<_>>().join(" "), "");
     if text.is_empty() { "no reason is given".to_owned() } else { shortened(text, REASON) }
@@ -134,42 +138,42 @@ fn invalid(argument: &str, value: &str, remedy: &str) -> Status {
 mod tests {
     use super::*;
 
-    fn named(manager: &str, name: &str) -> Result<String, String> {
+    fn workflow_name(manager: &str, name: &str) -> Result<String, String> {
         let id = JobId { manager: manager.to_owned(), job: name.to_owned() };
         job(Some(id)).map(|(_, name)| name).map_err(|status| status.message().to_owned())
     }
 
     #[test]
-    fn a_job_has_a_name_that_objects_can_have() {
-        assert_eq!(named("slurm", "4711").unwrap(), "slurm-4711");
-        assert_eq!(named("slurm", "4711-3").unwrap(), "slurm-4711-3");
+    fn a_job_id_must_make_a_valid_object_name() {
+        assert_eq!(workflow_name("slurm", "4711").unwrap(), "slurm-4711");
+        assert_eq!(workflow_name("slurm", "4711-3").unwrap(), "slurm-4711-3");
         for (manager, name) in [("", "1"), ("slurm", ""), ("Slurm", "1"), ("s", "a/b"), ("s", "1-")]
         {
             assert!(
-                named(manager, name).unwrap_err().contains("argument job."),
+                workflow_name(manager, name).unwrap_err().contains("argument job."),
                 "{manager}-{name}"
             );
         }
-        assert!(named("s", &"1".repeat(62)).unwrap_err().contains("62 characters"));
+        assert!(workflow_name("s", &"1".repeat(62)).unwrap_err().contains("62 characters"));
     }
 
     #[test]
-    fn nodes_are_named_once() {
-        let told = |names: &[&str]| nodes(names.iter().map(|&name| name.to_owned()).collect());
-        assert!(told(&["c1", "c2.hpc"]).is_ok());
-        assert!(told(&["c1", "c1"]).unwrap_err().message().contains("once"));
-        assert!(told(&["c1;reboot"]).unwrap_err().message().contains("argument nodes"));
+    fn a_repeated_or_malformed_node_is_refused() {
+        let check = |names: &[&str]| nodes(names.iter().map(|&name| name.to_owned()).collect());
+        assert!(check(&["c1", "c2.hpc"]).is_ok());
+        assert!(check(&["c1", "c1"]).unwrap_err().message().contains("once"));
+        assert!(check(&["c1;reboot"]).unwrap_err().message().contains("argument nodes"));
     }
 
     #[test]
-    fn a_directive_that_is_none_is_shown() {
+    fn the_refusal_of_a_directive_quotes_its_line() {
         let refused = directives(&["#DW".to_owned()]).unwrap_err();
         assert!(refused.message().starts_with("directive `#DW`: "), "{}", refused.message());
     }
 
     #[test]
-    fn patience_is_finite() {
-        assert_eq!(limit(None).unwrap().within, USUAL);
+    fn a_deadline_of_more_than_30_days_is_refused() {
+        assert_eq!(limit(None).unwrap().within, DEFAULT_DEADLINE);
         let patience = Patience { seconds: u32::MAX, ..Patience::default() };
         assert!(limit(Some(patience)).is_err());
     }

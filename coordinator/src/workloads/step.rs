@@ -1,20 +1,20 @@
-//! The next step of a call that brings a Workflow to a state. Pure.
+//! Decides the next step of a call that advances a Workflow to a state. Pure.
 
 use api::{Workflow, WorkflowState};
 use workload::is_ending;
 
-/// What is to be done next.
+/// The next step of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing: the Workflow has reached the state, or is past it.
+    /// None: the Workflow has reached the state, or a later one.
     Reached,
-    Ask(WorkflowState),
+    Request(WorkflowState),
     Wait(WorkflowState),
-    /// Nothing: it is being torn down.
+    /// None: the Workflow is being torn down.
     TearingDown,
 }
 
-/// The next step for a Workflow on its way to `target`.
+/// Returns the next step for a Workflow on its way to `target`.
 pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
     let desired = &workflow.spec.desired_state;
     let is_ready = workflow
@@ -25,7 +25,7 @@ pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
         return match (desired == target, is_ready) {
             (true, true) => Step::Reached,
             (true, false) => Step::Wait(target.clone()),
-            (false, _) => Step::Ask(target.clone()),
+            (false, _) => Step::Request(target.clone()),
         };
     }
     if is_ending(workflow) {
@@ -37,16 +37,16 @@ pub(super) fn step(workflow: &Workflow, target: &WorkflowState) -> Step {
     if !is_ready {
         return Step::Wait(desired.clone());
     }
-    desired.next().map_or(Step::TearingDown, |next| Step::Ask(next.clone()))
+    desired.next().map_or(Step::TearingDown, |next| Step::Request(next.clone()))
 }
 
-/// Whether a job was asked for `state` or a later one.
-pub(super) fn was_asked_for(workflow: &Workflow, state: &WorkflowState) -> bool {
+/// Returns whether `state` or a later one was requested.
+pub(super) fn was_requested(workflow: &Workflow, state: &WorkflowState) -> bool {
     order(&workflow.spec.desired_state) >= order(state)
 }
 
 fn order(state: &WorkflowState) -> Option<usize> {
-    WorkflowState::ORDER.iter().position(|one| one == state)
+    WorkflowState::ORDER.iter().position(|other| other == state)
 }
 
 #[cfg(test)]
@@ -64,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn states_are_asked_for_one_after_the_other() {
+    fn states_are_requested_one_after_the_other() {
         let start = |desired: &str, state: &str, ready| {
             step(&workflow(desired, state, ready), &WorkflowState::PreRun)
         };
         assert_eq!(start("Setup", "Setup", false), Step::Wait(WorkflowState::Setup));
-        assert_eq!(start("Setup", "Setup", true), Step::Ask(WorkflowState::DataIn));
+        assert_eq!(start("Setup", "Setup", true), Step::Request(WorkflowState::DataIn));
         assert_eq!(start("DataIn", "Setup", true), Step::Wait(WorkflowState::DataIn));
         assert_eq!(start("PreRun", "PreRun", true), Step::Reached);
         assert_eq!(start("DataOut", "DataOut", false), Step::Reached);
@@ -77,11 +77,11 @@ mod tests {
     }
 
     #[test]
-    fn teardown_is_asked_for_from_everywhere() {
+    fn teardown_is_requested_from_every_state() {
         let end = |desired: &str, state: &str, ready| {
             step(&workflow(desired, state, ready), &WorkflowState::Teardown)
         };
-        assert_eq!(end("DataIn", "DataIn", false), Step::Ask(WorkflowState::Teardown));
+        assert_eq!(end("DataIn", "DataIn", false), Step::Request(WorkflowState::Teardown));
         assert_eq!(end("Teardown", "DataIn", true), Step::Wait(WorkflowState::Teardown));
         assert_eq!(end("Teardown", "Teardown", true), Step::Reached);
     }

@@ -1,8 +1,8 @@
-//! How many computes a job may lose before it starts, and which it has lost. It is kept in an annotation of the Workflow, beside
-//! the deadlines. Pure.
+//! The number of computes that a job may lose before it starts, and the computes it has lost. Both are stored in an annotation of
+//! the Workflow, beside the deadlines. Pure.
 //!
-//! A job goes on without a compute only when somebody reported what is wrong with it or with its rabbit, and when nothing else
-//! keeps the job: silence is no evidence, and neither is a count.
+//! A job continues without a compute only if a fault of the compute or of its rabbit was reported, and nothing else delays the job.
+//! A disconnected agent is no evidence of a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use proto::v1::node_condition::Condition;
 use proto::v1::{LostNode, NodeCondition, Role};
 use serde::{Deserialize, Serialize};
 
-/// The annotation: a Tolerance as JSON.
+/// Annotation with a [`Tolerance`] as JSON.
 pub(super) const ANNOTATION: &str = "warren/tolerance";
 
-/// How many computes a job may lose, and which it has lost.
+/// The number of computes that a job may lose, and the computes it has lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tolerance {
-    /// How many computes the job may lose.
+    /// Number of computes that the job may lose.
     pub nodes: u32,
-    /// The computes that the job has lost.
+    /// Computes that the job has lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<Lost>,
 }
 
-/// A compute that the job goes on without.
+/// A compute that the job continues without, the state in which it was lost, and the evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Lost {
     pub node: String,
@@ -36,62 +36,63 @@ pub(super) struct Lost {
 }
 
 impl Tolerance {
-    /// The tolerance in a Workflow's annotation. An annotation that cannot be read counts as no tolerance.
-    pub(super) fn of(workflow: &Workflow) -> Self {
+    /// Reads the tolerance from a Workflow's annotation. An annotation that cannot be read counts as no tolerance.
+    pub(super) fn read(workflow: &Workflow) -> Self {
         let text = workflow.annotations().get(ANNOTATION);
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// The annotation's text.
+    /// Returns the annotation's text.
     pub(super) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    pub(super) fn reported(&self) -> Vec<LostNode> {
-        let lost = |one: &Lost| LostNode {
-            node: one.node.clone(),
-            state: one.state.to_string(),
-            evidence: one.evidence.clone(),
+    /// Converts the lost computes for an answer.
+    pub(super) fn lost_nodes(&self) -> Vec<LostNode> {
+        let to_proto = |lost: &Lost| LostNode {
+            node: lost.node.clone(),
+            state: lost.state.to_string(),
+            evidence: lost.evidence.clone(),
         };
-        self.lost.iter().map(lost).collect()
+        self.lost.iter().map(to_proto).collect()
     }
 
-    /// Whether a compute has no storage since Setup: it is none of the job's Computes any more.
+    /// Returns whether a compute was lost in Setup: it has no storage, and is not in the job's Computes any more.
     pub(super) fn is_left_out(&self, node: &str) -> bool {
-        self.lost.iter().any(|one| one.node == node && one.state == WorkflowState::Setup)
+        self.lost.iter().any(|lost| lost.node == node && lost.state == WorkflowState::Setup)
     }
 
-    /// The same, with the computes that a Workflow's state is to be forced ready without. `open` are the nodes that are not
-    /// ready, by directive.
+    /// Adds the computes without which the Workflow's state is to be forced ready. `unready` has the nodes that are
+    /// not ready, by directive.
     ///
     /// # Errors
-    /// Why the job does not go on, for the caller who waits.
+    /// The reason why the job cannot continue without them.
     pub(super) fn after_losing(
         &self,
         workflow: &Workflow,
         nodes: &[NodeCondition],
-        open: &BTreeMap<u32, BTreeSet<String>>,
+        unready: &BTreeMap<u32, BTreeSet<String>>,
         rabbit_of: &BTreeMap<String, String>,
     ) -> Result<Self, String> {
         let state = stuck_in(workflow)?;
         let mut after = self.clone();
         let rabbits =
-            self.lost.iter().filter_map(|one| rabbit_of.get(&one.node)).map(String::as_str);
-        let lost = lost(state, nodes, rabbit_of, rabbits.collect())?.into_iter();
-        // A coordinator may have written the loss before, and ended before the state was forced.
-        after.lost.extend(lost.filter(|one| !self.lost.iter().any(|old| old.node == one.node)));
-        let names: Vec<&str> = after.lost.iter().map(|one| one.node.as_str()).collect();
+            self.lost.iter().filter_map(|lost| rabbit_of.get(&lost.node)).map(String::as_str);
+        let lost = newly_lost(state, nodes, rabbit_of, rabbits.collect())?.into_iter();
+        // A coordinator may have recorded the loss before, and stopped before the state was forced.
+        after.lost.extend(lost.filter(|new| !self.lost.iter().any(|old| old.node == new.node)));
+        let names: Vec<&str> = after.lost.iter().map(|lost| lost.node.as_str()).collect();
         let rabbits = names.iter().filter_map(|name| rabbit_of.get(*name)).map(String::as_str);
-        waits_only_for(workflow, state, open, &names.iter().copied().chain(rabbits).collect())?;
+        waits_only_for(workflow, state, unready, &names.iter().copied().chain(rabbits).collect())?;
         let (count, names) = (names.len(), directive::hostlist::compress(&names));
         if u32::try_from(count).is_ok_and(|count| count <= self.nodes) {
             return Ok(after);
         }
-        Err(format!("{count} computes are lost ({names}), and it tolerates {}", self.nodes))
+        Err(format!("{count} computes are lost ({names}), and the job tolerates {}", self.nodes))
     }
 }
 
-/// The state in which a Workflow is stuck, if it is one that may be forced.
+/// Returns the state in which a Workflow waits, if that state may be forced.
 fn stuck_in(workflow: &Workflow) -> Result<&WorkflowState, String> {
     let state = &workflow.spec.desired_state;
     let status = workflow.status.as_ref();
@@ -100,9 +101,7 @@ fn stuck_in(workflow: &Workflow) -> Result<&WorkflowState, String> {
     match state {
         WorkflowState::Setup if is_stuck => {
             match workflow.spec.directives.iter().find(|line| spans(line)) {
-                Some(line) => Err(format!(
-                    "`{line}` spans its rabbits: without one of them there is none of it"
-                )),
+                Some(line) => Err(format!("`{line}` spans its rabbits, and needs all of them")),
                 None => Ok(state),
             }
         }
@@ -111,7 +110,7 @@ fn stuck_in(workflow: &Workflow) -> Result<&WorkflowState, String> {
     }
 }
 
-/// Whether a directive's storage spans its rabbits, and is made as a whole or not at all.
+/// Returns whether a directive's storage spans its rabbits, and so needs all of them.
 pub(super) fn spans(line: &str) -> bool {
     match command(line) {
         Some(Command::Jobdw(jobdw)) => jobdw.file_system == FileSystem::Lustre,
@@ -120,75 +119,76 @@ pub(super) fn spans(line: &str) -> bool {
     }
 }
 
-/// The directive that a line is.
+/// Parses the command of a directive's line.
 pub(super) fn command(line: &str) -> Option<Command> {
     Command::try_from(&line.parse::<Directive>().ok()?).ok()
 }
 
-/// The computes that are not ready, each with the evidence against it or against its rabbit. An error names a node that is
-/// not ready without such evidence; `lost_before` are rabbits whose computes were lost before.
-fn lost(
+/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's. Fails with the name of a
+/// node that is not ready without such evidence. `lost_before` has the rabbits whose computes were lost before.
+fn newly_lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],
     rabbit_of: &BTreeMap<String, String>,
     lost_before: BTreeSet<&str>,
 ) -> Result<Vec<Lost>, String> {
     let is_bad =
-        |one: &NodeCondition| matches!(one.condition(), Condition::Faulty | Condition::Down);
+        |node: &NodeCondition| matches!(node.condition(), Condition::Faulty | Condition::Down);
     let (rabbits, computes): (Vec<&NodeCondition>, Vec<&NodeCondition>) =
-        nodes.iter().partition(|one| one.role() == Role::Rabbit);
-    let rabbits = rabbits.into_iter().filter(|one| one.condition() != Condition::Ready);
+        nodes.iter().partition(|node| node.role() == Role::Rabbit);
+    let rabbits = rabbits.into_iter().filter(|rabbit| rabbit.condition() != Condition::Ready);
     let rabbits: BTreeMap<&str, &NodeCondition> =
-        rabbits.map(|one| (one.node.as_str(), one)).collect();
+        rabbits.map(|rabbit| (rabbit.node.as_str(), rabbit)).collect();
     let mut lost = Vec::new();
     let mut explained = lost_before;
     for compute in &computes {
         let rabbit = rabbit_of.get(&compute.node);
         let rabbit = rabbit.and_then(|rabbit| rabbits.get(rabbit.as_str()).copied());
-        // In Setup nothing is mounted: a compute is as its rabbit is.
-        let has_none = *state == WorkflowState::Setup && rabbit.is_some();
-        if compute.condition() == Condition::Ready && !has_none {
+        // In Setup no compute has a mount yet: a compute is lost with its rabbit.
+        let lacks_storage = *state == WorkflowState::Setup && rabbit.is_some();
+        if compute.condition() == Condition::Ready && !lacks_storage {
             continue;
         }
         let evidence = match rabbit {
             _ if is_bad(compute) => compute.evidence.clone(),
             Some(rabbit) if is_bad(rabbit) => format!("{}: {}", rabbit.node, rabbit.evidence),
             _ => {
-                let of = rabbit.filter(|_| has_none).unwrap_or(compute);
-                return Err(format!(
-                    "nobody reported what is wrong with {}: {}",
-                    of.node, of.evidence
-                ));
+                let node = rabbit.filter(|_| lacks_storage).unwrap_or(compute);
+                return Err(format!("no fault of {} was reported: {}", node.node, node.evidence));
             }
         };
         explained.extend(rabbit.map(|rabbit| rabbit.node.as_str()));
         lost.push(Lost { node: compute.node.clone(), state: state.clone(), evidence });
     }
-    if let Some(rabbit) = rabbits.values().find(|one| !explained.contains(one.node.as_str())) {
-        return Err(format!("{} is no compute: {}", rabbit.node, rabbit.evidence));
+    if let Some(rabbit) = rabbits.values().find(|rabbit| !explained.contains(rabbit.node.as_str()))
+    {
+        return Err(format!(
+            "rabbit {} is not ready, and none of the lost computes is its: {}",
+            rabbit.node, rabbit.evidence
+        ));
     }
     match lost.len() {
-        0 => Err("no compute is to blame".to_owned()),
-        count if count == computes.len() => Err("it would have no compute left".to_owned()),
+        0 => Err("no fault of a compute was reported".to_owned()),
+        count if count == computes.len() => Err("the job would have no compute left".to_owned()),
         _ => Ok(lost),
     }
 }
 
-/// Checks that each directive that is not done waits for lost nodes only.
+/// Checks that each incomplete directive waits for lost nodes only.
 fn waits_only_for(
     workflow: &Workflow,
     state: &WorkflowState,
-    open: &BTreeMap<u32, BTreeSet<String>>,
+    unready: &BTreeMap<u32, BTreeSet<String>>,
     lost: &BTreeSet<&str>,
 ) -> Result<(), String> {
     let shares = workflow.status.iter().flat_map(|status| &status.drivers);
-    let is_held = |share: &WorkflowDriverStatus| {
+    let waits_for_lost = |share: &WorkflowDriverStatus| {
         let index = u32::try_from(share.dwd_index).ok();
-        let nodes = index.and_then(|index| open.get(&index));
+        let nodes = index.and_then(|index| unready.get(&index));
         nodes.is_some_and(|nodes| nodes.iter().all(|node| lost.contains(node.as_str())))
     };
     let mut undone = shares.filter(|share| share.watch_state == *state && !share.completed);
-    match undone.find(|share| !is_held(share)) {
+    match undone.find(|share| !waits_for_lost(share)) {
         None => Ok(()),
         Some(share) => Err(format!(
             "directive {} waits for something else: {}",

@@ -1,4 +1,4 @@
-//! How a job is, whenever that changes, and when a deadline passes.
+//! Streams a job's state: an answer after each change, and after a deadline passes.
 
 use std::pin::Pin;
 
@@ -15,22 +15,22 @@ use super::answer;
 use super::deadlines::Deadlines;
 use super::job::{Job, instant_of};
 
-/// Answers that wait for a slow reader.
+/// Number of answers that may wait for a slow reader.
 const AHEAD: usize = 4;
 
 pub(super) type Watching = Pin<Box<dyn Stream<Item = Result<Workload, Status>> + Send>>;
 
-/// The answers until the job is gone, the coordinator stops, or nobody reads on.
-pub(super) fn watching(job: Job) -> Watching {
+/// Streams answers until the job is gone, the coordinator stops, or the reader closes the stream.
+pub(super) fn watch_job(job: Job) -> Watching {
     let (send, receive) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
-        let ended = tokio::select! {
-            ended = send_answers(&job, &send) => ended,
+        let result = tokio::select! {
+            result = send_answers(&job, &send) => result,
             status = job.stopped() => Err(status),
             () = send.closed() => Ok(()),
         };
-        if let Err(status) = ended {
-            // A reader that went away needs no reason.
+        if let Err(status) = result {
+            // Sending fails only if the reader has closed the stream.
             let _ = send.send(Err(status)).await;
         }
     });
@@ -47,18 +47,19 @@ async fn send_answers(
     loop {
         let now = Timestamp::now();
         if let Some(workflow) = &known {
-            if !answer::is_of(workflow, &job.id) {
+            if !answer::belongs_to(workflow, &job.id) {
                 return Ok(());
             }
             job.caller.check(workflow)?;
-            let ending = answer::at_rest(workflow, now);
-            let new = answer::ended(answer::workload(&job.id, workflow, now), workflow, &ending);
+            let ending = answer::current_ending(workflow, now);
+            let new =
+                answer::with_verdict(answer::workload(&job.id, workflow, now), workflow, &ending);
             if sent.as_ref() != Some(&new) && send.send(Ok(new.clone())).await.is_err() {
                 return Ok(());
             }
             sent = Some(new);
         }
-        let next = known.as_ref().and_then(|workflow| Deadlines::of(workflow).next(now));
+        let next = known.as_ref().and_then(|workflow| Deadlines::read(workflow).next(now));
         tokio::select! {
             seen = events.next() => match seen {
                 Some(Seen::Workflow(workflow)) => known = Some(*workflow),

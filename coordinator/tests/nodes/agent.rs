@@ -1,4 +1,4 @@
-//! An agent, played by the test: one stream to the coordinator.
+//! A test agent: one stream to the coordinator.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ pub(crate) async fn channel(socket: &Path) -> Channel {
     Endpoint::from_static("http://coordinator").connect_with_connector(connector).await.unwrap()
 }
 
-/// A coordinator with a profile, and the agent of compute-1, for which no ClientMount exists yet.
+/// Starts a coordinator with a profile, and the agent of compute-1, which has no ClientMount yet.
 pub(crate) async fn with_agent(directory: &TempDir) -> (BoxOfOne, Agent) {
     let coordinator = BoxOfOne::start(directory).await;
     coordinator.create_profile().await;
@@ -70,7 +70,7 @@ impl Agent {
         }
     }
 
-    /// The next message; the stream's end is an error.
+    /// Returns the next message; the end of the stream is an error.
     pub(crate) async fn next(&mut self) -> Result<CoordinatorMessage, Status> {
         let next = tokio::time::timeout(DEADLINE, self.incoming.message())
             .await
@@ -110,7 +110,7 @@ impl Agent {
     }
 }
 
-/// The ClientMount in a message.
+/// Returns the ClientMount in a message.
 pub(crate) fn object(desired: &DesiredMount) -> Value {
     serde_json::from_slice(&desired.client_mount).unwrap()
 }

@@ -20,7 +20,6 @@ use tokio::task::JoinHandle;
 /// A test that waits longer than this has failed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The running coordinator.
 pub(crate) struct BoxOfOne {
     pub client: Client,
     pub node_address: Option<std::net::SocketAddr>,
@@ -38,7 +37,7 @@ impl BoxOfOne {
         Self::start_as(directory, tls, None).await
     }
 
-    /// With the workflow engine.
+    /// Starts a coordinator with the workflow engine.
     pub(crate) async fn start_with_engine(directory: &TempDir, tls: Option<Tls>) -> Self {
         Self::start_as(directory, tls, Some(workflow::Settings::default())).await
     }
@@ -79,7 +78,7 @@ impl BoxOfOne {
         this
     }
 
-    /// A second coordinator, which works on the API of the first as on any cluster; returns its socket.
+    /// Starts a second coordinator, which works on the API of the first as on a cluster; returns its socket.
     pub(crate) async fn start_replica(&self, directory: &TempDir) -> PathBuf {
         let socket = directory.path().join("replica.sock");
         let kubeconfig = Address::Kubeconfig(Some(directory.path().join("kubeconfig")));
@@ -99,7 +98,7 @@ impl BoxOfOne {
         socket
     }
 
-    /// Returns when the coordinator has ended, with its sockets and its store closed.
+    /// Stops the coordinator, and waits until its sockets and its store are closed.
     pub(crate) async fn stop(self) {
         self.stop.send(()).unwrap();
         tokio::time::timeout(DEADLINE, self.running).await.unwrap().unwrap().unwrap();
@@ -118,7 +117,7 @@ impl BoxOfOne {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    /// Two computes and a rabbit; returns when their namespaces are there.
+    /// Creates a SystemConfiguration with two computes and a rabbit, and waits for their namespaces.
     async fn configure(&self) {
         let configurations: Api<SystemConfiguration> =
             Api::namespaced(self.client.clone(), "default");
@@ -173,14 +172,14 @@ impl BoxOfOne {
         self.mounts(node).patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Writes a status as anybody may who has the right.
+    /// Overwrites a status, as another client may.
     pub(crate) async fn overwrite_status(&self, node: &str, name: &str, status: &Value) {
         let operations = json!([{"op": "add", "path": "/status", "value": status}]);
         let patch = Patch::Json::<()>(serde_json::from_value(operations).unwrap());
         self.mounts(node).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Returns when the object's status is `status`.
+    /// Waits until the object's status is `status`.
     pub(crate) async fn await_status(&self, node: &str, name: &str, status: Value) {
         wait_for(self.mounts(node), name, move |object: Option<&DynamicObject>| {
             object.is_some_and(|object| object.data.get("status") == Some(&status))
@@ -193,7 +192,7 @@ impl BoxOfOne {
     }
 }
 
-/// As small as the schema lets a pinned profile be.
+/// Returns the smallest pinned profile that the schema allows.
 fn profile_data() -> Value {
     json!({"pinned": true, "gfs2Storage": {}, "lustreStorage": {}, "rawStorage": {}, "xfsStorage": {}})
 }

@@ -40,7 +40,8 @@ async fn a_life_cycle_costs_four_writes() {
         matches!(agent.next().await.unwrap(), CoordinatorMessage::Gone(gone) if gone.name == "job")
     );
 
-    // Ours: finalizer, mounted, unmounted, and the finalizer's end that takes the object along. The user's: spec, delete.
+    // The coordinator's writes: finalizer, mounted, unmounted, and the removal of the finalizer, which also deletes the object.
+    // The user's: spec, delete.
     let mut changes = Vec::new();
     loop {
         let event = tokio::time::timeout(DEADLINE, events.next()).await.unwrap().unwrap().unwrap();
@@ -93,7 +94,7 @@ async fn without_an_agent_no_finalizer_is_added() {
     let coordinator = BoxOfOne::start(&directory).await;
     coordinator.create_profile().await;
     coordinator.create_mount("compute-1", "waiting", "compute-1").await;
-    // Another node's life cycle shows that the coordinator has had the time to add it.
+    // The life cycle of another node's object shows that the coordinator has had the time to add the finalizer.
     let mut other = Agent::connect(coordinator.socket(), hello("compute-2", 1)).await.unwrap();
     other.synced().await;
     coordinator.create_mount("compute-2", "job", "compute-2").await;
@@ -110,7 +111,7 @@ async fn without_an_agent_no_finalizer_is_added() {
 }
 
 #[tokio::test]
-async fn an_object_whose_finalizer_somebody_removed_is_gone() {
+async fn an_object_without_its_finalizer_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;
@@ -128,7 +129,7 @@ async fn an_object_whose_finalizer_somebody_removed_is_gone() {
     coordinator.stop().await;
 }
 
-/// When somebody overwrites a reported status, the node reports again.
+/// If another client overwrites a reported status, the node reports again.
 #[tokio::test]
 async fn an_object_with_an_overwritten_status_is_sent_to_the_node_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -152,7 +153,7 @@ async fn an_object_with_an_overwritten_status_is_sent_to_the_node_again() {
 }
 
 #[tokio::test]
-async fn a_profile_that_appears_is_sent() {
+async fn a_profile_created_later_is_sent() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();

@@ -1,14 +1,14 @@
-//! A coordinator that serves the API itself, real sockets, and agents played by the test.
+//! Tests of a coordinator that serves the API itself, with real sockets and test agents.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod agent;
 mod box_of_one;
-mod claim;
 mod health;
 mod life_cycle;
 mod namespaces;
 mod refused;
 mod restart;
+mod sessions;
 mod tls;
 mod workloads;

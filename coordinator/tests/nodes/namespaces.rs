@@ -4,7 +4,7 @@ use kube::api::{Api, DeleteParams};
 use crate::agent::{Agent, hello, object};
 use crate::box_of_one::{BoxOfOne, status, wait_for};
 
-/// Without its namespace a node has no ClientMounts, and nothing says why.
+/// Without its namespace a node has no ClientMounts, and no object reports the reason.
 #[tokio::test]
 async fn a_deleted_namespace_is_created_again() {
     let directory = tempfile::tempdir().unwrap();

@@ -65,7 +65,7 @@ async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
         assert!(message.contains(namespace) && message.contains("\"compute-2\""), "{message}");
         assert_eq!(stray.metadata.finalizers, None);
         assert_eq!(stray.data["status"]["mounts"], json!([{"state": "mounted", "ready": false}]));
-        // No agent reports on it, so the coordinator writes an overwritten refusal again.
+        // No agent reports on this object, so the coordinator writes an overwritten refusal again.
         coordinator.overwrite_status(namespace, "stray", &status("mounted")).await;
         coordinator.await_status(namespace, "stray", stray.data["status"].clone()).await;
     }
@@ -103,9 +103,9 @@ async fn a_rabbits_client_mounts_are_left_to_its_agent() {
     coordinator.stop().await;
 }
 
-/// A rabbit that the layout does not name is known as one while its agent says so in its hello.
+/// A rabbit that the layout does not name counts as one while its agent's hello says so.
 #[tokio::test]
-async fn a_node_that_only_its_hello_calls_a_rabbit_is_one_until_another_hello() {
+async fn a_hello_alone_makes_a_node_a_rabbit_until_another_hello() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     let namespaces: Api<Namespace> = Api::all(coordinator.client.clone());
@@ -130,7 +130,7 @@ async fn a_node_that_only_its_hello_calls_a_rabbit_is_one_until_another_hello() 
     coordinator.stop().await;
 }
 
-/// Every write of the coordinator relies on this.
+/// Every write of the coordinator relies on such conflicts.
 #[tokio::test]
 async fn a_patch_made_from_an_old_version_is_a_conflict() {
     let directory = tempfile::tempdir().unwrap();

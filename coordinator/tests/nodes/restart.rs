@@ -15,7 +15,7 @@ async fn a_restart_loses_no_status() {
     let mut known = BTreeMap::new();
     for _ in 0..COUNT {
         let desired = agent.desired().await;
-        // Half of the reports are sent when the coordinator ends, and half are not.
+        // Only half of the reports are sent before the coordinator ends.
         if known.len() < COUNT / 2 {
             agent.report(&desired, &status("mounted"), false).await;
         }

@@ -110,7 +110,7 @@ async fn a_certificate_is_valid_for_its_node_only() {
 
 /// An authority that checks the names it signs may copy the common name unchecked.
 #[tokio::test]
-async fn a_common_name_beside_other_names_does_not_count() {
+async fn a_common_name_is_ignored_beside_a_subject_alternative_name() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;

@@ -1,4 +1,4 @@
-//! The service `Workloads` with the real engine, without nodes: whoever asks, what is repeated, and what a restart leaves.
+//! Tests of the service `Workloads` with the real engine, without nodes: callers, repeated calls, and restarts.
 
 use proto::v1::deadline::Outcome;
 use proto::v1::workloads_client::WorkloadsClient;
@@ -37,7 +37,7 @@ async fn status(client: &mut WorkloadsClient<Channel>, job: &str) -> Result<Work
 }
 
 #[tokio::test]
-async fn a_job_without_storage_goes_through_its_calls() {
+async fn a_job_without_storage_passes_all_its_calls() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start_with_engine(&directory, None).await;
     let mut client = client(&coordinator).await;
@@ -69,7 +69,7 @@ async fn a_job_without_storage_goes_through_its_calls() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_each_change_each_deadline_and_the_end() {
+async fn a_watch_reports_changes_missed_deadlines_and_the_end() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start_with_engine(&directory, None).await;
     let mut client = client(&coordinator).await;
@@ -81,10 +81,10 @@ async fn a_watch_tells_each_change_each_deadline_and_the_end() {
     let late = client.setup(setup).await.unwrap().into_inner();
     assert_eq!(late.verdict(), Verdict::NotYet);
     assert!(late.waits_for.iter().any(|line| line.contains("rabbit-1")), "{late:?}");
-    let ended = async {
+    let end_of_watch = async {
         let mut missed = false;
-        while let Some(told) = watch.message().await.unwrap() {
-            missed |= told.deadlines.iter().any(|one| one.outcome() == Outcome::Missed);
+        while let Some(job) = watch.message().await.unwrap() {
+            missed |= job.deadlines.iter().any(|deadline| deadline.outcome() == Outcome::Missed);
             if missed {
                 let end = TeardownRequest { job: id("1"), ..TeardownRequest::default() };
                 client.teardown(end).await.unwrap();
@@ -92,7 +92,9 @@ async fn a_watch_tells_each_change_each_deadline_and_the_end() {
         }
         missed
     };
-    assert!(tokio::time::timeout(DEADLINE, ended).await.expect("the watch ends with the job"));
+    assert!(
+        tokio::time::timeout(DEADLINE, end_of_watch).await.expect("the watch ends with the job")
+    );
     coordinator.stop().await;
 }
 
@@ -109,8 +111,8 @@ async fn deadlines_and_an_abort_outlive_the_coordinator() {
         nodes: vec!["compute-1".to_owned()],
         patience: Some(Patience { seconds: 1, no_wait: true, ..Patience::default() }),
     };
-    let asked = before.setup(setup.clone()).await.unwrap().into_inner();
-    assert_eq!((asked.verdict(), &*asked.desired_state), (Verdict::NotYet, "Setup"));
+    let requested = before.setup(setup.clone()).await.unwrap().into_inner();
+    assert_eq!((requested.verdict(), &*requested.desired_state), (Verdict::NotYet, "Setup"));
     let abort = AbortRequest { job: id("2"), reason: "for\na test".to_owned() };
     before.abort(abort).await.unwrap();
     coordinator.stop().await;
@@ -118,10 +120,10 @@ async fn deadlines_and_an_abort_outlive_the_coordinator() {
 
     let coordinator = BoxOfOne::start_with_engine(&directory, None).await;
     let mut after = client(&coordinator).await;
-    let told = status(&mut after, "1").await.unwrap();
-    let setup_deadline = told.deadlines.iter().find(|one| one.state == "Setup").unwrap();
+    let job = status(&mut after, "1").await.unwrap();
+    let setup_deadline = job.deadlines.iter().find(|deadline| deadline.state == "Setup").unwrap();
     assert_eq!(setup_deadline.outcome(), Outcome::Missed);
-    assert_eq!((told.verdict(), setup_deadline.due - setup_deadline.asked), (Verdict::NotYet, 1));
+    assert_eq!((job.verdict(), setup_deadline.due - setup_deadline.asked), (Verdict::NotYet, 1));
     let late = after.setup(setup).await.unwrap().into_inner();
     assert!(late.message.contains("passed after 1 s"), "{}", late.message);
     let start = SetupRequest { job: id("2"), ..SetupRequest::default() };
@@ -132,7 +134,7 @@ async fn deadlines_and_an_abort_outlive_the_coordinator() {
 }
 
 #[tokio::test]
-async fn an_operators_certificate_may_ask_and_a_nodes_may_not() {
+async fn an_operators_certificate_is_accepted_and_a_nodes_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let tls = Some(authority.tls(&directory));

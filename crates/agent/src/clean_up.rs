@@ -1,5 +1,5 @@
-//! When an agent removes mounts that no object asks for: once after the first complete list, when an object is gone that did not
-//! name all its mounts, and again while that fails. Pure.
+//! Decides when an agent removes mounts that no object asks for: once after the first complete list, when an object is
+//! deleted that did not name all its mounts, and again while that fails. Pure.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ enum State {
     Done,
 }
 
-/// When the next clean-up is due, and why the last one failed.
+/// The next clean-up, and why the last one failed.
 #[derive(Debug, Default)]
 pub struct CleanUp {
     state: State,
@@ -30,21 +30,21 @@ pub struct CleanUp {
 }
 
 impl CleanUp {
-    /// The first list of objects is complete.
-    pub fn synced(&mut self) {
+    /// Makes the clean-up due: the first list of objects is complete.
+    pub fn make_due(&mut self) {
         if self.state == State::NotSynced {
             self.state = State::Due;
         }
     }
 
-    /// An object changed: one that could not be read may be readable now.
-    pub fn changed(&mut self) {
+    /// Ends a postponement: an object that could not be read may be readable now.
+    pub fn end_postponement(&mut self) {
         if self.state == State::Postponed {
             self.state = State::Due;
         }
     }
 
-    /// An object is gone that may have had more mounts than it named.
+    /// Makes a clean-up due again: an object is deleted that may have had more mounts than it named.
     pub fn request_again(&mut self) {
         match self.state {
             State::Done => self.state = State::Due,
@@ -53,17 +53,17 @@ impl CleanUp {
         }
     }
 
-    /// Whether a clean-up has removed every unwanted mount.
+    /// Returns whether a clean-up has removed every unwanted mount.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Whether the first list of objects is complete.
-    pub fn started(&self) -> bool {
+    /// Returns whether the first list of objects is complete.
+    pub fn has_list(&self) -> bool {
         self.state != State::NotSynced
     }
 
-    /// Whether a clean-up is to start now.
+    /// Returns whether a clean-up is to start now.
     pub fn due(&self, now: Instant) -> bool {
         match self.state {
             State::Due => true,
@@ -72,30 +72,31 @@ impl CleanUp {
         }
     }
 
-    /// Whether a clean-up runs.
+    /// Returns whether a clean-up runs.
     pub fn running(&self) -> bool {
         self.state == State::Running
     }
 
-    /// A clean-up starts.
+    /// Records that a clean-up starts.
     pub fn begin(&mut self) {
         (self.state, self.due_again) = (State::Running, false);
     }
 
-    /// An object cannot be read, so nobody knows which mounts are unwanted; returns whether the reason is new.
+    /// Postpones the clean-up: while an object cannot be read, the wanted mounts
+    /// are not known. Returns whether the reason is new.
     pub fn postpone(&mut self, why: &str) -> bool {
         self.state = State::Postponed;
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// The clean-up succeeded: no unwanted mount is left.
-    pub fn done(&mut self) {
+    /// Records success: no unwanted mount is left.
+    pub fn record_success(&mut self) {
         let state = if self.due_again { State::Due } else { State::Done };
         *self = Self { state, ..Self::default() };
     }
 
-    /// The clean-up failed; returns whether the reason is new.
-    pub fn failed(&mut self, why: &str, now: Instant) -> bool {
+    /// Records a failure, and when to retry. Returns whether the reason is new.
+    pub fn record_failure(&mut self, why: &str, now: Instant) -> bool {
         let delays = self
             .delays
             .get_or_insert_with(|| Retry::Later.delays().expect("a retry later has delays"));
@@ -104,7 +105,7 @@ impl CleanUp {
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// When a clean-up is due if nothing changes before; `None` at rest.
+    /// Returns when a clean-up is due if nothing changes before; `None` at rest.
     pub fn next_due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(until) => Some(until),
@@ -112,7 +113,7 @@ impl CleanUp {
         }
     }
 
-    /// Why unwanted mounts may remain.
+    /// Returns why unwanted mounts may remain.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -125,52 +126,52 @@ mod tests {
     #[test]
     fn it_runs_once_after_the_first_list_when_it_succeeds() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
-        assert!(!clean_up.due(now) && !clean_up.started());
-        clean_up.synced();
+        assert!(!clean_up.due(now) && !clean_up.has_list());
+        clean_up.make_due();
         assert!(clean_up.due(now));
         clean_up.begin();
         assert!(clean_up.running() && !clean_up.due(now));
-        clean_up.done();
-        clean_up.synced();
+        clean_up.record_success();
+        clean_up.make_due();
         assert!(!clean_up.due(now), "a reconnect does not clean up again");
         clean_up.request_again();
         assert!(clean_up.due(now));
-        clean_up.done();
+        clean_up.record_success();
         assert_eq!(clean_up.next_due(), None);
     }
 
     #[test]
     fn a_request_while_it_runs_makes_it_due_again() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
-        clean_up.synced();
+        clean_up.make_due();
         clean_up.begin();
         clean_up.request_again();
-        clean_up.done();
+        clean_up.record_success();
         assert!(clean_up.due(now));
         clean_up.begin();
-        clean_up.done();
+        clean_up.record_success();
         assert!(!clean_up.due(now));
     }
 
     #[test]
     fn a_failure_is_retried_and_logged_once() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
-        clean_up.synced();
-        assert!(clean_up.failed("busy", now));
-        assert!(!clean_up.failed("busy", now));
+        clean_up.make_due();
+        assert!(clean_up.record_failure("busy", now));
+        assert!(!clean_up.record_failure("busy", now));
         let due = clean_up.next_due().unwrap();
         assert!(due > now && clean_up.due(due) && !clean_up.due(now));
-        clean_up.done();
+        clean_up.record_success();
         assert_eq!((clean_up.failure(), clean_up.next_due()), (None, None));
     }
 
     #[test]
     fn it_is_postponed_until_an_object_changes() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
-        clean_up.synced();
+        clean_up.make_due();
         assert!(clean_up.postpone("torn"));
         assert!(!clean_up.due(now) && clean_up.next_due().is_none());
-        clean_up.changed();
+        clean_up.end_postponement();
         assert!(clean_up.due(now));
         assert!(!clean_up.postpone("torn"), "the same reason is not logged again");
         assert_eq!(clean_up.failure(), Some("torn"));

@@ -101,7 +101,7 @@ impl CoordinatorAddress {
 mod tests {
     use super::*;
 
-    fn refused(url: &str, certificates: &CertificateArgs) -> String {
+    fn refusal(url: &str, certificates: &CertificateArgs) -> String {
         certificates.coordinator(url).unwrap_err().to_string()
     }
 
@@ -114,7 +114,7 @@ mod tests {
             ("http://x:1", "neither unix:///PATH nor https://HOST:PORT"),
             ("https://x:1", "needs --ca, --certificate and --key"),
         ] {
-            let error = refused(url, &none);
+            let error = refusal(url, &none);
             assert!(error.contains(message) && error.contains(url), "{error}");
         }
     }

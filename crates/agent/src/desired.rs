@@ -42,7 +42,7 @@ pub enum ReferenceError {
 pub type References<'a> =
     &'a dyn Fn(&ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError>;
 
-/// [`References`] of a compute, which has none.
+/// The [`References`] of a compute, which has none.
 pub fn no_references(_: &ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError> {
     Err(ReferenceError::NotARabbit)
 }
@@ -50,7 +50,7 @@ pub fn no_references(_: &ClientMountDeviceReference) -> Result<Vec<NamespaceId>,
 /// The pinned profile, or a text for the user that says why there is none.
 pub type Profile<'a> = Result<&'a NnfStorageProfile, &'a str>;
 
-/// The units of work that `client_mount` asks for. Errors of single mounts are in [`MountUnits::mounts`].
+/// Returns the units of work that `client_mount` asks for. Errors of single mounts are in [`MountUnits::mounts`].
 pub fn desired(
     client_mount: &ClientMount,
     profile: Profile<'_>,
@@ -60,7 +60,7 @@ pub fn desired(
     units(client_mount, Goal::of(client_mount)?, profile, references, site)
 }
 
-/// The units of work that bring `client_mount` to `goal`.
+/// Returns the units of work that bring `client_mount` to `goal`.
 pub fn units(
     client_mount: &ClientMount,
     goal: Goal,
@@ -108,7 +108,7 @@ fn object_uid(client_mount: &ClientMount) -> Result<ObjectUid, ObjectError> {
     uid.parse().map_err(ObjectError::Uid)
 }
 
-/// The profile, if the labels name it, it exists, and it is pinned.
+/// Returns the profile, if the labels name it, it exists, and it is pinned.
 fn usable_profile<'a>(
     client_mount: &ClientMount,
     profile: Profile<'a>,
@@ -150,10 +150,10 @@ fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     }
 }
 
-/// Whether one of two mount points is, or lies within, the other.
-pub(crate) fn overlap(one: &MountPoint, other: &MountPoint) -> bool {
-    let (one, other) = (one.path(), other.path());
-    one.starts_with(&other) || other.starts_with(&one)
+/// Returns whether one of two mount points is, or lies within, the other.
+pub(crate) fn overlap(first: &MountPoint, second: &MountPoint) -> bool {
+    let (first, second) = (first.path(), second.path());
+    first.starts_with(&second) || second.starts_with(&first)
 }
 
 #[cfg(test)]

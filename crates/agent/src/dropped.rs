@@ -1,4 +1,5 @@
-//! Dropped mounts: an object asked for them earlier and does so no more, because its `spec.mounts` was changed in place. Pure.
+//! Dropped mounts: mounts that an object asked for earlier and no longer asks for, because its `spec.mounts` was
+//! changed in place. Pure.
 //!
 //! They belong to the object until they are unmounted; until then it is neither ready nor released. An agent that starts reads
 //! them from the object's record ([`MountRecords`](crate::records::MountRecords)).
@@ -7,14 +8,15 @@ use std::{collections::BTreeMap, path::Path};
 
 use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label};
 
-/// Dropped mounts by uid of their object: earlier versions of the object, each with those of its mounts that are to be unmounted.
+/// Dropped mounts by uid of their object: earlier versions of the object,
+/// each with the mounts that are still to be unmounted.
 #[derive(Debug, Default)]
 pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 
 impl DroppedMounts {
-    /// The object was changed; `after` is `None` when the new version cannot be read. `was_own(i)` says whether mount `i` of
-    /// `before` was this object's, and no other's.
-    pub fn changed(
+    /// Records a change of an object; `after` is `None` if the new version cannot be read. `was_own(i)` tells whether
+    /// mount `i` of `before` was this object's, and no other's.
+    pub fn record_change(
         &mut self,
         before: &ClientMount,
         after: Option<&ClientMount>,
@@ -43,12 +45,12 @@ impl DroppedMounts {
         self.set(uid.to_owned(), versions);
     }
 
-    /// The dropped mounts of an object, which the agent unmounts before it does anything else for the object.
-    pub fn of(&self, uid: &str) -> &[ClientMount] {
+    /// Returns the dropped mounts of an object, which the agent unmounts before it does anything else for the object.
+    pub fn of_object(&self, uid: &str) -> &[ClientMount] {
         self.0.get(uid).map_or(&[], Vec::as_slice)
     }
 
-    /// The dropped mounts of all objects.
+    /// Returns the dropped mounts of all objects.
     pub fn all(&self) -> impl Iterator<Item = &ClientMount> {
         self.0.values().flatten()
     }
@@ -64,7 +66,7 @@ impl DroppedMounts {
         self.set(uid.to_owned(), versions);
     }
 
-    /// Forgets an object that is gone, and returns its dropped mounts, which nobody will unmount any more.
+    /// Forgets a deleted object, and returns its dropped mounts, which no pass will unmount any more.
     pub fn forget(&mut self, uid: &str) -> Vec<ClientMount> {
         self.0.remove(uid).unwrap_or_default()
     }
@@ -77,13 +79,13 @@ impl DroppedMounts {
     }
 }
 
-/// Whether an object asks for a mount of an earlier version of it.
+/// Returns whether an object asks for a mount of an earlier version of it.
 fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) -> bool {
     let owner = |object: &ClientMount| object.label(label::TARGET_OWNER_UID).map(str::to_owned);
     let allocation = |mount: &ClientMountInfo| {
         let reference = mount.device.device_reference.as_ref()?;
-        let of = &reference.object_reference;
-        Some((of.namespace.clone(), of.name.clone(), reference.allocation_index()))
+        let referenced = &reference.object_reference;
+        Some((referenced.namespace.clone(), referenced.name.clone(), reference.allocation_index()))
     };
     // Labels, user and group are variables of a path.
     let has_variables = mount.mount_path.contains('$');

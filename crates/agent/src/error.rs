@@ -18,16 +18,16 @@ use crate::{
     records::RecordError,
 };
 
-/// The remedy in the text for the owner of a job where only an administrator can do anything.
+/// The owner's remedy where only an administrator can help.
 pub const ASK_ADMINISTRATORS: &str = "ask the administrators of this system";
 
-/// Who is at fault, how severe the failure is, and when the agent retries.
+/// Fault type, severity, and when the agent retries.
 type Class = (ErrorType, Severity, Retry);
 
 /// One failure, with a text for users and one for administrators, as [`ResourceError`] has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Whether the user, the workload manager or the node is at fault.
+    /// Type of the fault: the user's, the workload manager's or the node's.
     pub error_type: ErrorType,
     pub severity: Severity,
     /// Text for the owner of the job: what is wrong and what to do.
@@ -46,17 +46,17 @@ impl Failure {
         Self { error_type, severity, user, debug: text, retry, holders }
     }
 
-    /// A mistake in an object: the agent does nothing until somebody changes the object.
+    /// Creates the failure of a mistake in an object: the agent does nothing until the object changes.
     pub fn input(text: String) -> Self {
         Self::new((ErrorType::User, Severity::Fatal, Retry::OnChange), text)
     }
 
-    /// The agent waits for another object; its change wakes this one.
+    /// Creates the failure of an object that waits for another, whose change wakes it.
     pub fn waiting(text: String) -> Self {
         Self::new((ErrorType::Internal, Severity::Minor, Retry::OnChange), text)
     }
 
-    /// A unit of any object that did not converge.
+    /// Creates the failure of a unit that did not converge.
     pub fn of_convergence(error: &ConvergeError) -> Self {
         let failure = Self { holders: holders(error), ..Self::new(classify(error), chain(error)) };
         match error {
@@ -72,32 +72,34 @@ impl Failure {
         }
     }
 
-    /// A panic, which is a defect of the agent.
+    /// Creates the failure of a panic, which is a defect of the agent.
     pub fn of_panic(panicked: &Panicked) -> Self {
         Self::new(internal(), panicked.to_string())
     }
 
-    /// The same failure where only an administrator can apply the remedy: the owner's text says whom to ask.
+    /// Returns the failure with a text for the owner that names whom to
+    /// ask: only an administrator can apply the remedy.
     #[must_use]
     pub fn for_operators(self) -> Self {
         let problem = without_remedy(&self.user).to_owned();
         self.with_owner_text(&problem)
     }
 
-    /// The same failure with an owner's text that names this problem and says whom to ask.
+    /// Returns the failure with this problem as the owner's text, and whom to ask.
     #[must_use]
     pub fn with_owner_text(self, problem: &str) -> Self {
         Self { user: format!("{problem}: {ASK_ADMINISTRATORS}"), ..self }
     }
 
-    /// A mount that did not converge. `debugMessage` begins with the prefix that the sites' tools look for.
+    /// Creates the failure of a mount that did not converge. `debugMessage`
+    /// begins with the prefix that the sites' tools look for.
     pub fn of_mount(goal: Goal, error: &ConvergeError) -> Self {
         let mut failure = Self::of_convergence(error);
         failure.debug = format!("{}: {}", prefix(goal, error), failure.debug);
         failure
     }
 
-    /// The failure as `status.error`, for an object for which nothing else failed.
+    /// Returns the failure as `status.error`, for an object for which nothing else failed.
     pub fn to_resource_error(&self, node: &str, context: &str) -> ResourceError {
         let context = if context.is_empty() { String::new() } else { format!("{context}: ") };
         ResourceError {
@@ -112,8 +114,8 @@ impl Failure {
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
         match error {
-            // Granting the right wakes the object. The agent also retries later, because an administrator may have unmounted
-            // meanwhile.
+            // Granting the right wakes the object. The agent also retries later,
+            // because an administrator may have unmounted meanwhile.
             ObjectError::ProfileForbidden(_) => {
                 Self::new(internal(), error.to_string()).for_operators()
             }
@@ -151,7 +153,7 @@ impl From<&MountError> for Failure {
     }
 }
 
-/// Orders severities, the worst highest. An unknown severity counts as Major: it is no reason to give up.
+/// Ranks severities, the worst highest. An unknown severity counts as Major: it is no reason to give up.
 pub fn rank(severity: &Severity) -> u8 {
     match severity {
         Severity::Minor => 0,
@@ -160,7 +162,7 @@ pub fn rank(severity: &Severity) -> u8 {
     }
 }
 
-/// The processes that keep something in use.
+/// Returns the ids of the processes that keep something in use.
 fn holders(error: &ConvergeError) -> Box<[i32]> {
     match error {
         ConvergeError::Rejected(Rejection::StillInUse { holders, .. }) => {
@@ -186,12 +188,12 @@ fn classify(error: &ConvergeError) -> Class {
     }
 }
 
-/// The failure lasts until an administrator does something on the node.
+/// The class of failures that last until an administrator does something on the node.
 fn internal() -> Class {
     (ErrorType::Internal, Severity::Major, Retry::Later)
 }
 
-/// The failure ends by itself.
+/// The class of failures that end by themselves.
 fn transient() -> Class {
     (ErrorType::Internal, Severity::Minor, Retry::Soon)
 }
@@ -203,10 +205,10 @@ fn rejection_class(rejection: &Rejection) -> Class {
         RejectionClass::Lost => internal(),
         RejectionClass::Input => (ErrorType::User, Severity::Fatal, Retry::OnChange),
         RejectionClass::Unsupported => (ErrorType::Internal, Severity::Fatal, Retry::OnChange),
-        // Something else occupies the path; once that is removed the agent can mount.
+        // Another mount or file occupies the path; once it is removed the agent can mount.
         RejectionClass::InTheWay => (ErrorType::User, Severity::Major, Retry::Later),
         RejectionClass::Foreign => match rejection {
-            // Somebody may need the data: the agent does nothing until a person has decided and changed the object.
+            // A person may need the data: the agent does nothing until a person has decided and changed the object.
             Rejection::ForeignSignature { .. } | Rejection::WrongFileSystem { .. } => {
                 (ErrorType::Internal, Severity::Fatal, Retry::OnChange)
             }
@@ -227,7 +229,7 @@ fn step_class(error: &StepError) -> Class {
     }
 }
 
-/// The prefix that the sites' own agents write for what failed.
+/// Returns the prefix that the sites' own agents write for this kind of failure.
 fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
     let by_goal = match goal {
         Goal::Mounted => "unable to mount file system",

@@ -23,8 +23,8 @@ pub enum HelloError {
     Clock(#[source] nix::Error),
 }
 
-/// The hello of this agent, its first message. Of two agents of one node the coordinator serves the one of the later boot, and
-/// within one boot the one that started later.
+/// Creates the hello of this agent, its first message. Of two agents of one node the coordinator serves the one of the
+/// later boot, and within one boot the one that started later.
 pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map_err(HelloError::Clock)?;
     let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
@@ -39,8 +39,8 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     })
 }
 
-/// The same hello with the boot time by today's clock, which may have been set since.
-pub(crate) fn refreshed(hello: &Hello) -> Hello {
+/// Returns the hello with the boot time by today's clock, which may have been set since.
+pub(crate) fn refresh(hello: &Hello) -> Hello {
     let now = read("/proc/stat").ok().and_then(|stat| boot_time(&stat));
     Hello { booted_at: now.unwrap_or(hello.booted_at), ..hello.clone() }
 }
@@ -73,7 +73,7 @@ mod tests {
     fn a_refreshed_hello_has_the_clocks_boot_time_and_keeps_its_start() {
         let original = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();
         let before = Hello { booted_at: 7, started_at: 7, ..original.clone() };
-        let after = refreshed(&before);
+        let after = refresh(&before);
         assert!(after.booted_at.abs_diff(original.booted_at) <= 1, "{after:?}");
         assert_eq!(Hello { booted_at: 7, ..after }, before);
     }

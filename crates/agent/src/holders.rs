@@ -33,7 +33,7 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
         let name = key.clone();
         let wait = self.waits.spawn(async move {
             for process in processes {
-                ended(process).await;
+                wait_for_end(process).await;
             }
             name
         });
@@ -41,7 +41,7 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
     }
 
     /// Returns the next key all of whose processes have ended; waits until there is one.
-    pub async fn ended(&mut self) -> K {
+    pub async fn next_free(&mut self) -> K {
         loop {
             match self.waits.join_next().await {
                 Some(Ok(key)) => {
@@ -56,8 +56,9 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
     }
 }
 
-/// Waits for the end of a process (pidfd_open(2)). It never returns for one that cannot be waited for: the agent retries anyway.
-async fn ended(process: i32) {
+/// Waits for the end of a process (pidfd_open(2)). Never returns for a process
+/// that cannot be waited for: the agent retries anyway.
+async fn wait_for_end(process: i32) {
     match open(process) {
         Ok(Some(pidfd)) => drop(pidfd.readable().await),
         Ok(None) => {}
@@ -68,7 +69,7 @@ async fn ended(process: i32) {
     }
 }
 
-/// A descriptor of the process; `None` when it has ended.
+/// Opens a descriptor of the process; `None` if it has ended.
 fn open(process: i32) -> io::Result<Option<AsyncFd<OwnedFd>>> {
     let pid = Pid::from_raw(process).ok_or(io::ErrorKind::InvalidInput)?;
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -104,32 +105,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_is_returned_once_its_last_process_has_ended() {
-        let (one, other) = (process(), process());
+        let (first, second) = (process(), process());
         let mut holders = HolderWatch::default();
-        holders.set(&"mount", vec![id(&one), id(&other)]);
-        end(one);
+        holders.set(&"mount", vec![id(&first), id(&second)]);
+        end(first);
         tokio::select! {
             biased;
-            _ = holders.ended() => panic!("a process still runs"),
+            _ = holders.next_free() => panic!("a process still runs"),
             () = tokio::task::yield_now() => {}
         }
-        end(other);
-        assert_eq!(holders.ended().await, "mount");
+        end(second);
+        assert_eq!(holders.next_free().await, "mount");
     }
 
     #[tokio::test]
     async fn new_processes_replace_the_former_ones() {
-        let (one, other) = (process(), process());
-        let (gone, mut holders) = (id(&one), HolderWatch::default());
-        holders.set(&"mount", vec![id(&other)]);
-        end(one);
+        let (first, second) = (process(), process());
+        let (gone, mut holders) = (id(&first), HolderWatch::default());
+        holders.set(&"mount", vec![id(&second)]);
+        end(first);
         holders.set(&"mount", vec![gone]);
-        assert_eq!(holders.ended().await, "mount", "it has ended already");
+        assert_eq!(holders.next_free().await, "mount", "it has ended already");
         holders.set(&"mount", Vec::new());
-        end(other);
+        end(second);
         tokio::select! {
             biased;
-            _ = holders.ended() => panic!("no process is left to wait for"),
+            _ = holders.next_free() => panic!("no process is left to wait for"),
             () = tokio::task::yield_now() => {}
         }
     }

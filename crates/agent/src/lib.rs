@@ -1,5 +1,5 @@
-//! What the agents of computes and rabbits share: ClientMounts as mounts of a node, failures as users read them, and the link
-//! to a coordinator.
+//! The parts that the agents of computes and rabbits share: ClientMounts as mounts of a node, failures as users read
+//! them, and the link to a coordinator.
 //!
 //! # Path of data
 //! ```text
@@ -12,10 +12,9 @@
 //! * Every mount's own failure is reported; one failing mount does not stop the others.
 //!
 //! # Assumptions
-//! The agent runs as root in the mount namespace that jobs see. It receives the objects of this node only, and trusts nothing
-//! else in them.
+//! The agent runs as root in the mount namespace that jobs see. It receives the
+//! objects of this node only, and trusts nothing else in them.
 
-pub mod claims;
 pub mod clean_up;
 pub mod coordinator;
 pub mod desired;
@@ -32,6 +31,7 @@ pub mod reconcile;
 pub mod records;
 pub mod report;
 pub mod site;
+pub mod targets;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod volumes;

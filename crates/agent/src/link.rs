@@ -24,7 +24,7 @@ use tonic::{
 
 use crate::{
     coordinator::CoordinatorAddress,
-    hello::refreshed,
+    hello::refresh,
     link::pace::Pace,
     outbox::{Outbox, OutboxMessage},
     questions::QuestionMessage,
@@ -42,7 +42,7 @@ pub enum LinkEvent {
     Gone(String),
     /// The coordinator has sent every object that exists.
     Synced,
-    /// The link has lost the connection, and reconnects.
+    /// The connection is lost; the link reconnects.
     Down,
     /// A newer agent of this node is connected; the text says which.
     Refused(String),
@@ -78,8 +78,8 @@ pub async fn run(
     loop {
         let connection = outbox.begin();
         let end =
-            serve_connection(&coordinator, &refreshed(&hello), &outbox, connection, &events).await;
-        outbox.lost();
+            serve_connection(&coordinator, &refresh(&hello), &outbox, connection, &events).await;
+        outbox.disconnect();
         match end {
             End::Closed => return,
             End::Refused(why) => {
@@ -104,7 +104,7 @@ pub async fn run(
             }
         }
         let delay = pace.delay(Instant::now(), outbox.questions().are_open());
-        drop(time::timeout(delay, outbox.asked()).await);
+        drop(time::timeout(delay, outbox.question_opened()).await);
     }
 }
 
@@ -128,7 +128,7 @@ async fn serve_connection(
     let mut stream = match opened {
         Ok(Ok(stream)) => stream,
         Ok(Err(end)) => return end,
-        Err(_) => return lost(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
+        Err(_) => return not_connected(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
     };
     outbox.welcome();
     let since = Instant::now();
@@ -141,7 +141,7 @@ async fn serve_connection(
         let event = match stream.message().await {
             Ok(Some(ToNode { message: Some(Message::Job(answer)) })) => {
                 let state = answer.state.unwrap_or_default();
-                outbox.questions().answered(answer.id, &hello.node, state);
+                outbox.questions().record_answer(answer.id, &hello.node, state);
                 continue;
             }
             Ok(Some(message)) => match message.message.and_then(event_of) {
@@ -155,7 +155,7 @@ async fn serve_connection(
             Err(status) => return end(&status, Some(since.elapsed())),
         };
         if matches!(event, LinkEvent::Synced) {
-            outbox.synced();
+            outbox.resend_all();
         }
         if events.send(event).await.is_err() {
             return End::Closed;
@@ -163,8 +163,8 @@ async fn serve_connection(
     }
 }
 
-/// The connection was never open.
-fn lost(why: String) -> End {
+/// Ends a connection that was never open.
+fn not_connected(why: String) -> End {
     End::Lost { why, connected_for: None }
 }
 
@@ -175,16 +175,19 @@ async fn open(
     outbox: &Arc<Outbox>,
     connection: u64,
 ) -> Result<Streaming<ToNode>, End> {
-    let endpoint = coordinator.endpoint().map_err(|error| lost(chain(&error)))?;
+    let endpoint = coordinator.endpoint().map_err(|error| not_connected(chain(&error)))?;
     let channel = connect(&endpoint.connect_timeout(ANSWER_TIMEOUT)).await;
-    let channel = channel
-        .map_err(|error| lost(format!("connect: {}: {}", innermost(&error), remedy(&error))))?;
+    let channel = channel.map_err(|error| {
+        not_connected(format!("connect: {}: {}", innermost(&error), remedy(&error)))
+    })?;
     let mut client = NodeLinkClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
     let messages = messages(hello.clone(), Arc::clone(outbox), connection);
     let mut stream = client.open(messages).await.map_err(|status| end(&status, None))?.into_inner();
     match stream.message().await.map_err(|status| end(&status, None))? {
         Some(ToNode { message: Some(Message::Welcome(_)) }) => Ok(stream),
-        _ => Err(lost("the first message of the coordinator is not its welcome".to_owned())),
+        _ => {
+            Err(not_connected("the first message of the coordinator is not its welcome".to_owned()))
+        }
     }
 }
 
@@ -196,7 +199,7 @@ fn remedy(error: &(dyn Error + 'static)) -> &'static str {
     }
 }
 
-/// Whether one side did not accept the other's certificate: rustls reports that as `InvalidData`.
+/// Returns whether one side did not accept the other's certificate: rustls reports that as `InvalidData`.
 fn is_tls_error(error: &(dyn Error + 'static)) -> bool {
     let is_invalid_data = |error: &(dyn Error + 'static)| {
         let error = error.downcast_ref::<io::Error>();
@@ -232,7 +235,7 @@ fn message_of(message: &OutboxMessage) -> FromNode {
     FromNode { message: Some(message) }
 }
 
-/// The event in a message; `None` for a message to the link itself.
+/// Returns the event in a message; `None` for a message to the link itself.
 fn event_of(message: Message) -> Option<LinkEvent> {
     Some(match message {
         Message::Desired(desired) => LinkEvent::Desired(Box::new(ReceivedMount::decode(desired))),
@@ -244,8 +247,8 @@ fn event_of(message: Message) -> Option<LinkEvent> {
 
 fn end(status: &Status, connected_for: Option<Duration>) -> End {
     match status.code() {
-        // A newer agent of this node is connected. All other refusals can end by themselves: when somebody edits the system's
-        // layout or certificates, or when the connection of the boot before ends.
+        // A newer agent of this node is connected. All other refusals can end by themselves: when an administrator
+        // edits the system's layout or certificates, or when the connection of the previous boot ends.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // These codes come from the transport and not from the coordinator.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {
@@ -255,7 +258,7 @@ fn end(status: &Status, connected_for: Option<Duration>) -> End {
     }
 }
 
-/// The cause of a transport error: its own message says only that it is one.
+/// Returns the cause of a transport error, whose own message only says that it is one.
 fn cause(status: &Status) -> String {
     match status.source() {
         // With TLS 1.3 a node learns only from its first message that its certificate is refused.

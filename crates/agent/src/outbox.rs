@@ -31,7 +31,7 @@ pub struct Outbox {
 struct Inner {
     /// Number of the newest connection.
     connection: u64,
-    /// Whether the coordinator has accepted that connection.
+    /// Whether the coordinator has welcomed that connection.
     connected: bool,
     /// Whether the coordinator knows the objects that reports are about.
     accepts_reports: bool,
@@ -41,7 +41,7 @@ struct Inner {
     pending: BTreeSet<String>,
     /// The node's newest health.
     health: Health,
-    /// Whether the health is to be sent.
+    /// Whether the health is still to be sent.
     health_pending: bool,
 }
 
@@ -57,7 +57,7 @@ impl Outbox {
         });
     }
 
-    /// Drops the report of an object that is gone.
+    /// Drops the report of a deleted object.
     pub fn forget(&self, uid: &str) {
         let mut inner = self.inner.lock();
         inner.reports.remove(uid);
@@ -73,8 +73,8 @@ impl Outbox {
         });
     }
 
-    /// Begins a connection and returns its number: [`Self::next`] of earlier ones ends, and nothing is sent before
-    /// [`Self::welcome`].
+    /// Begins a connection and returns its number: [`Self::next`] of earlier
+    /// connections ends, and nothing is sent before [`Self::welcome`].
     pub fn begin(&self) -> u64 {
         let mut inner = self.inner.lock();
         inner.connection += 1;
@@ -83,7 +83,7 @@ impl Outbox {
         inner.connection
     }
 
-    /// The coordinator accepted this connection: the node's health is sent.
+    /// Records that the coordinator accepted this connection, and sends the node's health.
     pub fn welcome(&self) {
         self.update(|inner| {
             inner.connected = true;
@@ -91,22 +91,22 @@ impl Outbox {
         });
     }
 
-    /// The coordinator has sent every object: every report is sent again.
-    pub fn synced(&self) {
-        self.questions.connected();
+    /// Records that the coordinator has sent every object, and sends every report again.
+    pub fn resend_all(&self) {
+        self.questions.connect();
         self.update(|inner| {
             inner.accepts_reports = true;
             inner.pending = inner.reports.keys().cloned().collect();
         });
     }
 
-    /// The connection is lost: nothing is sent, and questions have no answer any more.
-    pub fn lost(&self) {
+    /// Records that the connection is lost: nothing is sent, and questions have no answer any more.
+    pub fn disconnect(&self) {
         self.inner.lock().disconnect();
-        self.questions.lost();
+        self.questions.disconnect();
     }
 
-    /// The next message for `connection`, once there is one; `None` when a later connection has begun.
+    /// Returns the next message for `connection`, once there is one; `None` when a later connection has begun.
     pub async fn next(&self, connection: u64) -> Option<OutboxMessage> {
         loop {
             let changed = self.changed.notified();
@@ -139,7 +139,7 @@ impl Outbox {
     }
 
     /// Returns when a question is opened while there is no connection: the link then tries at once.
-    pub async fn asked(&self) {
+    pub async fn question_opened(&self) {
         let newest = self.questions.newest();
         while self.questions.newest() == newest {
             self.changed.notified().await;
@@ -151,8 +151,8 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Whether a coordinator has accepted the newest connection.
-    pub fn connected(&self) -> bool {
+    /// Returns whether a coordinator has accepted the newest connection.
+    pub fn is_connected(&self) -> bool {
         self.inner.lock().connected
     }
 
@@ -165,7 +165,7 @@ impl Outbox {
     }
 }
 
-/// One message to the coordinator.
+/// A message to the coordinator.
 #[derive(Debug)]
 pub enum OutboxMessage {
     Report(Report),
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    fn popped(outbox: &Outbox, connection: u64) -> Vec<String> {
+    fn pop_all(outbox: &Outbox, connection: u64) -> Vec<String> {
         let mut messages = Vec::new();
         loop {
             match outbox.inner.lock().pop(connection) {
@@ -243,14 +243,14 @@ mod tests {
         outbox.put(report("a", "1"));
         outbox.put(report("a", "2"));
         outbox.put(report("b", "1"));
-        assert!(popped(&outbox, connection).is_empty());
+        assert!(pop_all(&outbox, connection).is_empty());
         outbox.welcome();
-        assert_eq!(popped(&outbox, connection), ["health"]);
-        outbox.synced();
-        assert_eq!(popped(&outbox, connection), ["a@2", "b@1"]);
+        assert_eq!(pop_all(&outbox, connection), ["health"]);
+        outbox.resend_all();
+        assert_eq!(pop_all(&outbox, connection), ["a@2", "b@1"]);
         outbox.put(report("a", "2"));
         assert!(
-            popped(&outbox, connection).is_empty(),
+            pop_all(&outbox, connection).is_empty(),
             "a report that changes nothing is not sent"
         );
     }
@@ -260,19 +260,19 @@ mod tests {
         let outbox = Outbox::default();
         let first = outbox.begin();
         outbox.welcome();
-        outbox.synced();
+        outbox.resend_all();
         outbox.put(report("a", "1"));
-        assert_eq!(popped(&outbox, first), ["health", "a@1"]);
-        outbox.lost();
+        assert_eq!(pop_all(&outbox, first), ["health", "a@1"]);
+        outbox.disconnect();
         outbox.put(report("b", "1"));
         outbox.put(report("c", "1"));
         outbox.forget("c");
         let second = outbox.begin();
         outbox.welcome();
-        assert_eq!(popped(&outbox, first), ["over"]);
-        assert_eq!(popped(&outbox, second), ["health"]);
-        outbox.synced();
-        assert_eq!(popped(&outbox, second), ["a@1", "b@1"]);
+        assert_eq!(pop_all(&outbox, first), ["over"]);
+        assert_eq!(pop_all(&outbox, second), ["health"]);
+        outbox.resend_all();
+        assert_eq!(pop_all(&outbox, second), ["a@1", "b@1"]);
     }
 
     #[test]
@@ -280,11 +280,11 @@ mod tests {
         let outbox = Outbox::default();
         let connection = outbox.begin();
         outbox.welcome();
-        popped(&outbox, connection);
+        pop_all(&outbox, connection);
         let sick = Health { message: "sick".into(), ..Health::default() };
         outbox.set_health(sick.clone());
         outbox.set_health(sick);
-        assert_eq!(popped(&outbox, connection), ["health"]);
+        assert_eq!(pop_all(&outbox, connection), ["health"]);
         // The whole output of a command that failed.
         outbox.set_health(Health { message: "x".repeat(512 << 10), ..Health::default() });
         assert!(outbox.health().message.len() <= proto::limits::TEXT);

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::outbox::Outbox;
 
-/// All open questions.
+/// All open questions of this node.
 #[derive(Debug, Default)]
 pub struct Questions {
     inner: Mutex<Inner>,
@@ -42,7 +42,7 @@ struct Open {
 pub enum QuestionMessage {
     /// Opens a question about this job, or about all ClientMounts of the node when there is none.
     Begin(u64, Option<JobName>),
-    /// Withdraws the question.
+    /// Withdraws the question with this id.
     End(u64),
 }
 
@@ -56,7 +56,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Asks about a job; without one, about all ClientMounts of this node.
+    /// Asks about a job; without a job, about all ClientMounts of this node.
     pub fn ask(outbox: &Arc<Outbox>, job: Option<JobName>) -> Self {
         let (id, answer) = outbox.questions().open(job);
         outbox.wake();
@@ -72,12 +72,12 @@ impl Drop for Question {
 }
 
 impl Questions {
-    /// Whether a script waits for an answer.
+    /// Returns whether a script waits for an answer.
     pub fn are_open(&self) -> bool {
         !self.inner.lock().open.is_empty()
     }
 
-    /// The id of the newest question.
+    /// Returns the id of the newest question.
     pub(crate) fn newest(&self) -> u64 {
         self.inner.lock().last
     }
@@ -98,20 +98,20 @@ impl Questions {
         inner.pending.insert(id);
     }
 
-    /// The coordinator accepts questions: every open one is sent on this connection.
-    pub(crate) fn connected(&self) {
+    /// Records that the coordinator accepts questions: every open question is sent on this connection.
+    pub(crate) fn connect(&self) {
         let mut inner = self.inner.lock();
         inner.pending = inner.open.keys().copied().collect();
     }
 
-    /// The connection is lost: no question has an answer.
-    pub(crate) fn lost(&self) {
+    /// Records that the connection is lost: no question has an answer.
+    pub(crate) fn disconnect(&self) {
         for open in self.inner.lock().open.values() {
             open.answer.send_if_modified(|answer| answer.take().is_some());
         }
     }
 
-    /// The next message to send.
+    /// Returns the next message to send.
     pub(crate) fn pop(&self) -> Option<QuestionMessage> {
         let mut inner = self.inner.lock();
         let id = inner.pending.pop_first()?;
@@ -121,8 +121,8 @@ impl Questions {
         })
     }
 
-    /// Takes an answer. One that names mounts of another node is dropped as a whole.
-    pub fn answered(&self, id: u64, node: &str, state: JobState) {
+    /// Takes an answer. An answer that names mounts of another node is dropped as a whole.
+    pub fn record_answer(&self, id: u64, node: &str, state: JobState) {
         let inner = self.inner.lock();
         let Some(open) = inner.open.get(&id) else { return };
         if let Some(foreign) = state.mounts.iter().find(|mount| mount.namespace != node) {
@@ -154,16 +154,16 @@ mod tests {
         let question = Question::ask(&outbox, None);
         let questions = outbox.questions();
         assert_eq!(questions.pop(), Some(QuestionMessage::Begin(1, None)));
-        questions.answered(1, "n1", known());
+        questions.record_answer(1, "n1", known());
         assert_eq!(*question.answer.borrow(), Some(known()));
-        questions.lost();
+        questions.disconnect();
         assert_eq!(*question.answer.borrow(), None, "the answer may be out of date");
-        questions.connected();
+        questions.connect();
         assert_eq!(questions.pop(), Some(QuestionMessage::Begin(1, None)));
         drop(question);
         assert_eq!(questions.pop(), Some(QuestionMessage::End(1)));
-        questions.answered(1, "n1", known());
-        questions.connected();
+        questions.record_answer(1, "n1", known());
+        questions.connect();
         assert_eq!(questions.pop(), None);
     }
 
@@ -176,9 +176,9 @@ mod tests {
             mounts: nodes.iter().map(|node| mount(node)).collect(),
             ..known()
         };
-        outbox.questions().answered(1, "n1", answer(&["n1"]));
+        outbox.questions().record_answer(1, "n1", answer(&["n1"]));
         assert_eq!(question.answer.borrow().as_ref().map(|state| state.mounts.len()), Some(1));
-        outbox.questions().answered(1, "n1", answer(&["n1", "n2"]));
+        outbox.questions().record_answer(1, "n1", answer(&["n1", "n2"]));
         assert_eq!(*question.answer.borrow(), None);
     }
 }

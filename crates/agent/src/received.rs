@@ -7,11 +7,11 @@ use proto::v1::{DesiredMount, MountReport};
 use storage::desired::MountPoint;
 
 use crate::{
-    claims::Claimant,
     desired::{Goal, MountUnits, ObjectError, no_references, units},
     error::Failure,
     reconcile::Outcome,
     site::Site,
+    targets::Requester,
 };
 
 /// One ClientMount as it was received last, with the profile that its labels name.
@@ -20,7 +20,7 @@ pub struct ReceivedMount {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    /// `metadata.resourceVersion`.
+    /// `metadata.resourceVersion` of the object.
     resource_version: String,
     /// The object, or why it cannot be read.
     client_mount: Result<ClientMount, String>,
@@ -56,8 +56,8 @@ impl From<&Report> for MountReport {
 }
 
 impl ReceivedMount {
-    /// A ClientMount as the API stores it.
-    pub fn of(client_mount: ClientMount, profile: Result<NnfStorageProfile, NoProfile>) -> Self {
+    /// Takes a ClientMount as the API stores it.
+    pub fn new(client_mount: ClientMount, profile: Result<NnfStorageProfile, NoProfile>) -> Self {
         Self {
             namespace: client_mount.namespace().unwrap_or_default(),
             name: client_mount.name_any(),
@@ -69,7 +69,7 @@ impl ReceivedMount {
         }
     }
 
-    /// An object that the API stores and that cannot be read as a ClientMount.
+    /// Takes an object that the API stores and that cannot be read as a ClientMount.
     pub fn unreadable(metadata: &ObjectMeta, why: String) -> Self {
         Self {
             namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -82,7 +82,7 @@ impl ReceivedMount {
         }
     }
 
-    /// A ClientMount as a coordinator sends it.
+    /// Decodes a ClientMount from a coordinator's message.
     pub fn decode(message: DesiredMount) -> Self {
         let client_mount: Result<ClientMount, _> = serde_json::from_slice(&message.client_mount);
         let count = match &client_mount {
@@ -100,13 +100,13 @@ impl ReceivedMount {
         }
     }
 
-    /// A ClientMount as an earlier agent recorded it; its profile is not known.
-    pub fn recorded(version: ClientMount) -> Self {
+    /// Takes a ClientMount as an earlier agent recorded it; its profile is not known.
+    pub fn from_record(version: ClientMount) -> Self {
         let why = "the object is gone, and its NnfStorageProfile with it";
-        Self::of(version, Err(NoProfile::Missing(why.to_owned())))
+        Self::new(version, Err(NoProfile::Missing(why.to_owned())))
     }
 
-    /// The units of work of this object; when it is `gone`, those that unmount everything.
+    /// Returns the units of work of this object; if it is `gone`, those that unmount everything.
     pub fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
         let object =
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
@@ -120,8 +120,8 @@ impl ReceivedMount {
         Ok(units)
     }
 
-    /// An earlier version of the object, with the profile as it is known now.
-    pub fn earlier(&self, version: &ClientMount) -> Self {
+    /// Returns an earlier version of the object, with the profile as it is known now.
+    pub fn earlier_version(&self, version: &ClientMount) -> Self {
         let count = version.spec.mounts.len();
         Self { client_mount: Ok(version.clone()), count, ..self.clone() }
     }
@@ -130,32 +130,32 @@ impl ReceivedMount {
         &self.resource_version
     }
 
-    /// The object; `None` when it cannot be read.
+    /// Returns the object; `None` if it cannot be read.
     pub fn object(&self) -> Option<&ClientMount> {
         self.client_mount.as_ref().ok()
     }
 
-    /// Whether the object is being deleted.
+    /// Returns whether the object is being deleted.
     pub fn deleted(&self) -> bool {
         self.object().is_some_and(|object| object.metadata.deletion_timestamp.is_some())
     }
 
-    /// The goal to report when there are no units.
+    /// Returns the goal to report when there are no units.
     pub fn goal(&self) -> Goal {
         self.object().and_then(|object| Goal::of(object).ok()).unwrap_or(Goal::Unmounted)
     }
 
-    /// The object as one that asks for mount points; `None` when it cannot be read.
-    pub fn claimant(&self) -> Option<Claimant> {
-        self.object().map(Claimant::of)
+    /// Returns the object as a requester of mount targets; `None` if it cannot be read.
+    pub fn requester(&self) -> Option<Requester> {
+        self.object().map(Requester::new)
     }
 
-    /// The outcome for an object for which the agent does nothing because of this failure.
-    pub fn refused(&self, failure: Failure) -> Outcome {
+    /// Returns the outcome for an object for which the agent does nothing because of this failure.
+    pub fn refuse(&self, failure: Failure) -> Outcome {
         Outcome::refused(self.goal(), self.count, failure)
     }
 
-    /// Every path at which something of this object may be mounted; `None` when that is not known.
+    /// Returns every path at which something of this object may be mounted; `None` if that is not known.
     pub fn possible_paths(
         &self,
         units: Option<&MountUnits>,
@@ -181,7 +181,7 @@ impl ReceivedMount {
         Some(paths)
     }
 
-    /// The report on this outcome.
+    /// Returns the report on this outcome.
     pub fn report(&self, site: &Site, outcome: &Outcome) -> Report {
         Report {
             namespace: self.namespace.clone(),
@@ -189,7 +189,7 @@ impl ReceivedMount {
             uid: self.uid.clone(),
             resource_version: self.resource_version.clone(),
             status: crate::report::status(&site.node, outcome),
-            released: self.deleted() && outcome.goal == Goal::Unmounted && outcome.done(),
+            released: self.deleted() && outcome.goal == Goal::Unmounted && outcome.is_done(),
         }
     }
 }

@@ -24,10 +24,11 @@ pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
     converge_except(converger, units, &[])
 }
 
-/// The same, but without the mounts that wait for one of these dropped mounts, whose failures are reported already.
+/// Converges the units, without the mounts that wait for one of these
+/// dropped mounts, whose failures are reported already.
 fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount]) -> Outcome {
     let mut pass = Pass { remaining, ..Pass::new(converger, units) };
-    if units.refused() {
+    if units.are_refused() {
         return pass.outcome;
     }
     if let Some(why @ ObjectError::ProfileForbidden(_)) = &units.profile_lost {
@@ -49,7 +50,7 @@ fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount
     pass.outcome
 }
 
-/// The steps that converging would begin with, as text. Changes nothing.
+/// Returns the steps that converging would begin with, as text. Changes nothing.
 pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
     let refused = Pass::new(converger, units).outcome;
     if !refused.failures.is_empty() {
@@ -72,7 +73,7 @@ pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Ve
     if failures.is_empty() { Ok(steps) } else { Err(failures) }
 }
 
-/// All units in the order in which they converge, each with its path.
+/// Returns all units in the order in which they converge, each with its path.
 fn in_order(units: &MountUnits) -> Vec<(String, Desired)> {
     let unit = |mount: &Mount| (mount.target.to_string(), units.unit(mount));
     let mounts: Vec<_> = units.mounts.iter().flatten().map(unit).collect();
@@ -140,7 +141,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether a remaining dropped mount is in the way: at an overlapping path, or of the same file system.
+    /// Returns whether a remaining dropped mount is in the way: at an overlapping path, or of the same file system.
     fn is_blocked(&self, mount: &Mount) -> bool {
         let is_same = |other: &Mount| match (&other.source, &mount.source) {
             (MountSource::Volume { id: other, .. }, MountSource::Volume { id, .. }) => other == id,
@@ -152,7 +153,8 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// Unmounts nothing, because the hooks for unmounting are not known. A mount that is not there needs none and is done.
+    /// Unmounts nothing, because the hooks for unmounting are not known. A
+    /// mount that is not mounted needs none, and is done.
     fn keep_mounted(&mut self, converger: &Converger, why: &ObjectError) {
         let nothing_to_do = |unit: &Desired| {
             let steps = converger.plan(unit);
@@ -203,7 +205,7 @@ impl<'a> Pass<'a> {
                 Err(error) => {
                     self.outcome.mounts[*index] = MountOutcome::Failed;
                     let failure = Failure::of_mount(self.units.goal, &error);
-                    self.failed(mount.target.to_string(), failure);
+                    self.add_failure(mount.target.to_string(), failure);
                 }
             }
         }
@@ -217,12 +219,12 @@ impl<'a> Pass<'a> {
             if let Err(error) = result {
                 let mut failure = Failure::of_convergence(&error);
                 failure.debug = format!("unable to show index tree: {}", failure.debug);
-                self.failed(tree.root.to_string(), failure);
+                self.add_failure(tree.root.to_string(), failure);
             }
         }
     }
 
-    fn failed(&mut self, path: String, failure: Failure) {
+    fn add_failure(&mut self, path: String, failure: Failure) {
         self.outcome.failures.push(Failed { path: Some(path), failure });
     }
 }

@@ -1,4 +1,4 @@
-//! Records on disk of what each ClientMount may have mounted: an agent that starts knows what the one before it knew.
+//! Records on disk of what each ClientMount may have mounted: an agent that starts knows what the agent before it knew.
 //!
 //! ```text
 //! <state>/mounts/<uid>.json     metadata and spec of each version of the object of which something may be mounted
@@ -35,11 +35,11 @@ pub struct MountRecords {
 }
 
 impl MountRecords {
-    /// Reads all records in the agent's state directory `state`. It logs a damaged one, renames it and leaves it out; the agent
-    /// still unmounts those of its mounts that are provably Warren's.
+    /// Reads all records in the agent's state directory `state`. Logs a damaged record, renames it and leaves it out;
+    /// the agent still unmounts those of its mounts that are provably Warren's.
     ///
     /// # Errors
-    /// When the directory cannot be made, or it or a record cannot be read: then nobody knows what is mounted.
+    /// When the directory cannot be created, or it or a record cannot be read: then it is not known what is mounted.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
         let failed = |source| RecordError::Read { path: directory.clone(), source };
@@ -55,15 +55,15 @@ impl MountRecords {
         Ok(Self { directory, found })
     }
 
-    /// What was recorded when the directory was opened: of each object its versions, the latest last.
-    pub fn found(&self) -> &[Vec<ClientMount>] {
+    /// Returns the records as of [`MountRecords::open`]: the versions of each object, the latest last.
+    pub fn earlier_records(&self) -> &[Vec<ClientMount>] {
         &self.found
     }
 
-    /// Takes what is unmounted out of an object's record.
+    /// Removes unmounted mounts from an object's record.
     ///
     /// # Errors
-    /// As for [`MountRecords::keep`].
+    /// As for [`MountRecords::keep`], and when the record cannot be read.
     pub fn forget(&self, uid: &str, unmounted: &[ClientMount]) -> Result<(), RecordError> {
         let mounts: Vec<_> = unmounted.iter().flat_map(|version| &version.spec.mounts).collect();
         if mounts.is_empty() {
@@ -91,7 +91,7 @@ impl MountRecords {
                 _ => Ok(()),
             };
         }
-        let versions: Vec<_> = versions.iter().map(|version| recorded(version)).collect();
+        let versions: Vec<_> = versions.iter().map(|version| identifying_parts(version)).collect();
         let text = serde_json::to_vec(&versions).expect("an object has only string keys");
         if fs::read(&path).is_ok_and(|known| known == text) {
             return Ok(());
@@ -108,8 +108,8 @@ impl MountRecords {
     }
 }
 
-/// The parts of an object that name its mounts.
-fn recorded(version: &ClientMount) -> ClientMount {
+/// Returns the parts of an object that name its mounts.
+fn identifying_parts(version: &ClientMount) -> ClientMount {
     let mut version = version.clone();
     version.status = None;
     version.metadata.managed_fields = None;
@@ -147,7 +147,7 @@ mod tests {
 
     /// The records that the next agent reads.
     fn found(directory: &tempfile::TempDir) -> Vec<Vec<ClientMount>> {
-        MountRecords::open(directory.path()).unwrap().found().to_vec()
+        MountRecords::open(directory.path()).unwrap().earlier_records().to_vec()
     }
 
     fn records() -> (tempfile::TempDir, MountRecords) {

@@ -13,7 +13,7 @@ use crate::{
     reconcile::{Failed, MountOutcome, Outcome},
 };
 
-/// The status of an outcome: one entry per mount, and an error while something fails.
+/// Returns the status of an outcome: one entry per mount, and an error while something fails.
 pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     let state = outcome.goal.state();
     let is_ready = |mount: &MountOutcome| *mount == MountOutcome::Ready;
@@ -28,20 +28,20 @@ pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     });
     ClientMountStatus {
         mounts: mounts.collect(),
-        all_ready: outcome.done(),
+        all_ready: outcome.is_done(),
         error: error(node, &outcome.failures),
     }
 }
 
-/// All failures as one error, which is as severe as the worst of them and names every path.
+/// Combines all failures in one error, which is as severe as the worst of them and names every path.
 pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     let worst = failures
         .iter()
         .map(|failed| &failed.failure)
         .max_by_key(|failure| rank(&failure.severity))?;
-    let user = grouped(failures, |failed| failed.failure.user.clone());
-    let debug = grouped(failures, |failed| failed.failure.debug.clone());
-    // Holders' names and tools' output are what anybody made them.
+    let user = group_by_text(failures, |failed| failed.failure.user.clone());
+    let debug = group_by_text(failures, |failed| failed.failure.debug.clone());
+    // Holders' names and tools' output may contain any characters.
     let bounded = |text: String| shortened(escaped(&text, "\n\t"), ERROR_TEXT);
     Some(ResourceError {
         debug_message: bounded(format!("mount/unmount failed: {debug}")),
@@ -51,15 +51,15 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     })
 }
 
-/// A text for the log about an object that was unmounted without its profile, or without lines of it. It is no error of the
-/// status, which would stop the workflow because of a hook that will never run.
+/// Returns a text for the log about an object that was unmounted without its profile, or without lines of it. It is no
+/// error of the status, which would stop the workflow because of a hook that will never run.
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
-    let lines = || grouped(&outcome.unreadable, |failed| failed.failure.debug.clone());
-    (outcome.done() && !outcome.unreadable.is_empty())
+    let lines = || group_by_text(&outcome.unreadable, |failed| failed.failure.debug.clone());
+    (outcome.is_done() && !outcome.unreadable.is_empty())
         .then(|| format!("unmounted without commands that the profile would give: {}", lines()))
 }
 
-/// The type of the combined error: it is the user's only if no failure is internal.
+/// Returns the type of the combined error: it is the user's only if no failure is internal.
 fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     if failures.iter().any(|failed| failed.failure.error_type == ErrorType::Internal) {
         ErrorType::Internal
@@ -69,7 +69,7 @@ fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
 }
 
 /// Groups failures by their text, as `cause (path, path); cause (path)`: sixteen mounts that fail alike have one text.
-fn grouped(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
+fn group_by_text(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
     let mut order = Vec::new();
     let mut paths: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for failed in failures {

@@ -1,4 +1,4 @@
-//! What the agent's configuration says of the node: its name, its side of the PCIe switch, and its mount roots.
+//! The node as the agent's configuration has it: its name, its side of the PCIe switch, and its mount roots.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub enum Side {
     Rabbit,
 }
 
-/// A directory beneath which the agent shows every index tree once more, as bind mounts named `node-<k>`.
+/// A directory beneath which the agent shows every index tree a second time, as bind mounts named `node-<k>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexRoot(AllowedRoots);
 
@@ -24,15 +24,15 @@ impl IndexRoot {
     }
 
     pub fn tree(&self, name: &str) -> Result<MountPoint, MountPointError> {
-        self.below(name)
+        self.beneath_index_root(name)
     }
 
-    /// The bind mount of allocation `index` in the tree called `name`.
+    /// Returns the path of the bind mount of allocation `index` in the tree called `name`.
     pub fn bind(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
-        self.below(&format!("{name}/node-{index}"))
+        self.beneath_index_root(&format!("{name}/node-{index}"))
     }
 
-    fn below(&self, path: &str) -> Result<MountPoint, MountPointError> {
+    fn beneath_index_root(&self, path: &str) -> Result<MountPoint, MountPointError> {
         MountPoint::parse(&format!("{}/{path}", self.0), &self.0)
     }
 }
@@ -40,12 +40,12 @@ impl IndexRoot {
 /// The configuration of a node that [`crate::desired()`] needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
-    /// The node's name, which is the only namespace whose objects it acts on.
+    /// The node's name, which is the only namespace whose objects the agent acts on.
     pub node: NodeName,
     pub side: Side,
     /// Directories beneath which objects may mount.
     pub roots: AllowedRoots,
-    /// Where the node shows its index trees once more, if it does.
+    /// Where the node shows its index trees a second time, if it does.
     pub index_root: Option<IndexRoot>,
     pub volumes: Volumes,
 }

@@ -34,32 +34,32 @@ fn with_uid(mut object: ClientMount) -> ClientMount {
     object
 }
 
-/// XFS on compute-1, two namespaces.
+/// Returns a ClientMount of an XFS on compute-1, of two namespaces.
 pub fn compute_xfs() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-xfs-new.yaml")))
 }
 
-/// Raw on compute-2.
+/// Returns a ClientMount of a raw device on compute-2.
 pub fn compute_raw() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-raw.yaml")))
 }
 
-/// GFS2 on compute-1.
+/// Returns a ClientMount of a GFS2 on compute-1.
 pub fn compute_gfs2() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-gfs2-failed.yaml")))
 }
 
-/// Lustre on compute-1.
+/// Returns a ClientMount of a Lustre on compute-1.
 pub fn compute_lustre() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-compute-lustre.yaml")))
 }
 
-/// The index tree of three computes on rabbit-1.
+/// Returns a ClientMount of the index tree of three computes on rabbit-1.
 pub fn rabbit_index() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-index-xfs.yaml")))
 }
 
-/// Four allocations on rabbit-1, at names of the sites' own.
+/// Returns a ClientMount of four allocations on rabbit-1, at names of the sites' own.
 pub fn rabbit_gfs2() -> ClientMount {
     with_uid(fixture(include_str!("../../api/fixtures/clientmount-rabbit-gfs2.yaml")))
 }
@@ -68,7 +68,7 @@ pub fn profile() -> NnfStorageProfile {
     fixture(include_str!("../../api/fixtures/nnfstorageprofile-pinned.yaml"))
 }
 
-/// The node that `object` names, with the default mount root.
+/// Returns the node that `object` names, with the default mount root.
 pub fn site(object: &ClientMount, side: Side) -> Site {
     let roots = AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
     Site {
@@ -84,7 +84,7 @@ pub fn with_index_root(site: Site) -> Site {
     Site { index_root: Some(IndexRoot::new("/mnt/index".into()).unwrap()), ..site }
 }
 
-/// A rabbit's allocations: one namespace each, its number the allocation's plus 1.
+/// Returns a rabbit's allocation: one namespace, whose number is the allocation's plus 1.
 pub fn references(
     reference: &api::client_mount::ClientMountDeviceReference,
 ) -> Result<Vec<NamespaceId>, ReferenceError> {
@@ -122,12 +122,12 @@ impl Chassis {
         Self { rabbit, compute, namespaces, state: tempfile::tempdir().unwrap() }
     }
 
-    /// The records of the compute's agents.
+    /// Opens the records of the compute's agents.
     pub fn records(&self) -> Arc<MountRecords> {
         Arc::new(MountRecords::open(self.state.path()).unwrap())
     }
 
-    /// Removes the records, as when somebody cleared the agent's state.
+    /// Removes the records, as an administrator may who clears the agent's state.
     pub fn lose_records(&self) {
         #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
         std::fs::remove_dir_all(self.state.path().join("mounts")).unwrap();
@@ -142,7 +142,7 @@ impl Chassis {
         }
     }
 
-    /// ClientMount `job-<index>` of the compute, for the allocation of that index, at `/mnt/nnf/job-<index>`.
+    /// Returns ClientMount `job-<index>` of the compute, for the allocation of that index, at `/mnt/nnf/job-<index>`.
     pub fn object(&self, index: usize) -> ClientMount {
         let mut object = compute_xfs();
         object.metadata.uid = Some(format!("00000000-0000-4000-8000-{index:012}"));
@@ -160,12 +160,12 @@ impl Chassis {
 }
 
 impl Chassis {
-    /// The file system in an allocation.
+    /// Returns the id of the file system in an allocation.
     pub fn file_system(&self, index: u32) -> FileSystemId {
         file_system(index)
     }
 
-    /// ClientMount `job-0` of the compute, with the allocations of these indexes beneath `/mnt/nnf`.
+    /// Returns ClientMount `job-0` of the compute, with the allocations of these indexes beneath `/mnt/nnf`.
     pub fn object_with(&self, mounts: &[(&str, usize)]) -> ClientMount {
         let mut object = self.object(0);
         let mount = |(name, index): &(&str, usize)| {

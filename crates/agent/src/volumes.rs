@@ -1,4 +1,4 @@
-//! The layer between NVMe namespaces and file systems, and a profile's lines for it.
+//! The layer between NVMe namespaces and file systems, and a profile's lines for that layer.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub enum Volumes {
 }
 
 impl Volumes {
-    /// The layer that the flag names, else the drives' default: a box with file drives may have no device-mapper.
+    /// Returns the layer that the flag names, else the drives' default: a
+    /// box with file drives may have no device-mapper.
     #[must_use]
     pub fn or_by_drives(flag: Option<Self>, on_files: bool) -> Self {
         flag.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })
@@ -35,7 +36,7 @@ impl Volumes {
     }
 }
 
-/// The lines for a group's lock space and for activation, beneath `field` of a profile.
+/// Returns the lines for a group's lock space and for activation, beneath `field` of a profile.
 pub fn activation(
     field: &str,
     (group, volume): (&VgChange, &LvChange),
@@ -51,8 +52,8 @@ pub fn activation(
     })
 }
 
-/// All lines with which a rabbit makes, activates, repairs and removes a volume.
-pub fn making(
+/// Returns all lines with which a rabbit makes, activates, repairs and removes a volume.
+pub fn rabbit_lines(
     field: &str,
     commands: &RabbitBlockDeviceCommands,
     variables: &BTreeMap<String, String>,
@@ -73,7 +74,7 @@ pub fn making(
     })
 }
 
-/// A function that reads the line `name` beneath `field`; it returns `None` where the line is empty.
+/// Returns a function that reads the line `name` beneath `field`; `None` if the line is empty.
 fn lines_beneath<'a>(
     field: &'a str,
     variables: &'a BTreeMap<String, String>,

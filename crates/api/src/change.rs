@@ -1,12 +1,14 @@
-//! Read-modify-write that loses nothing.
+//! Read-modify-write without loss of unknown fields.
 //!
-//! Decoding an object drops what the types do not model, so writing the decoded object back would erase it. Agents
-//! clone the object they read, change the clone, and send only the difference; without one they send nothing.
+//! Decoding an object drops the fields that the types do not model, so writing the decoded object back would erase
+//! them. Agents clone the object that they read, change the clone and send only the difference; they send nothing if
+//! there is none.
 //!
-//! Members are written by `add`, which replaces: a member may be on the server although decoding saw only its default.
-//! Elements of an array that keeps its length are matched by position, as `status` lists are parallel to `spec` lists; when
-//! the length changes, the equal elements at its beginning and end are matched, so that removing one does not shift the
-//! unknown members of the others. Change an element and remove another in two writes: in one, nothing shows which is which.
+//! Object members are written by `add`, which also replaces: the server may hold a member although decoding saw only
+//! its default. Elements of an array that keeps its length are matched by position, as `status` lists are parallel to
+//! `spec` lists. When the length changes, the equal elements at its beginning and end are matched, so that removing an
+//! element does not shift the unknown members of the others. Change an element and remove another in two writes: a
+//! single write cannot show which element is which.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
@@ -14,10 +16,10 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The JSON patch (RFC 6902) that turns `before` into `after` and leaves alone what `T` does not model; `None` if they
-/// are equal.
+/// Returns the JSON patch (RFC 6902) that turns `before` into `after` and leaves alone the fields that `T` does not
+/// model; `None` if both are equal.
 ///
-/// Paths into arrays hold for the object that was read; use [`guarded_change`] where others write the same array.
+/// Paths into arrays are valid for the object that was read; use [`guarded_change`] where others write the same array.
 #[must_use]
 pub fn change<T: Serialize>(before: &T, after: &T) -> Option<Patch> {
     let mut patch = Patch::default();
@@ -25,8 +27,8 @@ pub fn change<T: Serialize>(before: &T, after: &T) -> Option<Patch> {
     (!patch.0.is_empty()).then_some(patch)
 }
 
-/// Like [`change`], but the server refuses it (409) if the object has moved on since `before` was read: a patch that sets the
-/// resourceVersion is an update of that version.
+/// Like [`change`], but the server refuses the patch (409) if the object has changed since `before` was read: a patch
+/// that sets the resourceVersion is an update of that version.
 ///
 /// An object that was not read from a server has no resourceVersion; its patch is not guarded.
 #[must_use]
@@ -82,7 +84,8 @@ fn diff_members(
     }
 }
 
-/// Walks both arrays from one element common to both to the next; what lies between is paired, then removed or added.
+/// Walks both arrays from one matched pair of elements to the next; pairs the elements between them, then removes
+/// or adds the rest.
 fn diff_elements(
     before: &[Value],
     after: &[Value],
@@ -90,7 +93,8 @@ fn diff_elements(
     patch: &mut Vec<PatchOperation>,
 ) {
     let (mut from, mut to, mut at) = (0, 0, 0);
-    let mut anchors = if before.len() == after.len() { Vec::new() } else { common(before, after) };
+    let mut anchors =
+        if before.len() == after.len() { Vec::new() } else { matched_ends(before, after) };
     anchors.push((before.len(), after.len()));
     for (next_from, next_to) in anchors {
         let old = before.get(from..next_from).unwrap_or_default();
@@ -117,8 +121,8 @@ fn diff_elements(
     }
 }
 
-/// Positions of the elements that both arrays begin with and end with, in order.
-fn common(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
+/// Returns the positions of the equal elements at the beginning and at the end of both arrays, in order.
+fn matched_ends(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     let prefix = before.iter().zip(after).take_while(|(old, new)| old == new).count();
     let rest = before.len().min(after.len()) - prefix;
     let ends = before.iter().rev().zip(after.iter().rev()).take(rest);

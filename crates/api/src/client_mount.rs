@@ -1,4 +1,4 @@
-//! `ClientMount`: what one node, compute or rabbit, shall have mounted for one job.
+//! `ClientMount`: the mounts that one node, compute or rabbit, shall have for one job.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
@@ -10,23 +10,23 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// Whether a mount is, or shall be, there.
+    /// State of a mount.
     pub enum MountState {
-        /// Mounted.
+        /// The file system is mounted.
         Mounted = "mounted",
-        /// Not mounted.
+        /// The file system is not mounted.
         Unmounted = "unmounted",
     }
 }
 
 string_enum! {
-    /// What is mounted.
+    /// Type of the mounted file system.
     pub enum FileSystemKind {
-        /// A Lustre client mount.
+        /// A Lustre file system, mounted as a client.
         Lustre = "lustre",
         /// XFS on one logical volume.
         Xfs = "xfs",
-        /// GFS2 on one logical volume, shared by lock manager.
+        /// GFS2 on one logical volume, shared through the lock manager.
         Gfs2 = "gfs2",
         /// No file system: the raw device.
         Raw = "none",
@@ -34,17 +34,17 @@ string_enum! {
 }
 
 string_enum! {
-    /// What the mount point is.
+    /// Type of the mount point.
     pub enum TargetType {
-        /// A file.
+        /// A file, for a raw device.
         File = "file",
-        /// A directory.
+        /// A directory, for a file system.
         Directory = "directory",
     }
 }
 
 string_enum! {
-    /// How the device of a mount is found.
+    /// Means by which a node finds the device of a mount.
     pub enum DeviceType {
         /// By Lustre file system name and management server.
         Lustre = "lustre",
@@ -56,14 +56,14 @@ string_enum! {
 }
 
 string_enum! {
-    /// What lies under a logical volume.
+    /// Devices under a logical volume.
     pub enum LvmDeviceType {
-        /// NVMe namespaces.
+        /// NVMe namespaces of one rabbit.
         Nvme = "nvme",
     }
 }
 
-/// The mounts one node shall have.
+/// Mounts that one node shall have.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -90,16 +90,16 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountSpec {
-    /// The node that mounts; equal to the object's namespace.
+    /// Name of the node that mounts; equal to the object's namespace.
     pub node: String,
-    /// What shall become of all mounts of this object.
+    /// State that all mounts of this object shall reach: `mounted` or `unmounted`.
     pub desired_state: MountState,
     /// The mounts, in the order of `status.mounts`.
     #[schemars(length(min = 1))]
     pub mounts: Vec<ClientMountInfo>,
 }
 
-/// One mount.
+/// One mount on the node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountInfo {
@@ -113,45 +113,45 @@ pub struct ClientMountInfo {
     #[serde(rename = "groupID", default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub group_id: Option<i64>,
-    /// Whether the root of the mount is given to `userID` and `groupID`.
+    /// True to set the owner and group of the mount's root to `userID` and `groupID`.
     pub set_permissions: bool,
-    /// Mount options; the profile's command lines decide instead.
+    /// Mount options. Agents ignore this field: the profile's command lines have the options.
     pub options: String,
-    /// What to mount.
+    /// Device to mount, and the means by which the node finds it.
     pub device: ClientMountDevice,
-    /// The file system, or `none` for a raw device.
+    /// Type of the file system; `none` for a raw device.
     #[serde(rename = "type")]
     pub kind: FileSystemKind,
-    /// What the mount point is; the profile's command lines decide instead.
+    /// Type of the mount point. Agents ignore this field: the profile's command lines decide.
     pub target_type: TargetType,
-    /// The compute node whose allocation this is, if it is one node's.
+    /// Compute node that the allocation belongs to; absent if several nodes share the allocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute: Option<String>,
 }
 
-/// What is mounted, and how it is found on the node.
+/// Device to mount, and the means by which the node finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountDevice {
-    /// Which of the following describes the device.
+    /// Member below that describes the device: `lustre`, `lvm` or `reference` (deviceReference).
     #[serde(rename = "type")]
     pub kind: DeviceType,
-    /// A Lustre file system.
+    /// Lustre file system, with type `lustre`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lustre: Option<ClientMountDeviceLustre>,
-    /// A logical volume.
+    /// Logical volume, with type `lvm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lvm: Option<ClientMountDeviceLvm>,
-    /// The object that made the storage.
+    /// Object that created the storage, with type `reference`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_reference: Option<ClientMountDeviceReference>,
 }
 
-/// A Lustre file system.
+/// Address of a Lustre file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountDeviceLustre {
-    /// The file system's name.
+    /// Name of the file system (fsname).
     pub file_system_name: String,
     /// NIDs of the management server, `address@lnet`, separated by `:` and `,`.
     pub mgs_addresses: String,
@@ -161,15 +161,15 @@ pub struct ClientMountDeviceLustre {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountDeviceLvm {
-    /// What lies under the volume group.
+    /// Devices under the volume group: `nvme`.
     pub device_type: LvmDeviceType,
-    /// The namespaces, one per drive.
+    /// NVMe namespaces, one for each drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nvme_info: Vec<ClientMountNvmeInfo>,
-    /// Volume group; empty, as agents derive it from labels.
+    /// Name of the volume group; left empty, as agents derive it from labels.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub volume_group: String,
-    /// Logical volume; empty, as agents derive it from labels.
+    /// Name of the logical volume; left empty, as agents derive it from labels.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub logical_volume: String,
 }
@@ -178,21 +178,21 @@ pub struct ClientMountDeviceLvm {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountNvmeInfo {
-    /// The drive, by its subsystem NQN in spite of the name.
+    /// NQN of the drive's NVMe subsystem, in spite of the field's name.
     pub device_serial: String,
-    /// Namespace id, decimal.
+    /// NVMe namespace id, as decimal text.
     #[serde(rename = "namespaceID")]
     pub namespace_id: String,
-    /// Namespace GUID; empty in practice.
+    /// NVMe namespace GUID; left empty.
     #[serde(rename = "namespaceGUID")]
     pub namespace_guid: String,
 }
 
-/// The object that made the storage, and which of its allocations is meant.
+/// Reference to one allocation of the object that created the storage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountDeviceReference {
-    /// The `NnfNodeStorage`, or for Lustre the `NnfStorage`.
+    /// Reference to the `NnfNodeStorage`, or for Lustre to the `NnfStorage`.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub object_reference: ObjectReference,
     /// Index of the allocation; absent reads as 0.
@@ -202,32 +202,33 @@ pub struct ClientMountDeviceReference {
 }
 
 impl ClientMountDeviceReference {
-    /// Index of the allocation on its rabbit, not yet checked against anything.
+    /// Returns the index of the allocation on its rabbit, without a check of its range.
     #[must_use]
     pub fn allocation_index(&self) -> i64 {
         self.data.unwrap_or(0)
     }
 }
 
-/// What the node's agent found; `mounts` is as long as `spec.mounts` once the agent has reported.
+/// State of the mounts as the node's agent reports it; `mounts` is as long as `spec.mounts` once
+/// the agent has reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountStatus {
-    /// One entry per entry of `spec.mounts`. Never null.
+    /// State of the mounts, one entry for each entry of `spec.mounts`. Never null.
     #[serde(default)]
     #[schemars(!default)]
     pub mounts: Vec<ClientMountInfoStatus>,
-    /// Whether every mount is ready.
+    /// True once every mount is ready.
     #[serde(default)]
     #[schemars(!default)]
     pub all_ready: bool,
-    /// What went wrong, if anything did.
+    /// Fault that keeps a mount from its desired state; absent without fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }
 
 impl ClientMount {
-    /// Whether the agent reports that all mounts are in the desired state.
+    /// Returns whether the agent reports that all mounts are in the desired state.
     #[must_use]
     pub fn has_reached_desired_state(&self) -> bool {
         let has_reached = |status: &ClientMountStatus| {
@@ -238,10 +239,11 @@ impl ClientMount {
 }
 
 impl ClientMountStatus {
-    /// Whether the agent reports that all mounts of an object with so many mounts are in this state.
+    /// Returns whether the agent reports that all `mounts` mounts of the object are in this state.
     ///
-    /// Each mount may be ready while there is an `error`: then the agent could not unmount a mount that an earlier version of the
-    /// object asked for. `allReady` is for people, and a site's older definition may not have it.
+    /// Each mount may be ready while there is an `error`: then the agent could not unmount a mount that an earlier
+    /// version of the object asked for. This function does not read `allReady`, which is for people; a site's older CRD
+    /// may not have that field.
     #[must_use]
     pub fn has_reached(&self, state: &MountState, mounts: usize) -> bool {
         mounts > 0
@@ -250,32 +252,35 @@ impl ClientMountStatus {
             && self.error.is_none()
     }
 
-    /// Whether it says of an object with so many mounts that nothing of it is mounted on the node any more.
+    /// Returns whether this status of an object with `mounts` mounts states that none of them is mounted on
+    /// the node any more.
     ///
-    /// An agent reports this only when it has unmounted everything that the object asked for, in this version or an earlier one,
-    /// and the devices are free. Before anything of the object is mounted again, [`Self::retracted`] replaces the status.
+    /// An agent reports this only when it has unmounted all mounts that the object asked for, in this version or an
+    /// earlier one, and the devices are free. Before any of the object's mounts is mounted again,
+    /// [`Self::for_mounting`] replaces the status.
     #[must_use]
     pub fn says_unmounted(&self, mounts: usize) -> bool {
         self.all_ready && self.has_reached(&MountState::Unmounted, mounts)
     }
 
-    /// The status of an object with so many mounts that are about to be mounted: nothing is promised any more.
+    /// Returns the status to write before the `mounts` mounts of an object are mounted: it withdraws an earlier report
+    /// that they are unmounted.
     #[must_use]
-    pub fn retracted(mounts: usize) -> Self {
+    pub fn for_mounting(mounts: usize) -> Self {
         let mount = ClientMountInfoStatus { state: MountState::Mounted, ready: false };
         Self { mounts: vec![mount; mounts], all_ready: false, error: None }
     }
 }
 
-/// How one mount is.
+/// State of one mount.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientMountInfoStatus {
-    /// The state that was worked towards.
-    #[serde(default = "MountState::unsaid")]
+    /// State that the agent worked towards: `mounted` or `unmounted`.
+    #[serde(default = "MountState::absent")]
     #[schemars(!default)]
     pub state: MountState,
-    /// Whether that state is reached.
+    /// True once the mount is in that state.
     #[serde(default)]
     #[schemars(!default)]
     pub ready: bool,

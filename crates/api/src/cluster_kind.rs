@@ -1,7 +1,8 @@
-//! Kinds of Kubernetes that are in no namespace, as controllers here watch them.
+//! Implements `kube::Resource` for cluster-scoped kinds of Kubernetes.
 
-/// Implements `kube::Resource` for a core kind that is in no namespace, with the scope that controllers take. Lists and watches over
-/// all namespaces of a namespaced kind ask the same paths; whoever creates or deletes an object addresses it without a namespace.
+/// Implements `kube::Resource` for a cluster-scoped core kind, with the namespaced scope that this tree's controllers
+/// require. A list or watch over all namespaces uses the same path as one of a cluster-scoped kind; code that creates or
+/// deletes such an object addresses it without a namespace.
 macro_rules! cluster_kind {
     ($type:ty, $kind:literal, $plural:literal, $($metadata:tt).+) => {
         impl kube::Resource for $type {

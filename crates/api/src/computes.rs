@@ -4,7 +4,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What stands beside `metadata`.
+/// Fields of the object beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -14,24 +14,24 @@ use serde::{Deserialize, Serialize};
     namespaced,
     no_spec,
     derive = "PartialEq",
-    doc = "The computes of one job, in the job's order"
+    doc = "The compute nodes of one job, in the job's order"
 )]
 #[serde(default)]
 pub struct ComputesBody {
-    /// The computes, in the job's order.
+    /// Compute nodes, in the job's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<ComputesData>,
 }
 
-/// One compute.
+/// One compute node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComputesData {
-    /// The node's name.
+    /// Host name of the node.
     pub name: String,
 }
 
 impl Computes {
-    /// The names, in the job's order.
+    /// Returns the host names of the computes, in the job's order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.spec.data.iter().map(|compute| compute.name.as_str())
     }

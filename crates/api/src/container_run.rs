@@ -1,8 +1,10 @@
-//! `ContainerRun`: the containers of one directive, and which coordinator works on them. Warren's own kind.
+//! `ContainerRun`: the containers of one directive on all of its rabbits, and the coordinator that works on them. A
+//! kind of Warren's own.
 //!
-//! Several coordinators may work on runs; one at a time claims a run. Its status carries the claim, and the stamp of whoever wrote
-//! it last. The rules below are the API server's: it refuses a write of a coordinator that lost its claim and does not know it
-//! yet. `containers::claim::rules` has the same rules for an API that evaluates no CEL.
+//! Several coordinators may work on runs; one coordinator at a time holds the claim on a run. The status carries the
+//! claim and the stamp of its last writer. The API server enforces the rules below: it refuses the write of a
+//! coordinator that has lost its claim and has not noticed it yet. `containers::claim::rules` has the same rules for an
+//! API that evaluates no CEL.
 
 #![expect(unreachable_pub, reason = "KubeSchema puts a copy of the type into a function")]
 
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::string_enum::string_enum;
 
-/// R6: which phase may follow which.
+/// R6: the phases that may follow each phase.
 const PHASES: &str = "self.phase == oldSelf.phase || \
     (oldSelf.phase == 'Queued' && self.phase in ['Claimed', 'Cancelled']) || \
     (oldSelf.phase == 'Claimed' && self.phase in ['Queued', 'Starting', 'Suspended', 'Failed', 'Cancelled']) || \
@@ -21,44 +23,44 @@ const PHASES: &str = "self.phase == oldSelf.phase || \
     (oldSelf.phase == 'Stopping' && self.phase in ['Suspended', 'Succeeded', 'Failed', 'Cancelled']) || \
     (oldSelf.phase == 'Suspended' && self.phase in ['Claimed', 'Cancelled'])";
 
-/// R5: what is not a change of the run itself, such as one of labels, has the stamp that is stored.
+/// R5: a write that is no change of the run itself, such as a change of labels, keeps the stored stamp.
 const STAMPED: &str = "self.writer.seq > oldSelf.writer.seq || \
     (self.writer == oldSelf.writer && self.claim == oldSelf.claim && \
     self.phase == oldSelf.phase && self.attempt == oldSelf.attempt)";
 
 string_enum! {
-    /// How far a run is.
+    /// Progress of a run.
     pub enum ContainerRunPhase {
-        /// Nobody works on it.
+        /// No coordinator works on the run.
         Queued = "Queued",
-        /// A coordinator has its rabbits prepared.
+        /// A coordinator has the run's rabbits prepared.
         Claimed = "Claimed",
-        /// Its containers are made, and not all of them are ready.
+        /// The containers are created, and not all of them are ready.
         Starting = "Starting",
-        /// All of its containers were ready.
+        /// All containers were ready.
         Running = "Running",
-        /// Its containers are being ended.
+        /// The containers are being stopped.
         Stopping = "Stopping",
-        /// It waits until it may go on; nothing of it runs.
+        /// The run waits until it is resumed; none of its containers runs.
         Suspended = "Suspended",
-        /// It ended well.
+        /// All containers ended without error.
         Succeeded = "Succeeded",
-        /// It ended, and not well.
+        /// The run ended with an error.
         Failed = "Failed",
-        /// It was not wanted any more.
+        /// The run was cancelled before it ended.
         Cancelled = "Cancelled",
     }
 }
 
 impl ContainerRunPhase {
-    /// Whether nothing follows.
+    /// Returns whether no other phase can follow.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 }
 
-/// What is to run.
+/// Rabbits of the run, and requests to its coordinator.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "warren.nnf.cray.hpe.com",
@@ -67,7 +69,7 @@ impl ContainerRunPhase {
     namespaced,
     status = "ContainerRunStatus",
     derive = "PartialEq",
-    doc = "The containers of one directive, and which coordinator works on them",
+    doc = "The containers of one directive, and the coordinator that works on them",
     printcolumn(name = "PHASE", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "ATTEMPT", type_ = "integer", json_path = ".status.attempt"),
     printcolumn(name = "EPOCH", type_ = "integer", json_path = ".status.claim.epoch", priority = 1),
@@ -79,30 +81,30 @@ impl ContainerRunPhase {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRunSpec {
-    /// Names of the rabbits that it runs on, in the run's order.
+    /// Names of the run's rabbits, in the run's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rabbits: Vec<String>,
-    /// 0 once the run is not wanted any more.
-    #[serde(default = "one")]
+    /// 1 by default; 0 cancels the run.
+    #[serde(default = "default_priority")]
     pub priority: i64,
-    /// Whether it is to wait, with nothing of it running.
+    /// True to stop the containers and to keep the run waiting.
     #[serde(default)]
     pub suspend: bool,
-    /// How often it is claimed without its containers being made, before it fails.
-    #[serde(default = "ten")]
+    /// Number of claims without containers being created, after which the run fails.
+    #[serde(default = "default_max_claim_attempts")]
     #[schemars(range(min = 1))]
     pub max_claim_attempts: i32,
 }
 
-fn one() -> i64 {
+fn default_priority() -> i64 {
     1
 }
 
-fn ten() -> i32 {
+fn default_max_claim_attempts() -> i32 {
     10
 }
 
-/// Who works on a run, and how far it is. Without one a run is queued.
+/// Progress of a run, and the coordinator that works on it. A run without status is queued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
     validation = Rule::new("self.claim.epoch >= oldSelf.claim.epoch").message("R1 epoch never decreases"),
@@ -121,45 +123,46 @@ fn ten() -> i32 {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRunStatus {
-    /// Who works on it.
+    /// Claim of the coordinator that works on the run.
     pub claim: ContainerRunClaim,
-    /// Who wrote this status.
+    /// Stamp of the coordinator that wrote this status.
     pub writer: ContainerRunWriter,
-    /// How far it is.
+    /// Progress of the run.
     #[schemars(extend("maxLength" = 16))]
     pub phase: ContainerRunPhase,
-    /// How often it was claimed while nothing of it ran: which containers are its own.
+    /// Number of claims of the run while none of its containers ran. Containers are labelled with it, which tells those
+    /// of this attempt from those of an earlier one.
     #[schemars(range(min = 0))]
     pub attempt: i32,
-    /// Why it failed or what it waits for.
+    /// Reason of the failure, or the object that the run waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 4096))]
     pub message: String,
 }
 
-/// Who works on a run.
+/// Claim of a coordinator on a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRunClaim {
-    /// A process of a coordinator.
+    /// Identity of the coordinator process that holds the claim.
     #[schemars(length(min = 1, max = 128))]
     pub holder: String,
-    /// Number of the claim; each has a higher one.
+    /// Number of the claim; each new claim has a higher one.
     #[schemars(range(min = 1))]
     pub epoch: i64,
 }
 
-/// Who wrote a status: its claim when it wrote, and a number that each write raises.
+/// Stamp of a status: the claim of its writer, and a number that rises with each write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRunWriter {
-    /// A process of a coordinator.
+    /// Identity of the coordinator process that wrote the status.
     #[schemars(length(min = 1, max = 128))]
     pub holder: String,
-    /// Number of its claim.
+    /// Number of the writer's claim.
     #[schemars(range(min = 1))]
     pub epoch: i64,
-    /// Number of the write.
+    /// Number of the write, higher than that of the write before.
     #[schemars(range(min = 1))]
     pub seq: i64,
 }

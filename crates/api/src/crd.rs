@@ -1,9 +1,10 @@
-//! The CRDs of our kinds, generated from the types.
+//! The CRDs of this crate's kinds, generated from the Rust types.
 //!
-//! The schema generator speaks JSON Schema; a Kubernetes API server wants a structural schema: every node has a type,
-//! and an optional field is one that is not required, not one that may be null.
+//! The schema generator writes JSON Schema; a Kubernetes API server wants a structural schema: each node has a type,
+//! and an optional field is a field that is not required, not a field that may be null.
 //!
-//! Stricter than upstream in one point: an object without `spec` is refused, since a typed watch could not read it.
+//! Our CRDs are stricter than upstream's in one point: they refuse an object without `spec`, since a typed watch could
+//! not decode it.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -16,7 +17,7 @@ use crate::{
     PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 
-/// The CRDs of all kinds in this crate, in the order of their names.
+/// Returns the CRDs of all kinds of this crate, sorted by name, without CEL rules.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     crd_values()
@@ -25,8 +26,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         .collect()
 }
 
-/// The same as [`crds`], as JSON: without rules in CEL, which the embedded API does not evaluate. Whoever opens one holds them in
-/// its admission function.
+/// Returns the CRDs of [`crds`] as JSON. They have no CEL rules: the embedded API does not evaluate CEL, and the
+/// program that opens an embedded API enforces the rules in its admission function.
 #[must_use]
 pub fn crd_values() -> Vec<Value> {
     let mut crds = ruled_crd_values();
@@ -34,7 +35,7 @@ pub fn crd_values() -> Vec<Value> {
     crds
 }
 
-/// The same with their rules in CEL: what clusters get.
+/// Returns the CRDs as JSON with their CEL rules, for clusters.
 #[must_use]
 pub fn ruled_crd_values() -> Vec<Value> {
     let mut crds = [
@@ -65,7 +66,8 @@ pub fn ruled_crd_values() -> Vec<Value> {
     crds.iter().map(structural).collect()
 }
 
-/// Upstream writes the status of this kind together with its spec; the derive macro knows no such status.
+/// Removes the status subresource: upstream's controllers write the status of this kind together with its spec, and
+/// kube's derive macro always makes `status` a subresource.
 fn without_subresource(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd.spec.versions.iter_mut().for_each(|version| version.subresources = None);
     crd
@@ -85,7 +87,7 @@ fn structural(crd: &CustomResourceDefinition) -> Value {
     crd
 }
 
-/// Takes out of `schema` what a server refuses or what would let a null in.
+/// Removes from `schema` the members that an API server refuses and those that would admit null.
 fn clean(schema: &mut Value) {
     let Some(members) = schema.as_object_mut() else { return };
     for unwanted in ["nullable", "title"] {
@@ -119,7 +121,7 @@ fn without_rules(value: &mut Value) {
     }
 }
 
-/// The CRD types hold bounds as floating point; ours are whole and read better so.
+/// Turns a bound into an integer: the CRD types hold bounds as floating-point numbers, and all of ours are integers.
 fn whole(bound: &mut Value) {
     if let Some(number) =
         bound.as_f64().and_then(|number| format!("{number:.0}").parse::<i64>().ok())

@@ -1,4 +1,4 @@
-//! `DirectiveBreakdown`: what one directive needs of the machine, for the workload manager that places it.
+//! `DirectiveBreakdown`: storage and computes that one directive needs; the workload manager reads it to place the job.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
@@ -10,58 +10,58 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// How allocations are spread over rabbits.
+    /// Spread of allocations over rabbits.
     pub enum AllocationStrategy {
-        /// One for each compute, on its rabbit.
+        /// One allocation for each compute, on the rabbit of that compute.
         PerCompute = "AllocatePerCompute",
-        /// One for each rabbit. In the schema, and asked for by no directive.
+        /// One allocation for each rabbit. Part of the schema; no directive asks for it.
         PerServer = "AllocatePerServer",
-        /// One.
+        /// A single allocation on one rabbit.
         SingleServer = "AllocateSingleServer",
-        /// Any number that together are large enough.
+        /// Any number of allocations that together have the capacity.
         AcrossServers = "AllocateAcrossServers",
     }
 }
 
 string_enum! {
-    /// How long storage lives.
+    /// Lifetime of storage.
     pub enum StorageLifetime {
-        /// As long as the job.
+        /// The storage is deleted with the job.
         Job = "job",
-        /// Until a directive destroys it.
+        /// The storage stays until a `destroy_persistent` directive deletes it.
         Persistent = "persistent",
     }
 }
 
 string_enum! {
-    /// How a compute reaches storage.
+    /// Path from a compute to the storage.
     pub enum AccessType {
-        /// Over PCI Express, in one chassis.
+        /// Over PCI Express, within one chassis.
         Physical = "physical",
-        /// Over the network.
+        /// Over the network, from any compute.
         Network = "network",
     }
 }
 
 string_enum! {
-    /// Whether it must.
+    /// Strength of a requirement on the computes.
     pub enum AccessPriority {
-        /// It must.
+        /// The workload manager must meet it.
         Mandatory = "mandatory",
-        /// It should.
+        /// The workload manager should meet it.
         BestEffort = "bestEffort",
     }
 }
 
 string_enum! {
-    /// Whether allocations may share a rabbit.
+    /// Rule for allocations that share a rabbit.
     pub enum ColocationType {
-        /// No two with one key.
+        /// No two allocations with the same key share a rabbit.
         Exclusive = "exclusive",
     }
 }
 
-/// The directive.
+/// The directive and its user.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -70,7 +70,7 @@ string_enum! {
     namespaced,
     status = "DirectiveBreakdownStatus",
     derive = "PartialEq",
-    doc = "What one directive needs of the machine",
+    doc = "Storage and computes that one directive needs",
     printcolumn(
         name = "READY",
         type_ = "boolean",
@@ -82,150 +82,150 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DirectiveBreakdownSpec {
-    /// The `#DW` line.
+    /// The `#DW` line of the job script.
     pub directive: String,
-    /// Who owns the job.
+    /// User id (UID) of the job's owner.
     #[serde(rename = "userID")]
     #[schemars(schema_with = "schema::int32")]
     pub user_id: i64,
 }
 
-/// What it needs.
+/// Storage and computes that the directive needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(transform = schema::require_ready)]
 pub struct DirectiveBreakdownStatus {
-    /// Storage to allocate.
+    /// Storage that the directive needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageBreakdown>,
-    /// Where the computes must be.
+    /// Requirements on the computes of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute: Option<ComputeBreakdown>,
-    /// Whether the rest is filled in.
+    /// True once `storage` and `compute` are complete.
     #[serde(default)]
     #[schemars(!default)]
     pub ready: bool,
-    /// Words that the directive asked for with `requires`.
+    /// Words of the directive's `requires` argument, for the workload manager.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
-    /// What went wrong, if anything did.
+    /// Fault that keeps the directive from being broken down; absent without fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }
 
-/// Storage to allocate.
+/// Storage that the directive needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageBreakdown {
-    /// How long it lives.
-    #[serde(default = "StorageLifetime::unsaid")]
+    /// Lifetime of the storage: `job` or `persistent`.
+    #[serde(default = "StorageLifetime::absent")]
     #[schemars(!default)]
     pub lifetime: StorageLifetime,
-    /// The Servers to fill in.
+    /// Reference to the Servers object in which the workload manager enters the rabbits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub reference: Option<ObjectReference>,
-    /// Sets of like allocations.
+    /// Allocation sets: each holds allocations of one size and label.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocation_sets: Vec<StorageAllocationSet>,
 }
 
-/// A set of like allocations.
+/// Allocations of one size and label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageAllocationSet {
-    /// How they are spread.
-    #[serde(default = "AllocationStrategy::unsaid")]
+    /// Spread of the allocations over rabbits.
+    #[serde(default = "AllocationStrategy::absent")]
     #[schemars(!default)]
     pub allocation_strategy: AllocationStrategy,
-    /// Bytes: of each for one per compute, else of all together.
+    /// Bytes: of each allocation with AllocatePerCompute, else of all allocations together.
     #[serde(default)]
     #[schemars(!default, extend("minimum" = 1))]
     pub minimum_capacity: i64,
-    /// What they are for: `xfs`, `gfs2`, `raw`, `mgt`, `mdt`, `mgtmdt` or `ost`.
+    /// Purpose of the allocations: `xfs`, `gfs2`, `raw`, `mgt`, `mdt`, `mgtmdt` or `ost`.
     #[serde(default)]
     #[schemars(!default, extend("enum" = ["raw", "xfs", "gfs2", "mgt", "mdt", "mgtmdt", "ost"]))]
     pub label: String,
-    /// Which rabbits will do.
+    /// Rabbits that the workload manager may choose.
     #[serde(default)]
     #[schemars(!default)]
     pub constraints: AllocationSetConstraints,
 }
 
-/// Which rabbits will do.
+/// Rabbits that the workload manager may choose for an allocation set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AllocationSetConstraints {
-    /// Labels of the rabbit's Storage, as `key=value`.
+    /// Labels that the rabbit's Storage object must have, as `key=value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// From few (1) to many (10) rabbits; a hint.
+    /// Number of rabbits to use, from few (1) to many (10); a hint.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     #[schemars(schema_with = "schema::int", extend("minimum" = 1, "maximum" = 10))]
     pub scale: i64,
-    /// Exactly so many allocations.
+    /// Exact number of allocations; absent for no such limit.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     #[schemars(schema_with = "schema::int", extend("minimum" = 1))]
     pub count: i64,
-    /// What they must not share a rabbit with.
+    /// Allocations that must not share a rabbit with these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub colocation: Vec<AllocationSetColocation>,
 }
 
-/// What allocations must not share a rabbit with.
+/// Allocations that must not share a rabbit: those with the same key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AllocationSetColocation {
-    /// In which way.
-    #[serde(rename = "type", default = "ColocationType::unsaid")]
+    /// Rule: `exclusive` allows one allocation with the key on a rabbit.
+    #[serde(rename = "type", default = "ColocationType::absent")]
     #[schemars(!default)]
     pub kind: ColocationType,
-    /// With others of this key.
+    /// Key by which allocations are compared.
     #[serde(default)]
     #[schemars(!default)]
     pub key: String,
 }
 
-/// Where the computes must be.
+/// Requirements on the computes of the job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ComputeBreakdown {
-    /// What they must reach.
+    /// Requirements that each compute must meet.
     #[serde(default)]
     #[schemars(!default)]
     pub constraints: ComputeConstraints,
 }
 
-/// What computes must reach.
+/// Requirements that each compute must meet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ComputeConstraints {
-    /// Each allocation set in turn.
+    /// Requirements for each allocation set of the storage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub location: Vec<ComputeLocationConstraint>,
 }
 
-/// How computes must reach an allocation set.
+/// Requirement on the path from a compute to one allocation set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComputeLocationConstraint {
-    /// In these ways.
+    /// Paths that satisfy the requirement, with their strength.
     #[serde(default)]
     #[schemars(!default)]
     pub access: Vec<ComputeLocationAccess>,
-    /// The allocation set, by a field of a Servers.
+    /// Allocation set, as a reference to a field of a Servers object.
     #[serde(default)]
     #[schemars(!default, extend("x-kubernetes-map-type" = "atomic"))]
     pub reference: ObjectReference,
 }
 
-/// A way to reach storage.
+/// A path from a compute to the storage, and whether it is required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComputeLocationAccess {
-    /// Which.
-    #[serde(rename = "type", default = "AccessType::unsaid")]
+    /// Path: `physical` (PCI Express) or `network`.
+    #[serde(rename = "type", default = "AccessType::absent")]
     #[schemars(!default)]
     pub kind: AccessType,
-    /// Whether it must be.
-    #[serde(default = "AccessPriority::unsaid")]
+    /// Strength: `mandatory` or `bestEffort`.
+    #[serde(default = "AccessPriority::absent")]
     #[schemars(!default)]
     pub priority: AccessPriority,
 }

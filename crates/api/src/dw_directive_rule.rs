@@ -1,4 +1,5 @@
-//! `DWDirectiveRule`: which `#DW` directives there are and what their arguments may be. Its `spec` is a list; it has no status.
+//! `DWDirectiveRule`: the commands of `#DW` directives and the arguments that each accepts. `spec` is a list; there is
+//! no status.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// What stands beside `metadata`.
+/// Fields of the object beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -16,63 +17,63 @@ use crate::schema;
     namespaced,
     no_spec,
     derive = "PartialEq",
-    doc = "Which directives there are, and what their arguments may be"
+    doc = "The commands of `#DW` directives and the arguments that each accepts"
 )]
 #[serde(default)]
 pub struct DWDirectiveRuleBody {
-    /// One rule for each command.
+    /// Rules, one for each command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spec: Vec<DWDirectiveRuleSpec>,
 }
 
-/// The rule of one command.
+/// Rule for one command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DWDirectiveRuleSpec {
-    /// The word after `#DW`.
+    /// Command: the word after `#DW`.
     pub command: String,
-    /// Who carries the command out; the name of the object where it is not said.
+    /// Name of the driver that carries the command out; by default the name of this object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub driver_label: String,
-    /// The states in which there is something to do, separated by commas.
+    /// States in which the driver has work for the command, separated by commas.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub watch_states: String,
-    /// The arguments.
+    /// Arguments that the command accepts.
     #[serde(default)]
     #[schemars(!default)]
     pub rule_defs: Vec<DWDirectiveRuleDef>,
 }
 
-/// The rule of one argument.
+/// Rule for one argument.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DWDirectiveRuleDef {
-    /// The argument's name, a regular expression that need not match all of it.
+    /// Regular expression for the argument's name; a match of a part of the name is enough.
     pub key: String,
-    /// What its value is: `integer`, `bool`, `string` or `list-of-string`.
+    /// Type of the value: `integer`, `bool`, `string` or `list-of-string`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What the value looks like, a regular expression.
+    /// Regular expression for the value of a `string`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pattern: String,
-    /// What the words of a list look like.
+    /// Regular expressions for the words of a `list-of-string`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patterns: Vec<String>,
-    /// The smallest integer; 0 for none.
+    /// Smallest integer; 0 for no limit.
     #[serde(default, skip_serializing_if = "crate::omit::is_zero")]
     #[schemars(schema_with = "schema::int")]
     pub min: i64,
-    /// The largest integer; 0 for none.
+    /// Largest integer; 0 for no limit.
     #[serde(default, skip_serializing_if = "crate::omit::is_zero")]
     #[schemars(schema_with = "schema::int")]
     pub max: i64,
-    /// Whether the argument must be there.
+    /// True if the command is invalid without the argument.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub is_required: bool,
-    /// Whether it must have a value.
+    /// True if the argument is invalid without a value.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub is_value_required: bool,
-    /// A tag: among all arguments of a workflow with this tag, no value comes twice.
+    /// Tag for a check over a whole workflow: no two arguments with the same tag may have the same value.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unique_within: String,
 }

@@ -1,23 +1,24 @@
-//! Names of Lustre file systems, and how a management target counts through them.
+//! File system names that a Lustre management target hands out, and the order in which it hands them out.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
 const LENGTH: usize = 8;
 
-/// Eight letters from a to z: a number with 26 digits.
+/// A file system name of eight letters from a to z, ordered as a number in base 26.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FsName([u8; LENGTH]);
 
-/// The text is no such name.
+/// Error: the text is not eight letters from a to z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotCounted;
+pub struct NotEightLetters;
 
 impl FromStr for FsName {
-    type Err = NotCounted;
+    type Err = NotEightLetters;
 
-    fn from_str(text: &str) -> Result<Self, NotCounted> {
-        let digits: [u8; LENGTH] = text.as_bytes().try_into().map_err(|_| NotCounted)?;
-        if digits.iter().all(u8::is_ascii_lowercase) { Ok(Self(digits)) } else { Err(NotCounted) }
+    fn from_str(text: &str) -> Result<Self, NotEightLetters> {
+        let digits: [u8; LENGTH] = text.as_bytes().try_into().map_err(|_| NotEightLetters)?;
+        let is_name = digits.iter().all(u8::is_ascii_lowercase);
+        if is_name { Ok(Self(digits)) } else { Err(NotEightLetters) }
     }
 }
 
@@ -28,7 +29,7 @@ impl fmt::Display for FsName {
 }
 
 impl FsName {
-    /// The name at this place of the count, which goes around after the last.
+    /// Returns the name number `place`, modulo 26⁸.
     #[must_use]
     pub fn at(place: u64) -> Self {
         let mut digits = [b'a'; LENGTH];
@@ -40,7 +41,7 @@ impl FsName {
         Self(digits)
     }
 
-    /// The next name; after the last comes the first.
+    /// Returns the next name; after the last comes the first.
     #[must_use]
     pub fn next(mut self) -> Self {
         for digit in self.0.iter_mut().rev() {
@@ -53,7 +54,8 @@ impl FsName {
         self
     }
 
-    /// The first name from this one on that is not in `taken`. There are 26⁸ names, more than any object can list.
+    /// Returns the first name, from this one on, that is not in `taken`. There are 26⁸ names, more than
+    /// any object can list.
     #[must_use]
     pub fn first_free(mut self, taken: &BTreeSet<String>) -> Self {
         while taken.contains(&self.to_string()) {
@@ -63,7 +65,8 @@ impl FsName {
     }
 }
 
-/// Whether a shell and Lustre take this for one file system name (lustre(7): at most 8 characters).
+/// Returns whether the text can stand after the erase command: Lustre takes it for a file system name (lustre(7): at
+/// most 8 characters), and a shell for a single word.
 #[must_use]
 pub fn can_be_erased(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_counted_with_carry_and_begin_again() {
+    fn next_carries_and_begins_again_after_the_last_name() {
         for (one, next) in [
             ("aaaaaaaa", "aaaaaaab"),
             ("bbbbbbbz", "bbbbbbca"),
@@ -91,35 +94,35 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_the_count_has_a_name() {
+    fn at_returns_the_name_with_this_number() {
         let last = 26_u64.pow(8) - 1;
-        for (place, told) in [
+        for (place, name) in [
             (0, "aaaaaaaa"),
             (27, "aaaaaabb"),
             (last, "zzzzzzzz"),
             (last + 1, "aaaaaaaa"),
             (u64::MAX, "mxsyumqp"),
         ] {
-            assert_eq!(FsName::at(place).to_string(), told, "{place}");
+            assert_eq!(FsName::at(place).to_string(), name, "{place}");
         }
     }
 
     #[test]
-    fn what_is_taken_is_passed_over_also_at_the_end() {
+    fn taken_names_are_skipped_also_after_the_last_name() {
         let taken = ["zzzzzzzz", "aaaaaaaa", "aaaaaaac"].map(str::to_owned).into();
         assert_eq!(name("zzzzzzzz").first_free(&taken).to_string(), "aaaaaaab");
         assert_eq!(name("zzzzzzzy").first_free(&taken).to_string(), "zzzzzzzy");
     }
 
     #[test]
-    fn nothing_else_is_counted_from() {
+    fn only_eight_lower_case_letters_are_parsed() {
         for text in ["", "aaaaaaa", "aaaaaaaaa", "AAAAAAAA", "aaaaaaa1", "aaaaaaä", "aaaaaa a"] {
-            assert_eq!(text.parse::<FsName>(), Err(NotCounted), "{text:?}");
+            assert_eq!(text.parse::<FsName>(), Err(NotEightLetters), "{text:?}");
         }
     }
 
     #[test]
-    fn only_a_word_is_put_after_the_erase_command() {
+    fn only_one_plain_word_is_put_after_the_erase_command() {
         assert!(can_be_erased("Scratch1") && can_be_erased("fs_1.a"));
         for text in ["", "-x", "a b", "a;b", "$(a)", "ninechars", "a\nb"] {
             assert!(!can_be_erased(text), "{text:?}");

@@ -1,5 +1,6 @@
-//! `LustreFileSystem`: a Lustre that is there for all jobs, beside what rabbits make. A kind of the project lustre-fs-operator, whose
-//! controller makes a PersistentVolumeClaim for each namespace and mode in the spec. Where nobody uses that, the kind is missing.
+//! `LustreFileSystem`: a Lustre of the site, which exists apart from the file systems on rabbits. The kind belongs to
+//! the project lustre-fs-operator, whose controller creates a PersistentVolumeClaim for each namespace and mode in the
+//! spec. A site without that project may lack the kind.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +14,16 @@ use crate::nnf_container_profile::PvcMode;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// Whether pods can have the file system.
+    /// Availability of the file system to pods.
     pub enum LustreAccessState {
-        /// Not yet.
+        /// The PersistentVolumeClaim does not exist yet.
         Pending = "Pending",
-        /// Its claim is there.
+        /// The PersistentVolumeClaim exists.
         Ready = "Ready",
     }
 }
 
-/// Where it is, and who may have it.
+/// Address and mount point of the file system, and the namespaces whose pods may use it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "lus.cray.hpe.com",
@@ -31,66 +32,66 @@ string_enum! {
     namespaced,
     status = "LustreFileSystemStatus",
     derive = "PartialEq",
-    doc = "A Lustre that is there for all jobs"
+    doc = "A Lustre file system of the site, available to all jobs"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct LustreFileSystemSpec {
-    /// Its name in Lustre.
+    /// Name of the file system in Lustre (fsname), at most 8 characters.
     #[schemars(length(min = 1, max = 8))]
     pub name: String,
-    /// LNet addresses of its management servers, with commas and colons.
+    /// LNet addresses (NIDs) of its management servers, separated by commas and colons.
     pub mgs_nids: String,
-    /// Where nodes have it mounted.
+    /// Absolute path at which nodes have the file system mounted.
     pub mount_root: String,
-    /// Kubernetes' class of its volumes.
+    /// StorageClass of the file system's volumes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("default" = "nnf-lustre-fs"))]
     pub storage_class_name: String,
-    /// The Kubernetes namespaces whose pods may have it.
+    /// Kubernetes namespaces whose pods may use the file system.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<String, LustreFileSystemNamespace>,
 }
 
-/// How pods of a namespace may have it.
+/// Access of one namespace's pods to the file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LustreFileSystemNamespace {
-    /// One claim for each of these.
+    /// Access modes; the controller creates one PersistentVolumeClaim for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<PvcMode>,
 }
 
-/// What became of that.
+/// PersistentVolumeClaims that the controller has created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LustreFileSystemStatus {
-    /// By namespace.
+    /// PersistentVolumeClaims by namespace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<String, LustreFileSystemNamespaceStatus>,
 }
 
-/// What pods of a namespace have.
+/// PersistentVolumeClaims in one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LustreFileSystemNamespaceStatus {
-    /// By mode.
+    /// PersistentVolumeClaims by access mode.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub modes: BTreeMap<String, LustreFileSystemAccess>,
 }
 
-/// What they have in one mode.
+/// Volume and claim of one access mode in one namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LustreFileSystemAccess {
-    /// Whether it can be had.
-    #[serde(default = "LustreAccessState::unsaid")]
+    /// Availability: Pending or Ready.
+    #[serde(default = "LustreAccessState::absent")]
     #[schemars(!default)]
     pub state: LustreAccessState,
-    /// Its PersistentVolume.
+    /// Reference to the PersistentVolume.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub persistent_volume_ref: Nested<LocalObjectReference>,
-    /// Its PersistentVolumeClaim.
+    /// Reference to the PersistentVolumeClaim.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub persistent_volume_claim_ref: Nested<LocalObjectReference>,

@@ -1,4 +1,4 @@
-//! A `MicroTime` as Go writes it: always six digits after the point.
+//! `MicroTime` in the format that Go writes: always six digits after the decimal point.
 
 use std::{borrow::Cow, fmt};
 
@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment, to the microsecond.
+/// A time with microsecond precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MicroTime(pub Timestamp);
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn six_digits_are_written_whatever_they_are() {
+    fn six_digits_are_written_even_when_they_are_zero() {
         for text in ["2026-11-23T15:28:49.029430Z", "2026-11-23T15:28:49.000000Z"] {
             let moment: MicroTime = serde_json::from_value(text.into()).unwrap();
             assert_eq!(serde_json::to_value(moment).unwrap(), text);

@@ -7,9 +7,9 @@ pub const DWS_GROUP: &str = "dataworkflowservices.github.io";
 /// API group of near-node flash.
 pub const NNF_GROUP: &str = "nnf.cray.hpe.com";
 
-/// Name of the one `NnfNode` in each rabbit's namespace.
+/// Name of the `NnfNode`, one in each rabbit's namespace.
 pub const NNF_NODE: &str = "nnf-nlc";
-/// Name and namespace of the one `SystemConfiguration`.
+/// Name and namespace of the single `SystemConfiguration`.
 pub const SYSTEM_CONFIGURATION: &str = "default";
 /// Name of the `NnfPortManager` in each rabbit's namespace.
 pub const NNF_PORT_MANAGER: &str = "nnf-port-manager";
@@ -18,23 +18,25 @@ pub const STORAGE_NAMESPACE: &str = "default";
 /// Namespace of the profile templates, from which workflows pin their copies.
 pub const PROFILE_TEMPLATE_NAMESPACE: &str = "nnf-system";
 
-/// Finalizers, each put on by the agent that cleans up before the object goes.
+/// Finalizers. The agent that sets a finalizer removes it after its clean-up.
 pub mod finalizer {
-    /// On a `ClientMount`: until everything is unmounted.
+    /// On a `ClientMount`: held until all of its mounts are unmounted.
     pub const CLIENT_MOUNT: &str = "nnf.cray.hpe.com/nnf_clientmount";
-    /// On a `NnfNodeStorage` and on the `NnfNodeBlockStorage` of the same name: until the file systems are gone.
+    /// On a `NnfNodeStorage` and on the `NnfNodeBlockStorage` of the same name: held until the
+    /// file systems are deleted.
     pub const NNF_NODE_STORAGE: &str = "nnf.cray.hpe.com/nnf_node_storage";
-    /// On a `NnfNodeBlockStorage`: until its namespaces are deleted.
+    /// On a `NnfNodeBlockStorage`: held until its namespaces are deleted.
     pub const NNF_NODE_BLOCK_STORAGE: &str = "nnf.cray.hpe.com/nnf_node_block_storage";
-    /// On a `NnfLustreMGT`: until its file system names are erased.
+    /// On a `NnfLustreMGT`: held until its file system names are erased.
     pub const NNF_LUSTRE_MGT: &str = "nnf.cray.hpe.com/nnf_lustre_mgt";
-    /// On a `NodeContainers`: until nothing of the containers is on the rabbit.
+    /// On a `NodeContainers`: held until the rabbit has neither containers nor files of the object.
     pub const NODE_CONTAINERS: &str = "warren.nnf.cray.hpe.com/node_containers";
 }
 
-/// Annotation keys.
+/// Keys of annotations that Warren sets.
 pub mod annotation {
-    /// On a `NodeContainers`: when somebody last asked for the logs of its containers, also of those that run (RFC 3339).
+    /// On a `NodeContainers`: time of the last request for the logs of its containers, running
+    /// ones included (RFC 3339).
     pub const LOGS_ASKED: &str = "warren.nnf.cray.hpe.com/logs-asked";
 }
 
@@ -48,7 +50,7 @@ pub mod movement {
     pub const FINALIZER: &str = "warren.nnf.cray.hpe.com/data_movement";
 }
 
-/// Label keys.
+/// Keys of labels on Rabbit objects.
 pub mod label {
     /// Name of the workflow an object serves.
     pub const WORKFLOW_NAME: &str = "dataworkflowservices.github.io/workflow.name";
@@ -64,42 +66,42 @@ pub mod label {
     pub const OWNER_NAMESPACE: &str = "dataworkflowservices.github.io/owner.namespace";
     /// UID of the object that made this one; volume groups are named after it.
     pub const OWNER_UID: &str = "dataworkflowservices.github.io/owner.uid";
-    /// On a `Storage`: what kind of storage it is.
+    /// On a `Storage`: the type of its storage.
     pub const STORAGE: &str = "dataworkflowservices.github.io/storage";
     /// Index of the `#DW` directive within the workflow, decimal.
     pub const DIRECTIVE_INDEX: &str = "nnf.cray.hpe.com/directive_index";
-    /// The workload manager's job.
+    /// Job id of the workload manager.
     pub const JOB_ID: &str = "nnf.cray.hpe.com/job_id";
     /// Name of the pinned profile whose command lines apply.
     pub const PINNED_PROFILE_NAME: &str = "nnf.cray.hpe.com/pinned_storage_profile_name";
     /// Namespace of the pinned profile whose command lines apply.
     pub const PINNED_PROFILE_NAMESPACE: &str = "nnf.cray.hpe.com/pinned_storage_profile_namespace";
-    /// On everything of a workflow's containers: the name of their Service.
+    /// On all objects of a workflow's containers: the name of their Service.
     pub const CONTAINER: &str = "nnf.cray.hpe.com/container";
-    /// On everything of an attempt of MPI: its number, from 1.
+    /// On all objects of an MPI attempt: the number of the attempt, from 1.
     pub const ATTEMPT: &str = "nnf.cray.hpe.com/attempt";
-    /// On a Job and a pod of MPI: `launcher` or `worker`.
+    /// On a Job or pod of an MPI run: `launcher` or `worker`.
     pub const ROLE: &str = "nnf.cray.hpe.com/role";
-    /// On a pod: the Job that it belongs to (Kubernetes' "Well-Known Labels").
+    /// On a pod: the Job that owns the pod (Kubernetes' "Well-Known Labels").
     pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
-    /// Name of the pinned profile that containers are made from.
+    /// Name of the pinned profile of the containers.
     pub const PINNED_CONTAINER_PROFILE_NAME: &str =
         "nnf.cray.hpe.com/pinned_container_profile_name";
-    /// Namespace of the pinned profile that containers are made from.
+    /// Namespace of the pinned profile of the containers.
     pub const PINNED_CONTAINER_PROFILE_NAMESPACE: &str =
         "nnf.cray.hpe.com/pinned_container_profile_namespace";
     /// On a `ClientMount`: directive index of the storage it mounts.
     pub const TARGET_DIRECTIVE_INDEX: &str = "nnf.cray.hpe.com/target_directive_index";
     /// On a `ClientMount`: UID of the `NnfStorage` it mounts.
     pub const TARGET_OWNER_UID: &str = "nnf.cray.hpe.com/target_owner_uid";
-    /// On a rabbit's `ClientMount`: the workflow state in which it goes away.
+    /// On a rabbit's `ClientMount`: the workflow state in which the `ClientMount` is deleted.
     pub const TEARDOWN_STATE: &str = "nnf.cray.hpe.com/teardown_state";
     /// Name of the `PersistentStorageInstance` an object belongs to.
     pub const PERSISTENT_NAME: &str = "dataworkflowservices.github.io/persistentstorage.name";
     /// Namespace of the `PersistentStorageInstance` an object belongs to.
     pub const PERSISTENT_NAMESPACE: &str =
         "dataworkflowservices.github.io/persistentstorage.namespace";
-    /// Which allocation set of the `NnfStorage` an object belongs to.
+    /// Name of the allocation set, within the `NnfStorage`, that an object belongs to.
     pub const ALLOCATION_SET: &str = "nnf.cray.hpe.com/allocationset";
     /// `"true"` on the `NnfNodeStorage` that holds OST 0.
     pub const ALLOCATION_SET_OST0: &str = "nnf.cray.hpe.com/allocationset_ost0";
@@ -108,7 +110,7 @@ pub mod label {
 /// The value of [`label::STORAGE`] on a rabbit's `Storage`.
 pub const STORAGE_LABEL_RABBIT: &str = "Rabbit";
 
-/// A workflow as the labels name it.
+/// Reference to a workflow, read from an object's labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowRef<'a> {
     /// Name of the workflow.
@@ -119,7 +121,7 @@ pub struct WorkflowRef<'a> {
     pub uid: &'a str,
 }
 
-/// The object that made another one, as the labels name it.
+/// Reference to the object that made another one, read from the other's labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerRef<'a> {
     /// Kind of the owner.
@@ -132,7 +134,7 @@ pub struct OwnerRef<'a> {
     pub uid: &'a str,
 }
 
-/// A pinned `NnfStorageProfile` as the labels name it.
+/// Reference to a pinned `NnfStorageProfile`, read from an object's labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileRef<'a> {
     /// Name of the profile.
@@ -143,10 +145,10 @@ pub struct ProfileRef<'a> {
 
 /// Reads the labels that central controllers put on objects; an absent or incomplete group of labels reads as `None`.
 pub trait RabbitLabels {
-    /// The value of one label; an empty value counts as absent.
+    /// Returns the value of one label; an empty value counts as absent.
     fn label(&self, key: &str) -> Option<&str>;
 
-    /// The workflow this object serves.
+    /// Returns the workflow that this object serves.
     fn workflow(&self) -> Option<WorkflowRef<'_>> {
         Some(WorkflowRef {
             name: self.label(label::WORKFLOW_NAME)?,
@@ -155,7 +157,7 @@ pub trait RabbitLabels {
         })
     }
 
-    /// The object that made this one.
+    /// Returns the object that made this one.
     fn owner(&self) -> Option<OwnerRef<'_>> {
         Some(OwnerRef {
             kind: self.label(label::OWNER_KIND)?,
@@ -165,7 +167,7 @@ pub trait RabbitLabels {
         })
     }
 
-    /// The profile whose command lines apply.
+    /// Returns the profile whose command lines apply.
     fn pinned_profile(&self) -> Option<ProfileRef<'_>> {
         Some(ProfileRef {
             name: self.label(label::PINNED_PROFILE_NAME)?,
@@ -173,12 +175,12 @@ pub trait RabbitLabels {
         })
     }
 
-    /// The workload manager's job.
+    /// Returns the job id of the workload manager.
     fn job_id(&self) -> Option<&str> {
         self.label(label::JOB_ID)
     }
 
-    /// Index of the directive, as text: it only ever becomes part of names.
+    /// Returns the index of the directive as text, which is only used as a part of names.
     fn directive_index(&self) -> Option<&str> {
         self.label(label::DIRECTIVE_INDEX)
     }
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn profile_needs_both_labels() {
+    fn a_pinned_profile_needs_both_labels() {
         let name = (label::PINNED_PROFILE_NAME, "fluxjob-7-0");
         assert_eq!(labelled(&[name]).pinned_profile(), None);
         assert_eq!(labelled(&[name, (label::PINNED_PROFILE_NAMESPACE, "")]).pinned_profile(), None);

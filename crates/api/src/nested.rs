@@ -1,4 +1,4 @@
-//! A nested object that reads as its zero value when it is absent, as Go structs do, yet is written back as it came.
+//! A nested object that reads as its default when it is absent, as Go structs do, and is written back as it was read.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -6,10 +6,10 @@ use std::ops::{Deref, DerefMut};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A nested object that may be absent; reading it then gives `T::default()`.
+/// A nested object that may be absent; reading an absent one gives `T::default()`.
 ///
-/// It is written when it was present in the source (even as `{}`) or when it differs from `T::default()`. Two are equal
-/// when they read the same, present or not.
+/// The object is written when it was present in the source (even as `{}`) or when it differs from `T::default()`. Two
+/// objects are equal when their values are equal, present or not.
 #[derive(Clone, Debug, Default)]
 pub struct Nested<T> {
     present: bool,
@@ -17,15 +17,15 @@ pub struct Nested<T> {
 }
 
 impl<T: Default + PartialEq> Nested<T> {
-    /// True when the object is neither present in the source nor filled in since.
+    /// Returns whether the object was absent in the source and has not been filled in since.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         !self.present && self.value == T::default()
     }
 
-    /// The object, unless it says nothing: Go writes a struct that holds nothing as `{}`, also under `omitempty`.
+    /// Returns the object, unless it equals its default: Go writes an empty struct as `{}` in spite of `omitempty`.
     #[must_use]
-    pub fn given(&self) -> Option<&T> {
+    pub fn non_default(&self) -> Option<&T> {
         (self.value != T::default()).then_some(&self.value)
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn written_back_as_it_came() {
+    fn an_object_is_written_back_as_it_was_read() {
         for source in [json!({}), json!({ "inner": [] }), json!({ "inner": [1] })] {
             let outer: Outer = serde_json::from_value(source.clone()).unwrap();
             assert_eq!(serde_json::to_value(&outer).unwrap(), source);
@@ -106,17 +106,18 @@ mod tests {
     }
 
     #[test]
-    fn empty_is_none_whether_or_not_it_is_present() {
-        for (source, given) in
+    fn an_empty_object_has_no_value_whether_or_not_it_is_present() {
+        for (source, expected) in
             [(json!({}), None), (json!({ "inner": [] }), None), (json!({ "inner": [1] }), Some(1))]
         {
             let outer: Outer = serde_json::from_value(source).unwrap();
-            assert_eq!(outer.inner.given().and_then(|values| values.first().copied()), given);
+            let first = outer.inner.non_default().and_then(|values| values.first().copied());
+            assert_eq!(first, expected);
         }
     }
 
     #[test]
-    fn absent_and_filled_in_is_written() {
+    fn an_absent_object_is_written_once_it_is_filled_in() {
         let mut outer: Outer = serde_json::from_value(json!({})).unwrap();
         outer.inner.push(7);
         assert_eq!(serde_json::to_value(&outer).unwrap(), json!({ "inner": [7] }));

@@ -1,7 +1,8 @@
-//! `NnfContainerProfile`: what containers beside a job's storage run. Its body is under `data`; it has no status.
+//! `NnfContainerProfile`: the containers that jobs may run on their rabbits. Its body is under `data`; it has no
+//! status.
 //!
-//! What Kubernetes itself checks when the pods are made (volumes, probes, sources of variables) has no schema here: with it the
-//! CRD would be larger than a client may send.
+//! Volumes, probes and sources of variables have no schema here: Kubernetes checks them when the pods are created, and
+//! with their schemas the CRD would exceed the size that a client may send.
 
 use k8s_openapi::api::core::v1::{
     EnvFromSource, EnvVar, LocalObjectReference, Probe, ResourceRequirements, Volume, VolumeMount,
@@ -16,21 +17,21 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// How nodes may use the volume of a global Lustre.
+    /// Access mode of a volume of a global Lustre.
     pub enum PvcMode {
-        /// One node reads and writes.
+        /// A single node reads and writes.
         ReadWriteOnce = "ReadWriteOnce",
         /// All nodes read.
         ReadOnlyMany = "ReadOnlyMany",
         /// All nodes read and write.
         ReadWriteMany = "ReadWriteMany",
-        /// One pod reads and writes.
+        /// A single pod reads and writes.
         ReadWriteOncePod = "ReadWriteOncePod",
     }
 }
 
 string_enum! {
-    /// Whose mpirun a launcher runs.
+    /// MPI implementation that provides `mpirun`.
     pub enum MpiImplementation {
         /// Open MPI.
         OpenMpi = "OpenMPI",
@@ -42,18 +43,18 @@ string_enum! {
 }
 
 string_enum! {
-    /// What goes once a launcher has ended.
+    /// Pods that the engine removes after the launcher has ended.
     pub enum CleanPodPolicy {
-        /// Nothing.
+        /// No pod is removed.
         None = "None",
-        /// Workers that run.
+        /// Workers that still run are stopped.
         Running = "Running",
-        /// All workers, and later the launcher.
+        /// All workers are removed, and later the launcher.
         All = "All",
     }
 }
 
-/// What stands beside `metadata`.
+/// Fields of the object beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nnf.cray.hpe.com",
@@ -62,71 +63,71 @@ string_enum! {
     namespaced,
     no_spec,
     derive = "PartialEq",
-    doc = "What the containers of a workflow run on its rabbits"
+    doc = "The containers that a workflow runs on its rabbits"
 )]
 pub struct NnfContainerProfileBody {
-    /// The profile.
+    /// Body of the profile.
     #[serde(default)]
     #[schemars(!default)]
     pub data: Nested<NnfContainerProfileData>,
 }
 
 impl NnfContainerProfile {
-    /// The profile itself.
+    /// Returns the profile's body.
     #[must_use]
     pub fn data(&self) -> &NnfContainerProfileData {
         &self.spec.data
     }
 }
 
-/// A profile. It has either `spec` or `mpiSpec`.
+/// Body of a profile. It has either `spec` or `mpiSpec`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(transform = require_retries)]
 pub struct NnfContainerProfileData {
-    /// Whether this copy belongs to a workflow.
+    /// True for the copy that belongs to one workflow.
     pub pinned: bool,
-    /// Whether containers are made. Without, a workflow only learns where its storage is.
-    #[schemars(default = "yes")]
+    /// True to create containers. With false the workflow only gets the paths of its storage.
+    #[schemars(default = "default_create_container")]
     pub create_container: bool,
-    /// The storage that the containers use.
+    /// Storage that the containers use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub storages: Vec<NnfContainerProfileStorage>,
-    /// Files that are on each rabbit before the containers start. Only Warren's CRD has this field.
+    /// Job packages: files that are on each rabbit before the containers start. Only Warren's CRD has this field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
-    /// Seconds until all containers must be ready, from when PreRun is asked for; 0 for no limit.
+    /// Seconds from the request for PreRun until all containers must be ready; 0 for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), extend("default" = 300))]
     pub pre_run_timeout_seconds: Option<i64>,
-    /// Seconds until all containers must have ended, from when PostRun is asked for; 0 to wait for none.
+    /// Seconds from the request for PostRun until all containers must have ended; 0 to wait for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), extend("default" = 300))]
     pub post_run_timeout_seconds: Option<i64>,
-    /// How often a container that failed is started again.
+    /// Number of times that failed containers are started again.
     #[schemars(range(min = 0), schema_with = "retries")]
     pub retry_limit: i64,
-    /// The one user that may use the profile.
+    /// User id (UID) of the only user that may use the profile; absent: any user.
     #[serde(rename = "userID", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub user_id: Option<i64>,
-    /// The one group that may use the profile.
+    /// Group id (GID) of the only group that may use the profile; absent: any group.
     #[serde(rename = "groupID", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub group_id: Option<i64>,
-    /// Ports of the rabbit for each container.
+    /// Number of the rabbit's ports that each container gets.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     #[schemars(range(min = 0), schema_with = "schema::int32")]
     pub num_ports: i64,
-    /// One pod on each rabbit.
+    /// Pod that runs on each rabbit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<NnfPodSpec>,
-    /// MPI: a launcher, and a worker on each rabbit.
+    /// Pods of an MPI run: a launcher, and a worker on each rabbit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mpi_spec: Option<NnfMpiSpec>,
 }
 
-fn yes() -> bool {
+fn default_create_container() -> bool {
     true
 }
 
@@ -139,15 +140,15 @@ fn require_retries(profile: &mut schemars::Schema) {
 }
 
 impl NnfContainerProfileData {
-    /// The pod whose containers get ports: that of each rabbit, or the launcher's.
+    /// Returns the pod whose containers get ports: the pod of each rabbit, or the MPI launcher.
     #[must_use]
-    pub fn main(&self) -> Option<&NnfPodSpec> {
+    pub fn pod_with_ports(&self) -> Option<&NnfPodSpec> {
         self.spec.as_ref().or_else(|| self.mpi_spec.as_ref().map(|mpi| &mpi.launcher))
     }
 }
 
 impl NnfMpiSpec {
-    /// How the pods end.
+    /// Returns the run policy, or the default policy.
     #[must_use]
     pub fn policy(&self) -> NnfMpiRunPolicy {
         self.run_policy.clone().unwrap_or_default()
@@ -173,17 +174,18 @@ impl Default for NnfContainerProfileData {
     }
 }
 
-/// Storage that a profile provides for.
+/// Storage that the containers of a profile use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = require_optional)]
 pub struct NnfContainerProfileStorage {
-    /// The argument of the directive that names it, and the variable with its path: `DW_JOB_…`, `DW_PERSISTENT_…` or `DW_GLOBAL_…`.
+    /// Argument of the directive that names the storage, and environment variable with its path:
+    /// `DW_JOB_…`, `DW_PERSISTENT_…` or `DW_GLOBAL_…`.
     pub name: String,
-    /// Whether a directive may leave it out.
+    /// True if a directive may leave the storage out.
     #[serde(default)]
     pub optional: bool,
-    /// For `DW_GLOBAL_…` only.
+    /// Access mode of the volume; only for `DW_GLOBAL_…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc_mode: Option<PvcMode>,
 }
@@ -192,150 +194,151 @@ fn require_optional(storage: &mut schemars::Schema) {
     schema::require(storage, &["optional"]);
 }
 
-/// The pods of MPI.
+/// Pods of an MPI run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfMpiSpec {
-    /// Where `mpirun` runs.
+    /// Pod in which `mpirun` runs.
     pub launcher: NnfPodSpec,
-    /// Where the ranks run.
+    /// Pod in which the ranks run.
     pub worker: NnfPodSpec,
-    /// Whether the launcher serves copies that the job asks for.
+    /// True if the launcher serves copy requests of the job.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub copy_offload: bool,
-    /// Ranks on each worker.
+    /// Number of ranks on each worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub slots_per_worker: Option<i64>,
-    /// Whose mpirun it is; Open MPI's when nothing is said. Only Warren's CRD has this field and those below.
+    /// MPI implementation that provides `mpirun`; by default OpenMPI. Only Warren's CRD has this field and those below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mpi_implementation: Option<MpiImplementation>,
-    /// Whether ranks run beside `mpirun` too.
+    /// True to run ranks in the launcher's pod too.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub run_launcher_as_worker: bool,
-    /// How the pods end.
+    /// Rules for the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_policy: Option<NnfMpiRunPolicy>,
-    /// When the launcher starts: once every worker answers, and no other value is carried out.
+    /// Event that starts the launcher; only `WaitForWorkersReady` is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launcher_creation_policy: Option<String>,
 }
 
-/// How the pods of MPI end.
+/// Rules for the end of an MPI run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfMpiRunPolicy {
-    /// What goes once the launcher has ended; `Running` when nothing is said.
+    /// Pods that are removed after the launcher has ended; by default Running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean_pod_policy: Option<CleanPodPolicy>,
-    /// Seconds from the launcher's end until all pods go with their logs, but not before PostRun told how it ended.
+    /// Seconds from the launcher's end until all pods and their logs are removed; they stay at least until PostRun has
+    /// reported the launcher's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), schema_with = "schema::int32")]
     pub ttl_seconds_after_finished: Option<i64>,
-    /// Refused: a job's own limit is its workload manager's.
+    /// Rejected: the workload manager limits the job's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
-    /// Refused: `retryLimit` says it.
+    /// Rejected: set `retryLimit` of the profile instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i64>,
-    /// Refused: an annotation of the Workflow suspends its containers.
+    /// Rejected: set the annotation `nnf.cray.hpe.com/suspend-containers` of the Workflow instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// Refused: nobody else manages the pods.
+    /// Rejected: no other controller manages the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_by: Option<String>,
 }
 
-/// A pod.
+/// Specification of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfPodSpec {
-    /// At least one.
+    /// Containers of the pod, at least one.
     #[schemars(length(min = 1))]
     pub containers: Vec<NnfContainer>,
-    /// Containers that end before the others start.
+    /// Containers that must end before the others start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_containers: Vec<NnfContainer>,
-    /// Volumes beside those of the storages.
+    /// Volumes in addition to those of the storages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::objects")]
     pub volumes: Vec<Volume>,
-    /// Seconds between the signal to end and the end.
+    /// Seconds between SIGTERM and SIGKILL when the pod is stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
-    /// Whether the containers see each other's processes.
+    /// True if the containers see each other's processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_process_namespace: Option<bool>,
-    /// Secrets for pulling images.
+    /// Secrets with the credentials of the image registries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::objects")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// Whether the pod gets a token for the API.
+    /// True if the pod gets a token for the Kubernetes API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automount_service_account_token: Option<bool>,
-    /// Which pods the scheduler prefers to it. Only Warren's CRD has this field.
+    /// PriorityClass of the pod for the Kubernetes scheduler. Only Warren's CRD has this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
 }
 
-/// A container.
+/// Specification of a container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfContainer {
-    /// Its name among the containers of the pod.
+    /// Name, unique among the containers of the pod.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Its image, used as it stands here.
+    /// Image reference, passed to the container runtime unchanged.
     #[schemars(length(min = 1, max = 253))]
     pub image: String,
-    /// The program, in the place of the image's entry point.
+    /// Program that replaces the image's entry point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The program's arguments.
+    /// Arguments of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Variables.
+    /// Environment variables of the container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::objects")]
     pub env: Vec<EnvVar>,
-    /// Sources of variables.
+    /// Sources of environment variables: ConfigMaps and Secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::objects")]
     pub env_from: Vec<EnvFromSource>,
-    /// Where volumes are mounted.
+    /// Mount points of volumes in the container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::objects")]
     pub volume_mounts: Vec<VolumeMount>,
-    /// Where the program starts.
+    /// Working directory of the program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub working_dir: String,
-    /// `Always` on an init container makes a sidecar of it.
+    /// On an init container, `Always` makes it a sidecar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<String>,
-    /// Whether it lives.
+    /// Liveness probe: a container that fails it is restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::object")]
     pub liveness_probe: Option<Probe>,
-    /// Whether it is ready.
+    /// Readiness probe: the container counts as ready while it succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::object")]
     pub readiness_probe: Option<Probe>,
-    /// Whether it has started.
+    /// Startup probe: the other probes begin after it has succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::object")]
     pub startup_probe: Option<Probe>,
-    /// The file with the program's last words.
+    /// Path of the file with the program's termination message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub termination_message_path: String,
-    /// Where the program's last words are from.
+    /// Source of the termination message: `File`, or `FallbackToLogsOnError` for the log if the file is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_message_policy: Option<String>,
     /// When the image is pulled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Always", "Never", "IfNotPresent"]))]
     pub image_pull_policy: Option<String>,
-    /// What it may use. Only Warren's CRD has this field.
+    /// Resources of the container: requests and limits. Only Warren's CRD has this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::object")]
     pub resources: Option<ResourceRequirements>,

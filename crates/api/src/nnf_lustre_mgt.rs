@@ -1,4 +1,5 @@
-//! `NnfLustreMGT`: a Lustre management target, the file system names it has given out, and commands run on it.
+//! `NnfLustreMGT`: a Lustre management target, the file system names that it hands out, and the commands that run on
+//! it.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
@@ -9,7 +10,7 @@ use crate::ResourceError;
 use crate::nested::Nested;
 use crate::schema;
 
-/// Who asks the management target for what.
+/// Address of the management target, and the requests to it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nnf.cray.hpe.com",
@@ -20,90 +21,90 @@ use crate::schema;
     namespaced,
     status = "NnfLustreMgtStatus",
     derive = "PartialEq",
-    doc = "A Lustre management target and the file system names it has given out"
+    doc = "A Lustre management target and the file system names that it hands out"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NnfLustreMgtSpec {
-    /// LNet addresses of the target.
+    /// LNet addresses (NIDs) of the management target.
     pub addresses: Vec<String>,
-    /// File system names not to be given out.
+    /// File system names that the target never hands out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fs_name_black_list: Vec<String>,
-    /// The first name to give out, 8 characters.
+    /// First file system name to hand out, 8 characters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 8, max = 8))]
     pub fs_name_start: String,
-    /// A ConfigMap that holds the next name instead, under `NextFsName`.
+    /// ConfigMap that holds the next name under the key `NextFsName`; used instead of `fsNameStart`.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub fs_name_start_reference: Nested<ObjectReference>,
-    /// The storages that want a name.
+    /// References to the NnfStorages that need a file system name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::references")]
     pub claim_list: Vec<ObjectReference>,
-    /// The storages that want commands run.
+    /// Commands that NnfStorages need to have run on the management server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command_list: Vec<NnfLustreMgtSpecCommand>,
 }
 
-/// Commands one storage wants run on the target.
+/// Commands that one NnfStorage needs to have run on the management server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfLustreMgtSpecCommand {
-    /// The `NnfStorage` that asks.
+    /// Reference to the NnfStorage.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub reference: Nested<ObjectReference>,
-    /// The commands, in order.
+    /// Command lines, in the order in which they run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
 }
 
-/// What the management target has given out and run.
+/// File system names that are handed out, and results of the commands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfLustreMgtStatus {
-    /// The next name to give out, 8 characters.
+    /// Next file system name to hand out, 8 characters.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 8, max = 8))]
     pub fs_name_next: String,
-    /// The names given out.
+    /// File system names that are in use, one entry for each NnfStorage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claim_list: Vec<NnfLustreMgtStatusClaim>,
-    /// How the commands went.
+    /// Results of the commands, one entry for each NnfStorage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command_list: Vec<NnfLustreMgtStatusCommand>,
-    /// What went wrong, if anything did.
+    /// Fault of the management target; absent without fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }
 
-/// One name given out.
+/// A file system name and the NnfStorage that has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfLustreMgtStatusClaim {
-    /// The `NnfStorage` that has it.
+    /// Reference to the NnfStorage.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub reference: Nested<ObjectReference>,
-    /// The name.
+    /// Name of the file system (fsname).
     #[serde(rename = "fsname", skip_serializing_if = "String::is_empty")]
     pub fs_name: String,
 }
 
-/// How one storage's commands went.
+/// Result of the commands of one NnfStorage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfLustreMgtStatusCommand {
-    /// The `NnfStorage` that asked.
+    /// Reference to the NnfStorage.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub reference: Nested<ObjectReference>,
-    /// Whether all commands were run.
+    /// True once all commands have run.
     #[serde(default)]
     #[schemars(!default)]
     pub ready: bool,
-    /// What went wrong, if anything did.
+    /// Fault of the commands; absent without fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }

@@ -1,4 +1,4 @@
-//! `NnfNode`: one rabbit as its own agent sees it, named `nnf-nlc` in the rabbit's namespace.
+//! `NnfNode`: one rabbit as its own agent reports it, named `nnf-nlc` in the rabbit's namespace.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -7,47 +7,47 @@ use serde::{Deserialize, Serialize};
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// Whether the rabbit shall serve.
+    /// Administrator's switch for a rabbit.
     pub enum NnfNodeState {
-        /// Serve.
+        /// The rabbit serves jobs.
         Enable = "Enable",
-        /// Do not serve.
+        /// The rabbit does not serve jobs.
         Disable = "Disable",
     }
 }
 
 string_enum! {
-    /// How a rabbit, a server or a drive is.
+    /// State of a rabbit, a server or a drive.
     pub enum NnfResourceStatus {
-        /// In use.
+        /// An administrator has put it into use.
         Enabled = "Enabled",
-        /// Taken out of use.
+        /// An administrator has taken it out of use.
         Disabled = "Disabled",
-        /// Not there.
+        /// The slot or port is empty.
         NotPresent = "NotPresent",
-        /// Not answering.
+        /// It does not answer.
         Offline = "Offline",
-        /// Coming up.
+        /// It is being started.
         Starting = "Starting",
-        /// Going away.
+        /// It is being deleted.
         Deleting = "Deleting",
-        /// Gone.
+        /// It has been deleted.
         Deleted = "Deleted",
-        /// Usable.
+        /// It is usable.
         Ready = "Ready",
-        /// Broken.
+        /// It is broken.
         Failed = "Failed",
-        /// Asked for something impossible.
+        /// The request for it could not be carried out.
         Invalid = "Invalid",
-        /// Cut off from the storage by the cluster's fencing.
+        /// The cluster's fencing has cut the rabbit off from the storage.
         Fenced = "Fenced",
     }
 }
 
 string_enum! {
-    /// How well a rabbit, a server or a drive is.
+    /// Health of a rabbit, a server or a drive.
     pub enum NnfResourceHealth {
-        /// No fault.
+        /// No fault is known.
         Ok = "OK",
         /// A fault that does not stop work.
         Warning = "Warning",
@@ -56,7 +56,7 @@ string_enum! {
     }
 }
 
-/// What the rabbit is and whether it shall serve.
+/// Name of the rabbit, and whether it serves jobs.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nnf.cray.hpe.com",
@@ -95,104 +95,104 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NnfNodeSpec {
-    /// The rabbit's name.
+    /// Name of the rabbit.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The pod the agent runs in, if it runs in one.
+    /// Name of the pod that the agent runs in; empty outside Kubernetes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pod: String,
-    /// Whether the rabbit shall serve.
+    /// Whether the rabbit serves jobs: Enable or Disable.
     pub state: NnfNodeState,
 }
 
-/// How the rabbit is.
+/// State of the rabbit as its agent measures it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfNodeStatus {
-    /// How the rabbit is as a whole.
+    /// State of the rabbit as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub status: Option<NnfResourceStatus>,
-    /// How well the rabbit is as a whole.
+    /// Health of the rabbit as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub health: Option<NnfResourceHealth>,
-    /// Whether the cluster's fencing cut the rabbit off.
+    /// True while the cluster's fencing has cut the rabbit off from the storage.
     #[serde(skip_serializing_if = "crate::omit::is_false")]
     pub fenced: bool,
-    /// The rabbit's LNet address, which becomes the management server's.
+    /// LNet address (NID) of the rabbit; Lustre management targets on the rabbit are reached at this address.
     #[serde(rename = "lnetNid", skip_serializing_if = "String::is_empty")]
     pub lnet_nid: String,
-    /// Usable bytes.
+    /// Usable capacity of the rabbit's drives, in bytes.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     pub capacity: i64,
-    /// Bytes given to jobs.
+    /// Capacity allocated to jobs and persistent storage, in bytes.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     pub capacity_allocated: i64,
     /// The rabbit (id 0) and the switch ports of its computes (id = index + 1).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<NnfServerStatus>,
-    /// The drives.
+    /// The NVMe drives of the rabbit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<NnfDriveStatus>,
 }
 
-/// How one port of the switch, and the node behind it, is.
+/// State of one port of the PCIe switch, and of the node behind it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfServerStatus {
-    /// The node behind the port; empty where none is configured.
+    /// Host name of the node behind the port; empty where SystemConfiguration names none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
-    /// Endpoint id, decimal.
+    /// Endpoint id as decimal text: 0 for the rabbit, index + 1 for a compute.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// Name of the port.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How it is.
+    /// State of the port and of the node behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub status: Option<NnfResourceStatus>,
-    /// How well it is.
+    /// Health of the port and of the node behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub health: Option<NnfResourceHealth>,
 }
 
-/// How one drive is.
+/// State of one NVMe drive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfDriveStatus {
-    /// Model, as the drive reports it.
+    /// Model that the drive reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Serial number, as the drive reports it.
+    /// Serial number that the drive reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub serial_number: String,
-    /// Firmware version, as the drive reports it.
+    /// Firmware version that the drive reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub firmware_version: String,
-    /// Slot in the chassis.
+    /// Slot of the drive in the chassis.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub slot: String,
-    /// Bytes of the drive.
+    /// Capacity of the drive, in bytes.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     pub capacity: i64,
-    /// Percentage of the rated life used up; may pass 100.
+    /// Rated life that the drive has used, in percent as the drive reports it; may exceed 100.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     pub wear_level: i64,
-    /// Id of the drive on its rabbit, decimal.
+    /// Id of the drive on its rabbit, as decimal text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// Name of the drive.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How it is.
+    /// State of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub status: Option<NnfResourceStatus>,
-    /// How well it is.
+    /// Health of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub health: Option<NnfResourceHealth>,

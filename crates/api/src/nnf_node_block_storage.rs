@@ -1,4 +1,4 @@
-//! `NnfNodeBlockStorage`: the NVMe namespaces one rabbit makes, and the nodes they are attached to.
+//! `NnfNodeBlockStorage`: NVMe namespaces of one rabbit, and the nodes that they are attached to.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::ResourceError;
 use crate::schema;
 
-/// The block storage to make.
+/// NVMe namespaces that the rabbit shall create and attach.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nnf.cray.hpe.com",
@@ -26,56 +26,57 @@ use crate::schema;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NnfNodeBlockStorageSpec {
-    /// Whether one allocation carries all file systems of the `NnfNodeStorage` of the same name.
+    /// Whether a single allocation holds all file systems of the `NnfNodeStorage` of the same name.
     pub shared_allocation: bool,
-    /// What to allocate.
+    /// Allocations to create; each consists of NVMe namespaces on several drives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<NnfNodeBlockStorageAllocationSpec>,
 }
 
-/// One allocation.
+/// One allocation to create.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfNodeBlockStorageAllocationSpec {
-    /// Bytes over all drives.
+    /// Size of the allocation over all drives together, in bytes.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     pub capacity: i64,
-    /// Nodes that get the devices: the rabbit first, then the computes that mount now.
+    /// Nodes that the devices are attached to: the rabbit first, then the computes that mount at present.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<String>,
 }
 
-/// What was made.
+/// NVMe namespaces that the rabbit has created and attached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfNodeBlockStorageStatus {
-    /// One entry per entry of `spec.allocations`.
+    /// Allocations that exist, one entry for each entry of `spec.allocations`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<NnfNodeBlockStorageAllocationStatus>,
-    /// What went wrong, if anything did.
+    /// Fault that keeps the storage from being created or attached; absent without fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
-    /// When the agent that made this status started: device paths of an earlier start do not hold. Left out until known.
+    /// Start time of the agent that wrote this status: device paths of an earlier start are
+    /// invalid. Absent until known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::date_time")]
     pub pod_start_time: Option<Time>,
-    /// Whether everything is allocated and attached as asked.
+    /// True once all allocations exist and are attached as the spec asks.
     #[serde(default)]
     #[schemars(!default)]
     pub ready: bool,
 }
 
-/// One allocation as made.
+/// One allocation that exists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfNodeBlockStorageAllocationStatus {
-    /// The nodes that have it, by name.
+    /// Nodes that the allocation is attached to, by node name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub accesses: BTreeMap<String, NnfNodeBlockStorageAccessStatus>,
-    /// The namespaces it is made of.
+    /// NVMe namespaces of the allocation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<NnfNodeBlockStorageDeviceStatus>,
-    /// Bytes over all drives, rounded up to what the drives can do.
+    /// Size over all drives together in bytes, rounded up to the drives' granularity.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     pub capacity_allocated: i64,
     /// Id of the storage pool.
@@ -87,10 +88,10 @@ pub struct NnfNodeBlockStorageAllocationStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfNodeBlockStorageAccessStatus {
-    /// Device paths on the rabbit; empty for computes.
+    /// Paths of the devices on the rabbit; empty for computes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub device_paths: Vec<String>,
-    /// Id of the storage group: not empty means access is granted.
+    /// Id of the storage group; a non-empty id means that access is granted.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub storage_group_id: String,
 }
@@ -99,15 +100,15 @@ pub struct NnfNodeBlockStorageAccessStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfNodeBlockStorageDeviceStatus {
-    /// NQN of the drive's subsystem.
+    /// NQN of the drive's NVMe subsystem.
     #[serde(default, rename = "NQN")]
     #[schemars(!default)]
     pub nqn: String,
-    /// Namespace id, decimal.
+    /// NVMe namespace id, as decimal text.
     #[serde(default)]
     #[schemars(!default)]
     pub namespace_id: String,
-    /// Bytes of the namespace.
+    /// Size of the namespace, in bytes.
     #[serde(default, skip_serializing_if = "crate::omit::is_zero")]
     pub capacity_allocated: i64,
 }

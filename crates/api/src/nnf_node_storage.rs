@@ -1,4 +1,4 @@
-//! `NnfNodeStorage`: the file systems one rabbit makes on its block storage, `count` times the same.
+//! `NnfNodeStorage`: file systems of one rabbit on its block storage, `count` of them, all alike.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
@@ -11,19 +11,19 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// What is made on the block storage.
+    /// Type of file system on the block storage.
     #[derive(Default)]
     pub enum FileSystemType {
-        /// Nothing: the logical volume itself.
+        /// No file system: the logical volume itself.
         #[default]
         Raw = "raw",
-        /// In the schema, refused by agents.
+        /// Part of the schema; agents refuse it.
         Lvm = "lvm",
-        /// In the schema, refused by agents.
+        /// Part of the schema; agents refuse it.
         Zfs = "zfs",
-        /// XFS.
+        /// XFS, which one node mounts at a time.
         Xfs = "xfs",
-        /// GFS2.
+        /// GFS2, which several nodes mount at once.
         Gfs2 = "gfs2",
         /// A Lustre target.
         Lustre = "lustre",
@@ -31,42 +31,42 @@ string_enum! {
 }
 
 string_enum! {
-    /// Which Lustre service a target is for.
+    /// Lustre service of a target.
     pub enum LustreTargetType {
-        /// Management.
+        /// Management target (MGT).
         Mgt = "mgt",
-        /// Metadata.
+        /// Metadata target (MDT).
         Mdt = "mdt",
-        /// Management and metadata in one.
+        /// Management and metadata in one target.
         MgtMdt = "mgtmdt",
-        /// Objects.
+        /// Object storage target (OST).
         Ost = "ost",
     }
 }
 
 string_enum! {
-    /// What a Lustre target is formatted with.
+    /// File system that a Lustre target is formatted with.
     pub enum BackFs {
-        /// ldiskfs.
+        /// ldiskfs, Lustre's variant of ext4.
         Ldiskfs = "ldiskfs",
-        /// ZFS.
+        /// ZFS, in a pool of its own.
         Zfs = "zfs",
     }
 }
 
 string_enum! {
-    /// How the storage under a file system is. Left out when unknown, never empty.
+    /// Health of the storage under a file system. Left out when unknown, never empty.
     pub enum NnfStorageHealth {
-        /// No fault.
+        /// No fault is known.
         Healthy = "Healthy",
         /// Usable with a fault, such as a lost drive.
         Degraded = "Degraded",
-        /// Not usable.
+        /// The storage is unusable.
         Faulted = "Faulted",
     }
 }
 
-/// The file systems to make.
+/// File systems that the rabbit shall create.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nnf.cray.hpe.com",
@@ -82,32 +82,32 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NnfNodeStorageSpec {
-    /// How many, all alike.
+    /// Number of file systems, all alike.
     #[schemars(schema_with = "schema::int", extend("minimum" = 0))]
     pub count: i64,
-    /// Whether all of them share one allocation of the block storage.
+    /// True if all file systems share one allocation of the block storage.
     pub shared_allocation: bool,
-    /// Bytes of each, without the padding of its block storage.
+    /// Size of each file system in bytes, without the padding of its block storage.
     #[serde(default, skip_serializing_if = "crate::omit::is_zero")]
     pub capacity: i64,
-    /// Owner of the file systems.
+    /// User id (UID) of the owner of the file systems.
     #[serde(rename = "userID")]
     #[schemars(schema_with = "schema::int32")]
     pub user_id: i64,
-    /// Group of the file systems.
+    /// Group id (GID) of the file systems.
     #[serde(rename = "groupID")]
     #[schemars(schema_with = "schema::int32")]
     pub group_id: i64,
-    /// Variables for the profile's command lines, besides the agent's own.
+    /// Variables for the profile's command lines, in addition to the agent's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command_variables: Vec<CommandVariable>,
-    /// What to make.
+    /// Type of file system: `raw`, `xfs`, `gfs2` or `lustre`.
     #[serde(default)]
     pub file_system_type: FileSystemType,
-    /// The Lustre target, if it is one.
+    /// Lustre target, with type `lustre` only.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     pub lustre_storage: Nested<LustreStorageSpec>,
-    /// The `NnfNodeBlockStorage` underneath.
+    /// Reference to the `NnfNodeBlockStorage` under the file systems.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub block_reference: Nested<ObjectReference>,
@@ -117,99 +117,99 @@ pub struct NnfNodeStorageSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CommandVariable {
-    /// Its name, with the `$`.
+    /// Name of the variable, with the `$`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Whether each allocation has a value of its own.
+    /// True if each allocation has a value of its own.
     #[serde(skip_serializing_if = "crate::omit::is_false")]
     pub indexed: bool,
-    /// The value, unless indexed.
+    /// Value for all allocations; not used with `indexed`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub value: String,
-    /// The values by allocation index, if indexed.
+    /// Values by allocation index; used with `indexed`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub indexed_values: Vec<String>,
 }
 
-/// A Lustre target.
+/// Parameters of a Lustre target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreStorageSpec {
-    /// Name of the file system, at most 8 characters.
+    /// Name of the file system (fsname), at most 8 characters.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 8))]
     pub file_system_name: String,
-    /// Which service the target is for.
+    /// Lustre service of the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_type: Option<LustreTargetType>,
-    /// Index of the first target; the others follow.
+    /// Lustre index of the first target; the other targets follow.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     #[schemars(schema_with = "schema::int", extend("minimum" = 0))]
     pub start_index: i64,
-    /// NID of the management server, for metadata and object targets.
+    /// LNet address (NID) of the management server, for metadata and object storage targets.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mgs_address: String,
-    /// What the target is formatted with.
+    /// File system that the target is formatted with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back_fs: Option<BackFs>,
-    /// Where all targets of the file system are.
+    /// Rabbits that hold the targets of the file system.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub lustre_components: Nested<LustreComponents>,
 }
 
-/// The rabbits that hold the targets of one Lustre file system, one entry per target.
+/// Rabbits that hold the targets of one Lustre file system, one entry for each target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreComponents {
-    /// Metadata targets.
+    /// Rabbits of the metadata targets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mdts: Vec<String>,
-    /// Management targets.
+    /// Rabbits of the management targets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mgts: Vec<String>,
-    /// Combined targets.
+    /// Rabbits of the combined management and metadata targets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mgtmdts: Vec<String>,
-    /// Object targets.
+    /// Rabbits of the object storage targets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub osts: Vec<String>,
-    /// Every rabbit once.
+    /// All rabbits of the file system, each listed once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nnf_nodes: Vec<String>,
 }
 
-/// How the file systems are.
+/// State of the file systems.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfNodeStorageStatus {
-    /// One entry per file system, by allocation index.
+    /// File systems that exist, in the order of their allocation indices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<NnfNodeStorageAllocationStatus>,
-    /// How the storage is as a whole.
+    /// Health of the storage as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<NnfStorageHealth>,
-    /// Whether all file systems are made and set up.
+    /// True once all file systems exist and are set up.
     #[serde(skip_serializing_if = "crate::omit::is_false")]
     pub ready: bool,
-    /// What went wrong, if anything did.
+    /// Fault that keeps the file systems from being created; absent without fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }
 
-/// How one file system is.
+/// State of one file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfNodeStorageAllocationStatus {
-    /// Volume group, when there is one.
+    /// LVM volume group of the file system; empty without LVM.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub volume_group: String,
-    /// Logical volume, when there is one.
+    /// LVM logical volume of the file system; empty without LVM.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub logical_volume: String,
-    /// How its storage is.
+    /// Health of the storage under the file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<NnfStorageHealth>,
-    /// Whether it is made and set up.
+    /// True once the file system exists and is set up.
     #[serde(skip_serializing_if = "crate::omit::is_false")]
     pub ready: bool,
 }

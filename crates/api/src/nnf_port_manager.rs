@@ -1,4 +1,5 @@
-//! `NnfPortManager`: who has which ports of rabbits. The sites' controllers keep one for all rabbits, Warren one for each.
+//! `NnfPortManager`: the ports of rabbits and their holders. The sites' controllers keep one object for all rabbits,
+//! Warren keeps one for each rabbit.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -11,32 +12,32 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// What became of a request.
+    /// State of an allocation of ports.
     pub enum NnfPortManagerAllocationStatus {
-        /// The requester has the ports.
+        /// The requester holds the ports.
         InUse = "InUse",
-        /// Nobody has them.
+        /// The ports are free.
         Free = "Free",
-        /// Nobody has them, and nobody gets them yet.
+        /// The ports were released and may not be allocated again yet.
         Cooldown = "Cooldown",
-        /// The site lists no ports.
+        /// SystemConfiguration lists no ports.
         InvalidConfiguration = "InvalidConfiguration",
-        /// Not enough are free.
+        /// Not enough ports are free.
         InsufficientResources = "InsufficientResources",
     }
 }
 
 string_enum! {
-    /// Whether ports can be given.
+    /// Ability to allocate ports.
     pub enum NnfPortManagerState {
-        /// They can.
+        /// SystemConfiguration lists ports.
         Ready = "Ready",
-        /// No SystemConfiguration lists any.
+        /// No SystemConfiguration lists any ports.
         SystemConfigurationNotFound = "SystemConfigurationNotFound",
     }
 }
 
-/// Who asks for ports.
+/// Requests for ports.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nnf.cray.hpe.com",
@@ -45,15 +46,15 @@ string_enum! {
     namespaced,
     status = "NnfPortManagerStatus",
     derive = "PartialEq",
-    doc = "Who has which ports of rabbits"
+    doc = "The ports of rabbits and their holders"
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NnfPortManagerSpec {
-    /// The SystemConfiguration that lists the ports.
+    /// Reference to the SystemConfiguration that lists the ports.
     #[serde(default)]
     #[schemars(!default, extend("x-kubernetes-map-type" = "atomic"))]
     pub system_configuration: ObjectReference,
-    /// The requests; Warren's engine makes none, and writes the empty list: the sites' definition requires it.
+    /// Requests for ports. Warren's engine writes the empty list, because the sites' CRD requires the field.
     #[serde(default)]
     #[schemars(!default)]
     pub allocations: Vec<NnfPortManagerRequest>,
@@ -64,17 +65,17 @@ pub struct NnfPortManagerSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = require_count)]
 pub struct NnfPortManagerRequest {
-    /// Who asks.
+    /// Reference to the object that requests the ports.
     #[serde(default)]
     #[schemars(!default, extend("x-kubernetes-map-type" = "atomic"))]
     pub requester: ObjectReference,
-    /// How many.
-    #[serde(default = "one")]
+    /// Number of ports.
+    #[serde(default = "default_count")]
     #[schemars(schema_with = "schema::int")]
     pub count: i64,
 }
 
-fn one() -> i64 {
+fn default_count() -> i64 {
     1
 }
 
@@ -82,15 +83,15 @@ fn require_count(request: &mut schemars::Schema) {
     schema::require(request, &["count"]);
 }
 
-/// Who has ports.
+/// Allocated ports and their holders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfPortManagerStatus {
-    /// By requester.
+    /// Allocations, one entry for each requester.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<NnfPortManagerAllocation>,
-    /// Whether ports can be given.
-    #[serde(default = "NnfPortManagerState::unsaid")]
+    /// Ready once SystemConfiguration lists ports.
+    #[serde(default = "NnfPortManagerState::absent")]
     #[schemars(!default)]
     pub status: NnfPortManagerState,
 }
@@ -99,19 +100,19 @@ pub struct NnfPortManagerStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfPortManagerAllocation {
-    /// Who has them, or had them last.
+    /// Reference to the object that holds the ports or held them last.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub requester: Nested<ObjectReference>,
-    /// Port numbers. Any integer is read, so that one entry never hides the record of a rabbit.
+    /// Numbers of the ports. Any integer is read, so that one entry never makes the whole record unreadable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::ints")]
     pub ports: Vec<i64>,
-    /// Whether they are in use.
-    #[serde(default = "NnfPortManagerAllocationStatus::unsaid")]
+    /// State of the ports: InUse, Free, Cooldown, InvalidConfiguration or InsufficientResources.
+    #[serde(default = "NnfPortManagerAllocationStatus::absent")]
     #[schemars(!default)]
     pub status: NnfPortManagerAllocationStatus,
-    /// Since when nobody has them.
+    /// Time at which the ports were released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::date_time")]
     pub time_unallocated: Option<Time>,

@@ -1,7 +1,7 @@
 //! `NnfStorageProfile`: the site's command lines and hooks. Its body is under `data`; it has no status.
 //!
-//! Agents read only the copy that is pinned to a workflow. An empty command line means that the step is skipped.
-//! Nested objects read as empty when they are absent.
+//! Agents read only the copy that is pinned to a workflow. The step of an empty command line is skipped. Nested objects
+//! read as empty when they are absent.
 
 mod lustre;
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::nested::Nested;
 pub use lustre::*;
 
-/// What stands beside `metadata`.
+/// Fields of the object beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nnf.cray.hpe.com",
@@ -23,7 +23,7 @@ pub use lustre::*;
     namespaced,
     no_spec,
     derive = "PartialEq",
-    doc = "The site's command lines and hooks for making, mounting and removing storage",
+    doc = "The site's command lines and hooks that create, mount and delete storage",
     printcolumn(
         name = "DEFAULT",
         type_ = "boolean",
@@ -34,65 +34,65 @@ pub use lustre::*;
 )]
 #[serde(default)]
 pub struct NnfStorageProfileBody {
-    /// The profile.
+    /// Body of the profile.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub data: Nested<NnfStorageProfileData>,
 }
 
 impl NnfStorageProfile {
-    /// The profile itself.
+    /// Returns the profile's body.
     #[must_use]
     pub fn data(&self) -> &NnfStorageProfileData {
         &self.spec.data
     }
 }
 
-/// A profile.
+/// Body of the profile, by type of file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfStorageProfileData {
-    /// Whether this is the profile of jobs that name none.
+    /// True for the profile of jobs whose directives name no profile.
     pub default: bool,
-    /// Whether this copy belongs to a workflow; agents refuse any other.
+    /// True for the copy that belongs to one workflow; agents refuse any other.
     pub pinned: bool,
-    /// For Lustre.
+    /// Settings for Lustre file systems.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub lustre_storage: Nested<LustreProfile>,
-    /// For GFS2.
+    /// Settings for GFS2 file systems.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub gfs2_storage: Nested<StorageProfile>,
-    /// For XFS.
+    /// Settings for XFS file systems.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub xfs_storage: Nested<StorageProfile>,
-    /// For raw devices.
+    /// Settings for raw devices.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub raw_storage: Nested<StorageProfile>,
 }
 
-/// A profile for file systems on logical volumes, and for raw ones.
+/// Settings for one type of file system on logical volumes, or for raw logical volumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageProfile {
-    /// Making and mounting the file system.
+    /// Commands that create and mount the file system.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub file_system_commands: Nested<FileSystemCommands>,
-    /// Making and activating the logical volume.
+    /// Commands that create and activate the logical volume.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub block_device_commands: Nested<BlockDeviceCommands>,
     /// Hooks on the rabbit around set-up and teardown.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub user_commands: Nested<SetupUserCommands>,
-    /// Whether several clients share one allocation; for the central controllers.
+    /// True if several clients share one allocation; read by the central controllers.
     #[serde(skip_serializing_if = "crate::omit::is_false")]
     pub shared_allocation: bool,
-    /// Labels a `Storage` must have; for the central controllers.
+    /// Labels that a rabbit's `Storage` must have; read by the central controllers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub storage_labels: Vec<String>,
-    /// Factor on the capacity asked for, decimal; for the central controllers.
+    /// Factor applied to the requested capacity, as decimal text; read by the central controllers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "1.0"))]
     pub capacity_scaling_factor: Option<String>,
-    /// Extra block storage, such as `3.5%` or `100MiB`, that users do not see.
+    /// Additional block storage that users do not see, such as `3.5%` or `100MiB`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub allocation_padding: String,
     /// Values for variables of the command lines, keys with the `$`.
@@ -100,208 +100,208 @@ pub struct StorageProfile {
     pub variable_override: BTreeMap<String, String>,
 }
 
-/// Making and activating logical volumes.
+/// Commands that create and activate logical volumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BlockDeviceCommands {
-    /// Whether all allocations of a workflow on one rabbit share a volume group.
+    /// True if all allocations of a workflow on one rabbit share a volume group.
     pub shared_vg: bool,
-    /// On the rabbit.
+    /// Commands that run on the rabbit.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub rabbit_commands: Nested<RabbitBlockDeviceCommands>,
-    /// On computes.
+    /// Commands that run on computes.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub compute_commands: Nested<ComputeBlockDeviceCommands>,
 }
 
-/// Arguments of LVM commands on the rabbit.
+/// Arguments of LVM commands that run on the rabbit. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RabbitBlockDeviceCommands {
-    /// For `pvcreate`.
+    /// Arguments of `pvcreate` for each device.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pv_create: String,
-    /// For `pvremove`.
+    /// Arguments of `pvremove` for each device.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pv_remove: String,
-    /// For `vgcreate`.
+    /// Arguments of `vgcreate` for the volume group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub vg_create: String,
-    /// For `vgchange`.
+    /// Arguments of `vgchange` for the volume group.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub vg_change: Nested<VgChange>,
-    /// For rebuilding after a drive was replaced.
+    /// Arguments of the commands that rebuild the volume group after a drive was replaced.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub lvm_rebuild: Nested<LvmRebuild>,
-    /// For `vgremove`.
+    /// Arguments of `vgremove` for the volume group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub vg_remove: String,
-    /// For `lvcreate`.
+    /// Arguments of `lvcreate` for the logical volume.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub lv_create: String,
-    /// For `lvchange`.
+    /// Arguments of `lvchange` for the logical volume.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub lv_change: Nested<LvChange>,
-    /// For `lvremove`.
+    /// Arguments of `lvremove` for the logical volume.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub lv_remove: String,
-    /// Hooks around activation.
+    /// Hooks around the activation of the logical volume.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub user_commands: Nested<BlockDeviceUserCommands>,
 }
 
-/// Arguments of LVM commands on a compute.
+/// Arguments of LVM commands that run on a compute. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComputeBlockDeviceCommands {
-    /// For `vgchange`.
+    /// Arguments of `vgchange` for the volume group.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub vg_change: Nested<VgChange>,
-    /// For `lvchange`.
+    /// Arguments of `lvchange` for the logical volume.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub lv_change: Nested<LvChange>,
-    /// Hooks around activation.
+    /// Hooks around the activation of the logical volume.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub user_commands: Nested<BlockDeviceUserCommands>,
 }
 
-/// Arguments of `vgchange`.
+/// Arguments of `vgchange`, by purpose. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VgChange {
-    /// To start the lock space.
+    /// Arguments that start the lock space of the volume group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub lock_start: String,
-    /// To stop the lock space.
+    /// Arguments that stop the lock space of the volume group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub lock_stop: String,
 }
 
-/// Arguments of `lvchange`.
+/// Arguments of `lvchange`, by purpose. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LvChange {
-    /// To activate.
+    /// Arguments that activate the logical volume.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub activate: String,
-    /// To deactivate.
+    /// Arguments that deactivate the logical volume.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub deactivate: String,
 }
 
-/// Arguments of LVM commands that repair a volume group.
+/// Arguments of LVM commands that repair a volume group. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LvmRebuild {
-    /// For `vgextend`.
+    /// Arguments of `vgextend`, which adds the new device.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub vg_extend: String,
-    /// For `vgreduce`.
+    /// Arguments of `vgreduce`, which removes the lost device.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub vg_reduce: String,
-    /// For `lvconvert --repair`.
+    /// Arguments of `lvconvert --repair`, which rebuilds the logical volume.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub lv_repair: String,
 }
 
-/// Hooks around activation.
+/// Hooks around the activation of the logical volume: command lines, run in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BlockDeviceUserCommands {
-    /// Before activation.
+    /// Command lines that run before activation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_activate: Vec<String>,
-    /// After activation.
+    /// Command lines that run after activation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_activate: Vec<String>,
-    /// Before deactivation.
+    /// Command lines that run before deactivation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_deactivate: Vec<String>,
-    /// After deactivation.
+    /// Command lines that run after deactivation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_deactivate: Vec<String>,
 }
 
-/// Making and mounting a file system.
+/// Commands that create and mount a file system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FileSystemCommands {
-    /// On the rabbit.
+    /// Commands that run on the rabbit.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub rabbit_commands: Nested<RabbitFileSystemCommands>,
-    /// On computes.
+    /// Commands that run on computes.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub compute_commands: Nested<ComputeFileSystemCommands>,
 }
 
-/// Arguments of file system commands on the rabbit.
+/// Arguments of file system commands that run on the rabbit. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RabbitFileSystemCommands {
-    /// For `mkfs`.
+    /// Arguments of `mkfs` for the file system.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mkfs: String,
-    /// For `mount`.
+    /// Arguments of `mount` for the file system.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mount: String,
-    /// For `umount`.
+    /// Arguments of `umount` for the file system.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unmount: String,
-    /// Hooks around mounting.
+    /// Hooks around mounting on the rabbit.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub user_commands: Nested<FileSystemUserCommands>,
 }
 
-/// Arguments of file system commands on a compute.
+/// Arguments of file system commands that run on a compute. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComputeFileSystemCommands {
-    /// For `mount`.
+    /// Arguments of `mount` for the file system.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mount: String,
-    /// For `umount`.
+    /// Arguments of `umount` for the file system.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unmount: String,
-    /// Hooks around mounting.
+    /// Hooks around mounting on the compute.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub user_commands: Nested<FileSystemUserCommands>,
 }
 
-/// Hooks around mounting.
+/// Hooks around mounting: command lines, run in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FileSystemUserCommands {
-    /// Before mounting.
+    /// Command lines that run before mounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_mount: Vec<String>,
-    /// After mounting.
+    /// Command lines that run after mounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_mount: Vec<String>,
-    /// Before unmounting.
+    /// Command lines that run before unmounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_unmount: Vec<String>,
-    /// After unmounting.
+    /// Command lines that run after unmounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_unmount: Vec<String>,
 }
 
-/// Hooks on the rabbit around set-up and teardown.
+/// Hooks on the rabbit around set-up and teardown: command lines, run in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SetupUserCommands {
-    /// After the file system is activated.
+    /// Command lines that run after the file system is activated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_activate: Vec<String>,
-    /// Before the file system is deactivated.
+    /// Command lines that run before the file system is deactivated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_deactivate: Vec<String>,
-    /// After the file system is made, while it is mounted on the rabbit.
+    /// Command lines that run after the file system is created, while it is mounted on the rabbit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_setup: Vec<String>,
-    /// Before the file system is removed, while it is mounted on the rabbit.
+    /// Command lines that run before the file system is deleted, while it is mounted on the rabbit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_teardown: Vec<String>,
-    /// After the file system is removed.
+    /// Command lines that run after the file system is deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_teardown: Vec<String>,
 }

@@ -1,8 +1,9 @@
-//! `NodeContainers`: the containers of one directive on one rabbit whose agent runs them, where no Kubernetes does; or packages alone,
-//! which its agent fetches for containers that somebody runs there. Warren's own kind. Its object lies in the rabbit's namespace.
+//! `NodeContainers`: the containers of one directive on one rabbit whose agent runs them without Kubernetes; or job
+//! packages alone, which the agent fetches for containers that Kubernetes or the site runs on that rabbit. A kind of
+//! Warren's own; the object is in the rabbit's namespace.
 //!
-//! The workflow engine writes the spec; the rabbit's agent writes the status. Files and keys are in objects of their own: all rabbits of
-//! a run have the same.
+//! The workflow engine writes the spec, the rabbit's agent writes the status. Files and keys are in separate objects,
+//! because all rabbits of a run have the same ones.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
@@ -14,38 +15,38 @@ use crate::{MicroTime, ResourceError, package::Package, schema, string_enum::str
 mod logs;
 
 string_enum! {
-    /// How far the containers on a rabbit are.
+    /// Progress of the containers on one rabbit.
     pub enum NodeContainersState {
-        /// Not all of them run.
+        /// Not all containers run yet.
         Starting = "Starting",
-        /// All of them run, or ended well; where there are none, all packages are in place.
+        /// All containers run or have ended without error; without containers: all job packages are in place.
         Ready = "Ready",
-        /// All of them ended well.
+        /// All containers ended without error.
         Succeeded = "Succeeded",
-        /// One ended otherwise in the last attempt, and none runs any more.
+        /// A container of the last attempt ended with an error, and no container runs any more.
         Failed = "Failed",
-        /// They took longer than they may, and none runs any more.
+        /// The containers exceeded their deadline, and no container runs any more.
         TooLate = "TooLate",
-        /// A package of theirs cannot be had, and none was started.
+        /// A job package could not be fetched, and no container was started.
         Unprepared = "Unprepared",
-        /// They were to end, and none runs any more.
+        /// The containers were stopped on request, and no container runs any more.
         Suspended = "Suspended",
     }
 }
 
 string_enum! {
-    /// When an image is fetched.
+    /// Time at which an image is pulled.
     pub enum ImagePullPolicy {
-        /// Before each start.
+        /// Before each start of the container.
         Always = "Always",
-        /// When the rabbit does not have it.
+        /// Before a start, if the rabbit does not have the image.
         IfNotPresent = "IfNotPresent",
-        /// Never: the rabbit has it, or the container fails.
+        /// Never: without the image on the rabbit the container fails.
         Never = "Never",
     }
 }
 
-/// What is to run.
+/// Containers that the rabbit's agent shall run.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "warren.nnf.cray.hpe.com",
@@ -63,202 +64,205 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainersSpec {
-    /// Whom the containers run as.
+    /// User id (UID) that the containers run as.
     #[serde(rename = "userID")]
     #[schemars(range(min = 1))]
     pub user_id: i64,
-    /// The group that they run as.
+    /// Group id (GID) that the containers run as.
     #[serde(rename = "groupID")]
     #[schemars(range(min = 0))]
     pub group_id: i64,
-    /// The name of their host.
+    /// Host name of the containers.
     #[schemars(length(min = 1, max = 63))]
     pub hostname: String,
-    /// Names by which the containers find each other.
+    /// Names by which the containers of a run find each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<NodeContainersHosts>,
-    /// Containers that end before the others start, one after the other.
+    /// Containers that run to their end, one after the other, before the others start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_containers: Vec<NodeContainer>,
-    /// The containers; none where the agent fetches packages only.
+    /// Containers to run; empty where the agent only fetches job packages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<NodeContainer>,
-    /// Whether the containers see each other's processes.
+    /// True if the containers see each other's processes.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub share_process_namespace: bool,
-    /// Seconds between the signal to end and the end.
+    /// Seconds between SIGTERM and SIGKILL when the containers are stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub termination_grace_period_seconds: Option<i64>,
-    /// Directories that the containers see where they are on the rabbit.
+    /// Directories of the job's storage on the rabbit, mounted in the containers at the same paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storages: Vec<String>,
-    /// Where the rabbit has the site's own Lustre file systems mounted that the containers see there too.
+    /// Mount points of the site's own Lustre file systems on the rabbit, mounted in the containers at the same paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub global_lustre: Vec<String>,
-    /// Names of directories that the containers of an attempt share. They are empty when it begins, and go once it has ended.
+    /// Names of directories that the containers of one attempt share. They are empty when the attempt begins and are
+    /// deleted after its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub empty_dirs: Vec<String>,
-    /// Files that are on the rabbit before any container starts.
+    /// Job packages: files that are on the rabbit before any container starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
-    /// The ConfigMap with the files beneath `/nnf/config`, the same on all rabbits of a run. `passwd`, `group` and `hosts` are
-    /// beneath `/etc` too, `hostfile` and `discover_hosts.sh` beneath `/etc/mpi`.
+    /// ConfigMap with the files beneath `/nnf/config`, the same on all rabbits of a run. `passwd`, `group` and `hosts`
+    /// are beneath `/etc` too, `hostfile` and `discover_hosts.sh` beneath `/etc/mpi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<NodeContainersSource>,
-    /// How often containers that failed are started again.
+    /// Number of times that failed containers are started again.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub retry_limit: i64,
-    /// Seconds from the start, after which they are ended.
+    /// Seconds from `status.startTime` until the containers are stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub active_deadline_seconds: Option<i64>,
-    /// A network of their run alone, in which the containers on all of its rabbits reach each other.
+    /// Private network of the run, in which the containers on all of its rabbits reach each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NodeContainersNetwork>,
-    /// The Secret whose keys the containers find beneath `/nnf/keys`, and `podhelper`, which uses them, beneath `/nnf/bin`.
+    /// Secret whose keys the containers find beneath `/nnf/keys`; they then find `podhelper`, which uses
+    /// the keys, beneath `/nnf/bin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<NodeContainersSource>,
-    /// Whether they are to end. Their logs stay.
+    /// True to stop the containers. Their logs stay.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub suspend: bool,
 }
 
-/// A network that the agents of a run's rabbits make between its pods.
+/// Private network between the pods of a run; the agents of its rabbits create it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainersNetwork {
-    /// The UDP port of every rabbit of the run that carries it.
+    /// UDP port that carries the network, the same on every rabbit of the run.
     #[schemars(range(min = 1, max = 65535))]
     pub port: i64,
-    /// The place of this pod among the run's, from 0.
+    /// Index of this pod among the pods of the run, from 0.
     #[schemars(range(min = 0))]
     pub place: i64,
-    /// The rabbit of each pod of the run, in their order.
+    /// Names of the rabbits, one for each pod of the run, in the order of the pods.
     #[schemars(length(min = 1))]
     pub rabbits: Vec<String>,
 }
 
-/// A ConfigMap or a Secret, which the agent reads once.
+/// Reference to a ConfigMap or a Secret, which the agent reads once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainersSource {
-    /// Its namespace.
+    /// Namespace of the ConfigMap or Secret.
     pub namespace: String,
-    /// Its name.
+    /// Name of the ConfigMap or Secret.
     pub name: String,
 }
 
-/// The rabbits of a run by the names that containers know them by: `<rabbit>.<domain>` for each domain.
+/// Host names of the run's rabbits inside the containers: `<rabbit>.<domain>` for each domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainersHosts {
-    /// The rabbits.
+    /// Names of the run's rabbits.
     pub rabbits: Vec<String>,
-    /// What follows a rabbit's name and a dot.
+    /// Domains to append to a rabbit's name, after a dot.
     pub domains: Vec<String>,
 }
 
-/// A container.
+/// Specification of one container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainer {
-    /// Its name.
+    /// Name, unique among the containers of the object.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Its image, as podman reads it.
+    /// Image reference in podman's format.
     #[schemars(length(min = 1, max = 253))]
     pub image: String,
-    /// When the image is fetched.
+    /// Time at which the image is pulled: Always, IfNotPresent or Never.
     pub image_pull_policy: ImagePullPolicy,
-    /// The program, in the place of the image's entry point.
+    /// Program that replaces the image's entry point.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// The program's arguments.
+    /// Arguments of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Variables, in the order in which they are set.
+    /// Environment variables, in the order in which they are set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<NodeContainerVariable>,
-    /// Where it sees the directories that the containers share.
+    /// Mount points of the directories in `emptyDirs`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_mounts: Vec<NodeContainerMount>,
-    /// Where the program starts.
+    /// Working directory of the program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub working_dir: String,
-    /// Ports that the rabbit has open for it, under the same numbers.
+    /// Ports of the rabbit on which the container listens; they have the same numbers inside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::ints")]
     pub ports: Vec<i64>,
-    /// Thousandths of a processor that it may use.
+    /// CPU limit, in thousandths of a processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub cpu_millis: Option<i64>,
-    /// Bytes of memory that it may use.
+    /// Memory limit, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub memory_bytes: Option<i64>,
 }
 
-/// A directory of `emptyDirs` in a container.
+/// Mount of a directory of `emptyDirs` in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainerMount {
-    /// Its name.
+    /// Name of the directory in `emptyDirs`.
     pub name: String,
-    /// Where the container sees it.
+    /// Absolute path of the mount point in the container.
     pub mount_path: String,
-    /// Whether the container only reads it.
+    /// True if the container may only read the directory.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub read_only: bool,
 }
 
-/// A variable.
+/// An environment variable of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeContainerVariable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     pub value: String,
 }
 
-/// How far they are.
+/// State of the containers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainersStatus {
-    /// How far.
-    #[serde(default = "NodeContainersState::unsaid")]
+    /// Progress: Starting, Ready, Succeeded, Failed, TooLate, Unprepared or Suspended.
+    #[serde(default = "NodeContainersState::absent")]
     #[schemars(!default)]
     pub state: NodeContainersState,
     /// Number of the last attempt, from 1.
     #[serde(default)]
     #[schemars(!default)]
     pub attempt: i64,
-    /// When the agent took them up, on its own clock: deadlines count from here.
+    /// Time at which the agent began with the containers, by the agent's clock; deadlines count from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::date_time")]
     pub start_time: Option<Time>,
-    /// When the agent saw that they had ended for good, on its own clock.
+    /// Time at which the agent saw that the containers had ended for good, by the agent's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::date_time")]
     pub end_time: Option<Time>,
-    /// Whether they took longer than they may: no attempt follows, and what runs is ended.
+    /// True once the containers have exceeded their deadline: the agent stops them and makes no further attempt.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub deadline_exceeded: bool,
-    /// What they wait for, or how the last attempt that failed did: container, exit code or signal, the last lines of its log.
+    /// Object that the containers wait for; or the last failure: container, exit code or signal, and the last
+    /// lines of its log.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The ends of the logs of containers that ended, and of those that ran when somebody last asked.
+    /// Last lines of the logs of ended containers, and of running containers at the last request for logs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<NodeContainersLog>,
-    /// The moment of the last question for logs that `logs` answers.
+    /// Time of the last request for logs that `logs` answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logs_answered: Option<MicroTime>,
-    /// Where the packages are on the rabbit, once all are in place and no containers stand beside them.
+    /// Paths of the job packages on the rabbit; only without containers, and once all job packages are in place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<PackagePath>,
-    /// Why the agent cannot carry them out.
+    /// Fault that keeps the agent from running the containers; absent without fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }
@@ -280,32 +284,32 @@ impl Default for NodeContainersStatus {
     }
 }
 
-/// Where a package is on a rabbit.
+/// Path of a job package on a rabbit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PackagePath {
-    /// The package.
+    /// Name of the job package.
     #[serde(default)]
     #[schemars(!default)]
     pub name: String,
-    /// A file, or a directory with what is in the archive.
+    /// Path of the file, or of the directory with the content of the archive.
     #[serde(default)]
     #[schemars(!default)]
     pub path: String,
 }
 
-/// The end of the log of one container.
+/// Last lines of the log of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainersLog {
-    /// The attempt.
+    /// Number of the attempt, from 1.
     #[serde(default)]
     #[schemars(!default)]
     pub attempt: i64,
-    /// The container.
+    /// Name of the container.
     #[serde(default)]
     #[schemars(!default)]
     pub container: String,
-    /// Whole lines.
+    /// Whole lines of the log.
     #[serde(default)]
     #[schemars(!default)]
     pub text: String,

@@ -1,5 +1,5 @@
-//! A number or a text, as Kubernetes' `IntOrString`, with every number that JSON holds: `IntOrString` has 32 bits, and one job id
-//! above would make a list of all Workflows unreadable.
+//! `NumberOrText`: a JSON value like Kubernetes' `IntOrString`, for numbers of any size. `IntOrString` holds 32 bits; a
+//! single larger job id would make the list of all Workflows unreadable.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-/// A number or a text. Its schema is that of `IntOrString`.
+/// A JSON number or string. Its schema is that of `IntOrString`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum NumberOrText {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_64_bits_stay_what_they_are() {
+    fn numbers_of_64_bits_are_written_as_they_were_read() {
         for json in ["501360523054545920", "-3", "18446744073709551615", "\"f2AVx5nQsoRy\""] {
             let read: NumberOrText = serde_json::from_str(json).unwrap();
             assert_eq!(serde_json::to_string(&read).unwrap(), json);

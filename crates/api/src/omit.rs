@@ -1,4 +1,4 @@
-//! When a field is left out of JSON, as Go's `omitempty` does.
+//! Predicates for `skip_serializing_if`: fields that are left out of JSON, as Go's `omitempty` leaves them out.
 
 #[expect(
     clippy::trivially_copy_pass_by_ref,

@@ -1,29 +1,31 @@
-//! `Package`: a file or an archive that a run's containers find on each of its rabbits. A profile names it, and so does every
-//! NodeContainers that the profile becomes.
+//! `Package`: a file or archive that a job's containers find on each rabbit of their run. NnfContainerProfiles name job
+//! packages, and each NodeContainers made from a profile repeats them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A package.
+/// A job package: a file or archive that containers find on each rabbit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Package {
-    /// Its name; containers find it at `/nnf/packages/<name>`.
+    /// Name; containers find the job package at `/nnf/packages/<name>`.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Where the rabbits get it: `https://…`, `http://…`, or the absolute path of a file that every rabbit sees.
+    /// Source from which the rabbits fetch the file: `https://…`, `http://…`, or the absolute path of a file
+    /// that every rabbit sees.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
-    /// SHA-256 of the file, in lower-case hexadecimal digits.
+    /// SHA-256 of the file, as 64 lower-case hexadecimal digits.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub sha256: String,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     #[schemars(range(min = 1))]
     pub size: i64,
-    /// Whether the file is a tar archive, plain or compressed with gzip or zstd, and containers find a directory with what is in it.
+    /// True if the file is a tar archive, plain or compressed with gzip or zstd; containers then find a
+    /// directory with its content.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub unpack: bool,
-    /// Bytes that the archive may have once it is decompressed; ten times `size` and 1 MiB when nothing is said.
+    /// Largest size of the decompressed archive, in bytes; by default ten times `size` and 1 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub unpacked_size: Option<i64>,

@@ -1,4 +1,4 @@
-//! `PersistentStorageInstance`: storage that outlives the job that made it.
+//! `PersistentStorageInstance`: storage that outlives the job that created it.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
@@ -10,30 +10,30 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// What is wanted of it.
+    /// Wanted state of the storage.
     pub enum PersistentStorageState {
-        /// It may be used.
+        /// Jobs may use the storage.
         Active = "Active",
-        /// It is to go, once nobody uses it.
+        /// The storage is deleted once no workflow uses it.
         Destroying = "Destroying",
     }
 }
 
 string_enum! {
-    /// How it is.
+    /// State of the storage.
     pub enum PersistentStorageStatusState {
-        /// Being made.
+        /// The storage is being created.
         Creating = "Creating",
-        /// Usable.
+        /// The storage is usable.
         Active = "Active",
-        /// Usable with a fault.
+        /// The storage is usable in spite of a fault.
         Degraded = "Degraded",
-        /// On its way out.
+        /// The storage is being deleted.
         Destroying = "Destroying",
     }
 }
 
-/// What it is.
+/// Name, type and owner of the storage.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -42,44 +42,44 @@ string_enum! {
     namespaced,
     status = "PersistentStorageInstanceStatus",
     derive = "PartialEq",
-    doc = "Storage that outlives the job that made it",
+    doc = "Storage that outlives the job that created it",
     printcolumn(name = "ERROR", type_ = "string", json_path = ".status.error.severity"),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PersistentStorageInstanceSpec {
-    /// The name that directives use.
+    /// Name by which directives refer to the storage.
     pub name: String,
-    /// The file system: `raw`, `xfs`, `gfs2` or `lustre`.
+    /// Type of file system: `raw`, `xfs`, `gfs2` or `lustre`.
     #[schemars(extend("enum" = ["raw", "xfs", "gfs2", "lustre"]))]
     pub fs_type: String,
-    /// The `#DW` line that made it.
+    /// The `#DW create_persistent` line that created the storage.
     pub dw_directive: String,
-    /// Who owns it.
+    /// User id (UID) of the owner.
     #[serde(rename = "userID")]
     #[schemars(schema_with = "schema::int32")]
     pub user_id: i64,
-    /// What is wanted of it.
+    /// Wanted state: Active or Destroying.
     pub state: PersistentStorageState,
-    /// Who uses it.
+    /// References to the workflows that use the storage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::references")]
     pub consumer_references: Vec<ObjectReference>,
 }
 
-/// How it is.
+/// State of the storage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PersistentStorageInstanceStatus {
-    /// Its Servers.
+    /// Reference to the Servers object, which names the rabbits of the storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub servers: Option<ObjectReference>,
-    /// How it is.
-    #[serde(default = "PersistentStorageStatusState::unsaid")]
+    /// State: Creating, Active, Degraded or Destroying.
+    #[serde(default = "PersistentStorageStatusState::absent")]
     #[schemars(!default)]
     pub state: PersistentStorageStatusState,
-    /// What went wrong, if anything did.
+    /// Fault of the storage; absent without fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }

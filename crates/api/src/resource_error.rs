@@ -1,4 +1,4 @@
-//! The error that every status carries, and how errors are wrapped on their way into it.
+//! `ResourceError`: the error field of a status.
 
 use std::error::Error;
 use std::fmt;
@@ -9,54 +9,54 @@ use serde::{Deserialize, Serialize};
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// How likely a retry is to succeed.
+    /// Chance that a retry succeeds.
     pub enum Severity {
         /// A retry will likely succeed.
         Minor = "Minor",
         /// A retry may succeed.
         Major = "Major",
-        /// Nothing but a change of the object will help.
+        /// A retry fails until the object is changed.
         Fatal = "Fatal",
     }
 }
 
 string_enum! {
-    /// Whose error it is.
+    /// Party at fault.
     pub enum ErrorType {
-        /// The storage software or hardware.
+        /// The storage software or hardware is at fault.
         Internal = "Internal",
-        /// The user's request.
+        /// The user's request is at fault.
         User = "User",
-        /// The workload manager's request.
+        /// The workload manager's request is at fault.
         Wlm = "WLM",
     }
 }
 
-/// What went wrong, as the sites' tools read it from `status.error`.
+/// The fault of an object, as the sites' tools read it from `status.error`.
 ///
-/// `userMessage` is for the person who owns the job and says what to do; `debugMessage` is the whole chain of causes.
+/// `userMessage` tells the job's owner what to do; `debugMessage` is the whole chain of causes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceError {
-    /// The chain of causes, outermost first, for administrators.
+    /// Chain of causes, outermost first, for administrators.
     #[serde(default)]
     #[schemars(!default)]
     pub debug_message: String,
-    /// How likely a retry is to succeed.
-    #[serde(default = "Severity::unsaid")]
+    /// Chance that a retry succeeds: Minor (likely), Major (possible) or Fatal (none until the object is changed).
+    #[serde(default = "Severity::absent")]
     #[schemars(!default)]
     pub severity: Severity,
-    /// Whose error it is.
-    #[serde(default = "ErrorType::unsaid", rename = "type")]
+    /// Party at fault: Internal (storage software or hardware), User or WLM (workload manager).
+    #[serde(default = "ErrorType::absent", rename = "type")]
     #[schemars(!default)]
     pub error_type: ErrorType,
-    /// What the user should know and do.
+    /// Explanation and remedy for the job's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_message: Option<String>,
 }
 
 impl ResourceError {
-    /// An internal error of minor severity: what an error is until somebody knows better.
+    /// Returns an internal error of minor severity, the defaults for an error of unknown kind.
     #[must_use]
     pub fn new(debug_message: impl Into<String>) -> Self {
         Self {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_as_upstream_writes_it() {
+    fn an_error_is_written_as_upstream_writes_it() {
         let error = ResourceError {
             error_type: ErrorType::Wlm,
             severity: Severity::Fatal,

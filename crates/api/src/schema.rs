@@ -1,51 +1,53 @@
-//! Pieces of OpenAPI schema that differ from what a Rust type says by itself.
+//! OpenAPI schemas that differ from those that schemars derives from the Rust type.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// Go's `int`: an integer without a format.
+/// Schema of Go's `int`: an integer without a format.
 pub(crate) fn int(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer" })
 }
 
-/// A list of those.
+/// Schema of a list of Go's `int`.
 pub(crate) fn ints(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": int(generator) })
 }
 
-/// Go's `uint32`, which upstream's schema calls `int32`. Decoded wider, so that no stored value is unreadable.
+/// Schema of Go's `uint32`, which upstream calls `int32`. Fields are decoded as `i64`, so that any
+/// stored value is readable.
 pub(crate) fn int32(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32" })
 }
 
-/// A `Time` of the Kubernetes API.
+/// Schema of a `Time` of the Kubernetes API.
 pub(crate) fn date_time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
-/// A list of references, each of which server-side apply replaces whole.
+/// Schema of a list of references, each of which server-side apply replaces as a whole.
 pub(crate) fn references(generator: &mut SchemaGenerator) -> Schema {
     let mut reference = generator.subschema_for::<ObjectReference>();
     reference.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
     json_schema!({ "type": "array", "items": reference })
 }
 
-/// An object whose fields somebody else checks.
+/// Schema of an object whose fields the API server does not check here: Kubernetes checks them when the pod is created.
 pub(crate) fn object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// A list of such objects.
+/// Schema of a list of [`object`]s.
 pub(crate) fn objects(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": object(generator) })
 }
 
-/// A status whose `ready` is required.
+/// Makes the field `ready` of a status required.
 pub(crate) fn require_ready(status: &mut Schema) {
     require(status, &["ready"]);
 }
 
-/// Makes `fields` required although decoding tolerates their absence, because upstream's schema defaults *and* requires them.
+/// Makes `fields` required although decoding accepts objects without them: upstream's schema has a default for these
+/// fields and requires them as well.
 pub(crate) fn require(schema: &mut Schema, fields: &[&str]) {
     let required =
         schema.ensure_object().entry("required").or_insert_with(|| serde_json::json!([]));

@@ -1,4 +1,4 @@
-//! `Servers`: which rabbits a directive's allocations were put on, filled in by the workload manager. Agents only read it.
+//! `Servers`: the rabbits that hold a directive's allocations. The workload manager fills it in; agents only read it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::ResourceError;
 use crate::micro_time::MicroTime;
 use crate::schema;
 
-/// Who holds what.
+/// Rabbits that the workload manager has chosen for a directive's allocations.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -26,22 +26,22 @@ use crate::schema;
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServersSpec {
-    /// Sets of like allocations; one label may come more than once.
+    /// Allocation sets; several sets may have the same label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocation_sets: Vec<ServersAllocationSet>,
 }
 
-/// Allocations of one label.
+/// Allocations of one size and label.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServersAllocationSet {
-    /// What they are for: `xfs`, `gfs2`, `raw`, `mgt`, `mdt`, `mgtmdt` or `ost`.
+    /// Purpose of the allocations: `xfs`, `gfs2`, `raw`, `mgt`, `mdt`, `mgtmdt` or `ost`.
     pub label: String,
-    /// Bytes of each.
+    /// Size of each allocation, in bytes.
     #[serde(default)]
     #[schemars(!default, extend("minimum" = 1))]
     pub allocation_size: i64,
-    /// Where they are.
+    /// Rabbits that hold the allocations.
     #[serde(default)]
     #[schemars(!default)]
     pub storage: Vec<ServersStorage>,
@@ -51,55 +51,55 @@ pub struct ServersAllocationSet {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServersStorage {
-    /// The rabbit.
+    /// Name of the rabbit.
     pub name: String,
-    /// How many of them.
+    /// Number of allocations on the rabbit.
     #[schemars(schema_with = "schema::int", extend("minimum" = 1))]
     pub allocation_count: i64,
 }
 
-/// What became of them.
+/// Allocations that the rabbits have made, by label and rabbit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(transform = schema::require_ready)]
 pub struct ServersStatus {
-    /// Whether all of them were made; it stays so.
+    /// True once all allocations exist; stays true afterwards.
     #[serde(default)]
     #[schemars(!default)]
     pub ready: bool,
-    /// When the status was last written.
+    /// Time at which the status was last written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update: Option<MicroTime>,
-    /// As in the spec, with what was allocated.
+    /// Allocation sets of the spec, with the bytes that the rabbits have allocated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocation_sets: Vec<ServersStatusAllocationSet>,
-    /// What went wrong, if anything did.
+    /// Fault that keeps the allocations from being made; absent without fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }
 
-/// What was allocated of one label.
+/// Allocations that the rabbits have made for one label.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServersStatusAllocationSet {
-    /// As in the spec.
+    /// Label of the allocation set in the spec.
     #[serde(default)]
     #[schemars(!default)]
     pub label: String,
-    /// By rabbit.
+    /// Allocations of each rabbit, by the rabbit's name.
     #[serde(default)]
     #[schemars(!default)]
     pub storage: BTreeMap<String, ServersStatusStorage>,
 }
 
-/// What was allocated on one rabbit.
+/// Allocations that one rabbit has made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServersStatusStorage {
-    /// Bytes over all drives, of all allocations of the label.
+    /// Bytes on all drives together, for all allocations of the label.
     #[serde(default)]
     #[schemars(!default)]
     pub allocation_size: i64,
-    /// Whether they are usable.
+    /// True once the allocations are usable.
     #[serde(default)]
     #[schemars(!default)]
     pub ready: bool,

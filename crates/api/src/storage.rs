@@ -1,4 +1,5 @@
-//! `Storage`: one rabbit as workload managers see it, written centrally; agents only read who has access.
+//! `Storage`: one rabbit as workload managers see it. Central controllers write it; agents read only the list of nodes
+//! with access.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -9,72 +10,72 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// Whether an administrator lets the rabbit be used.
+    /// Administrator's switch for a rabbit.
     #[derive(Default)]
     pub enum StorageState {
-        /// In use.
+        /// The rabbit may be given to new jobs.
         #[default]
         Enabled = "Enabled",
-        /// Not to be given to new jobs.
+        /// The rabbit is not given to new jobs.
         Disabled = "Disabled",
     }
 }
 
 string_enum! {
-    /// Who keeps the status up to date.
+    /// Writer of the status.
     #[derive(Default)]
     pub enum StorageMode {
-        /// The controllers.
+        /// The controllers keep the status up to date.
         #[default]
         Live = "Live",
-        /// A person, by hand.
+        /// A person writes the status by hand, for tests.
         Testing = "Testing",
     }
 }
 
 string_enum! {
-    /// What the storage is made of.
+    /// Medium of the storage.
     pub enum StorageType {
-        /// NVMe drives.
+        /// Local NVMe drives.
         Nvme = "NVMe",
     }
 }
 
 string_enum! {
-    /// How nodes reach the storage.
+    /// Protocol between nodes and storage.
     pub enum StorageAccessProtocol {
-        /// PCI Express.
+        /// PCI Express, within one chassis.
         Pcie = "PCIe",
     }
 }
 
 string_enum! {
-    /// How a rabbit, a node or a drive is.
+    /// State of a rabbit, a node or a drive.
     pub enum ResourceStatus {
-        /// Coming up.
+        /// It is being started.
         Starting = "Starting",
-        /// Usable.
+        /// It is usable.
         Ready = "Ready",
-        /// Taken out of use by an administrator.
+        /// An administrator has taken it out of use.
         Disabled = "Disabled",
-        /// Not there.
+        /// The slot or port is empty.
         NotPresent = "NotPresent",
-        /// Not answering.
+        /// It does not answer.
         Offline = "Offline",
-        /// Broken.
+        /// It is broken.
         Failed = "Failed",
-        /// Usable with a fault.
+        /// It is usable in spite of a fault.
         Degraded = "Degraded",
-        /// Drained by an administrator.
+        /// An administrator has drained it.
         Drained = "Drained",
-        /// Cut off from the storage by the cluster's fencing.
+        /// The cluster's fencing has cut the rabbit off from the storage.
         Fenced = "Fenced",
-        /// Nobody knows.
+        /// No component has reported its state.
         Unknown = "Unknown",
     }
 }
 
-/// What an administrator wants of the rabbit.
+/// Administrator's settings for the rabbit.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -106,38 +107,38 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct StorageSpec {
-    /// Whether the rabbit may be used.
+    /// Whether the rabbit may be given to new jobs: Enabled or Disabled.
     #[serde(default)]
     pub state: StorageState,
-    /// Who keeps the status up to date.
+    /// Writer of the status: the controllers (Live) or a person (Testing).
     #[serde(default)]
     pub mode: StorageMode,
 }
 
-/// How the rabbit is.
+/// State of the rabbit, its drives and the nodes that reach them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = require_capacity)]
 pub struct StorageStatus {
-    /// What the storage is made of.
+    /// Medium of the storage: NVMe.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<StorageType>,
-    /// The drives.
+    /// The drives of the rabbit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<StorageDevice>,
-    /// Who reaches the storage, and how.
+    /// Nodes that reach the storage, and the protocol that they use.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     pub access: Nested<StorageAccess>,
-    /// Usable bytes.
+    /// Usable capacity of the rabbit, in bytes.
     #[serde(default)]
     pub capacity: i64,
-    /// How the rabbit is as a whole.
+    /// State of the rabbit as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ResourceStatus>,
-    /// Whether only a reboot brings the rabbit back.
+    /// True while only a reboot brings the rabbit back into service.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub reboot_required: bool,
-    /// More about the status, for people.
+    /// Reason for the status, as text for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -146,44 +147,44 @@ fn require_capacity(status: &mut schemars::Schema) {
     schema::require(status, &["capacity"]);
 }
 
-/// One drive.
+/// One drive of the rabbit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageDevice {
-    /// Model, as the drive reports it.
+    /// Model that the drive reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Serial number, as the drive reports it.
+    /// Serial number that the drive reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub serial_number: String,
-    /// Firmware version, as the drive reports it.
+    /// Firmware version that the drive reports.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub firmware_version: String,
-    /// Slot in the chassis.
+    /// Slot of the drive in the chassis.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub slot: String,
-    /// Bytes of the drive.
+    /// Capacity of the drive, in bytes.
     #[serde(skip_serializing_if = "crate::omit::is_zero")]
     pub capacity: i64,
-    /// Percentage of the rated life used up; may pass 100.
+    /// Rated life that the drive has used, in percent as the drive reports it; may exceed 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wear_level: Option<i64>,
-    /// How the drive is.
+    /// State of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ResourceStatus>,
 }
 
-/// Who reaches the storage.
+/// Nodes that reach the storage, and the protocol that they use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageAccess {
-    /// By which means.
+    /// Protocol between nodes and storage: PCIe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<StorageAccessProtocol>,
-    /// The rabbit itself.
+    /// The rabbit itself, with its status.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<StorageNode>,
-    /// The compute nodes of its chassis.
+    /// Compute nodes in the rabbit's chassis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub computes: Vec<StorageNode>,
 }
@@ -192,10 +193,10 @@ pub struct StorageAccess {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageNode {
-    /// The node's name.
+    /// Host name of the node.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// How the node is.
+    /// State of the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ResourceStatus>,
 }

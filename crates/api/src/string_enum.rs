@@ -13,15 +13,15 @@ macro_rules! string_enum {
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $($(#[$variant_meta])* $variant,)+
-            /// A value this version does not know, kept as it came.
+            /// A value that this version does not know, kept unchanged.
             Other(String),
         }
 
         impl $name {
-            /// The values the schema admits.
+            /// Values that the schema admits.
             pub const VALUES: &'static [&'static str] = &[$($text),+];
 
-            /// The value as it stands in JSON.
+            /// Returns the value's JSON text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
@@ -30,9 +30,9 @@ macro_rules! string_enum {
                 }
             }
 
-            /// How a status reads that lacks it, as where an older CRD has no such field.
+            /// Returns the empty value, for a status without this field: an older CRD may not have it.
             #[must_use]
-            pub fn unsaid() -> Self {
+            pub fn absent() -> Self {
                 Self::Other(String::new())
             }
         }

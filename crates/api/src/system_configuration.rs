@@ -1,4 +1,4 @@
-//! `SystemConfiguration`: which rabbit serves which computes, filled in by administrators.
+//! `SystemConfiguration`: rabbits and the computes that each serves. Administrators fill it in.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use crate::ResourceError;
 use crate::number_or_text::NumberOrText;
 use crate::schema;
 
-/// The nodes of the system.
+/// Rabbits and computes of the system.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -32,13 +32,13 @@ pub struct SystemConfigurationSpec {
     /// Computes that no rabbit serves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub external_compute_nodes: Vec<ExternalComputeNode>,
-    /// The rabbits.
+    /// Rabbits of the system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storage_nodes: Vec<StorageNode>,
-    /// Ports for jobs' use: single numbers, or `START-END` with both ends included.
+    /// Ports of the rabbits for jobs' containers: single numbers, or `START-END` with both ends included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<NumberOrText>,
-    /// Seconds before a port is used again; the kernel keeps a closed one in TIME_WAIT that long.
+    /// Seconds until a released port is given to another job: the kernel keeps a closed port in TIME_WAIT that long.
     #[serde(default = "default_cooldown")]
     #[schemars(schema_with = "schema::int")]
     pub ports_cooldown_in_seconds: i64,
@@ -66,42 +66,42 @@ impl Default for SystemConfigurationSpec {
 /// A compute that no rabbit serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExternalComputeNode {
-    /// The node's name.
+    /// Host name of the compute.
     pub name: String,
 }
 
-/// A rabbit.
+/// A rabbit and the computes in its chassis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageNode {
-    /// What kind of storage node it is: `Rabbit`.
+    /// Type of the storage node: `Rabbit`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The node's name.
+    /// Host name of the rabbit.
     pub name: String,
-    /// The computes it serves.
+    /// Computes in the rabbit's chassis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub computes_access: Vec<ComputeAccess>,
 }
 
-/// A compute and where it is plugged in.
+/// A compute and its port of the PCIe switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComputeAccess {
-    /// The node's name.
+    /// Host name of the compute.
     pub name: String,
     /// Port of the PCIe switch, 0 to 15: `Compute <index>` there, endpoint `index + 1`. Gaps are normal.
     #[schemars(schema_with = "schema::int")]
     pub index: i64,
 }
 
-/// Whether the configuration has been taken over.
+/// Progress of the controller that reads the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SystemConfigurationStatus {
-    /// Whether the configuration has been taken over.
+    /// True once the controller has applied the configuration.
     #[serde(default)]
     #[schemars(!default)]
     pub ready: bool,
-    /// What went wrong, if anything did.
+    /// Fault of the configuration; absent without fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResourceError>,
 }

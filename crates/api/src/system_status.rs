@@ -1,4 +1,4 @@
-//! `SystemStatus`: which nodes the workload manager counts as usable. Its body is under `data`; it has no status.
+//! `SystemStatus`: nodes that the workload manager counts as usable. Its body is under `data`; it has no status.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::nested::Nested;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// Whether a node is usable.
+    /// Usability of a node.
     pub enum SystemNodeStatus {
-        /// It is.
+        /// The node is usable.
         Enabled = "Enabled",
-        /// It is not, and nobody should wait for it.
+        /// The node is not usable; no state of a workflow waits for it.
         Disabled = "Disabled",
     }
 }
 
-/// What stands beside `metadata`.
+/// Fields of the object beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -29,20 +29,20 @@ string_enum! {
     namespaced,
     no_spec,
     derive = "PartialEq",
-    doc = "Which nodes the workload manager counts as usable"
+    doc = "Usability of nodes as the workload manager knows it"
 )]
 #[serde(default)]
 pub struct SystemStatusBody {
-    /// The nodes.
+    /// Usability of nodes.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub data: Nested<SystemStatusData>,
 }
 
-/// The nodes.
+/// Usability of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SystemStatusData {
-    /// Each node that was spoken of, by name.
+    /// Enabled or Disabled, by the node's name; nodes that are not listed count as usable.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<String, SystemNodeStatus>,
 }

@@ -1,6 +1,6 @@
-//! `Workflow`: what a job asks for in `#DW` directives, the state a workload manager wants it in, and how far that is.
+//! `Workflow`: the `#DW` directives of one job, the state that the workload manager wants, and the progress towards it.
 //!
-//! Its status is no subresource: whoever writes the object writes both.
+//! `status` is no subresource: a writer sends spec and status in one object.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// A stage in a workflow's life. They follow each other in this order.
+    /// A stage in a workflow's life. Stages follow each other in the order given here.
     #[derive(Default)]
     pub enum WorkflowState {
-        /// The directives are checked, and DirectiveBreakdowns say what they need.
+        /// The directives are checked; DirectiveBreakdowns state the storage and computes that they need.
         #[default]
         Proposal = "Proposal",
-        /// The storage is made.
+        /// The rabbits create the storage.
         Setup = "Setup",
-        /// Data is copied in.
+        /// Data is copied to the storage before the job runs (`copy_in`).
         DataIn = "DataIn",
-        /// The storage is mounted on the computes.
+        /// The computes mount the storage.
         PreRun = "PreRun",
-        /// It is unmounted there.
+        /// The computes unmount the storage.
         PostRun = "PostRun",
-        /// Data is copied out.
+        /// Data is copied from the storage after the job has run (`copy_out`).
         DataOut = "DataOut",
-        /// The storage is removed.
+        /// The rabbits delete the storage.
         Teardown = "Teardown",
     }
 }
@@ -48,7 +48,7 @@ impl WorkflowState {
         Self::Teardown,
     ];
 
-    /// The state after this one; `None` for the last and for one this version does not know.
+    /// Returns the state after this one; `None` after Teardown and for a state that this version does not know.
     #[must_use]
     pub fn next(&self) -> Option<&'static Self> {
         let at = Self::ORDER.iter().position(|state| state == self)?;
@@ -57,42 +57,42 @@ impl WorkflowState {
 }
 
 string_enum! {
-    /// How a state is coming along.
+    /// Progress of a workflow towards its state.
     pub enum WorkflowStatusKind {
-        /// It is reached.
+        /// The state is reached.
         Completed = "Completed",
-        /// It is being worked on.
+        /// The engine is working on the state.
         DriverWait = "DriverWait",
-        /// Something is wrong that may pass.
+        /// A fault that may pass without a change of the Workflow; the engine tries again.
         TransientCondition = "TransientCondition",
-        /// Something is wrong that does not pass by itself.
+        /// A fault that lasts until a person mends its cause.
         Error = "Error",
     }
 }
 
 string_enum! {
-    /// How a driver's share of a state is coming along.
+    /// Progress of one driver on one state of one directive.
     #[derive(Default)]
     pub enum DriverStatus {
-        /// Not begun.
+        /// The driver has not begun.
         #[default]
         Pending = "Pending",
-        /// Waiting for its turn.
+        /// The driver waits for its turn.
         Queued = "Queued",
-        /// Being worked on.
+        /// The driver is working on the state.
         Running = "Running",
-        /// Done.
+        /// The driver has finished the state.
         Completed = "Completed",
-        /// Something is wrong that may pass.
+        /// A fault that may pass without a change of the Workflow; the driver tries again.
         TransientCondition = "TransientCondition",
-        /// Something is wrong that does not pass by itself.
+        /// A fault that lasts until a person mends its cause.
         Error = "Error",
-        /// Waiting for another driver.
+        /// The driver waits for another driver.
         DriverWait = "DriverWait",
     }
 }
 
-/// What the job asks for, and the state it should be in.
+/// The job's directives, and the state that the workload manager wants.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "dataworkflowservices.github.io",
@@ -160,29 +160,30 @@ string_enum! {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = require_switches)]
 pub struct WorkflowSpec {
-    /// The state to reach.
+    /// State that the workload manager wants the workflow to reach.
     pub desired_state: WorkflowState,
-    /// Which workload manager the job is of.
+    /// Workload manager that submitted the job, such as `flux`.
     #[serde(rename = "wlmID")]
     pub wlm_id: String,
-    /// The workload manager's job: a number or a text.
+    /// Job id that the workload manager gave: a number or a text.
     #[serde(rename = "jobID")]
     pub job_id: NumberOrText,
-    /// Who owns the job.
+    /// User id (UID) of the job's owner.
     #[serde(rename = "userID")]
     #[schemars(schema_with = "schema::int32")]
     pub user_id: i64,
-    /// The job's group.
+    /// Group id (GID) of the job.
     #[serde(rename = "groupID")]
     #[schemars(schema_with = "schema::int32")]
     pub group_id: i64,
-    /// With Teardown: do not save data, be quick.
+    /// Set together with desiredState Teardown: the job's data need not be saved. No step depends on it at present.
     #[serde(default)]
     pub hurry: bool,
-    /// Takes the state for reached, whatever is missing; set back at the next state.
+    /// Declares the current state reached although steps of it failed or are missing. The engine resets it to false
+    /// at the next state.
     #[serde(default)]
     pub force_ready: bool,
-    /// The job's `#DW` lines.
+    /// The job's `#DW` lines, in the order of the job script.
     #[serde(rename = "dwDirectives")]
     pub directives: Vec<String>,
 }
@@ -191,95 +192,95 @@ fn require_switches(spec: &mut schemars::Schema) {
     schema::require(spec, &["hurry", "forceReady"]);
 }
 
-/// How far the workflow is.
+/// Progress of the workflow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(transform = schema::require_ready)]
 pub struct WorkflowStatus {
-    /// The state that is being reached, or is.
+    /// State that the workflow has reached or is working towards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<WorkflowState>,
-    /// Whether it is reached.
+    /// True once the workflow has reached `state`.
     #[serde(default)]
     #[schemars(!default)]
     pub ready: bool,
-    /// How it is coming along.
+    /// Progress towards `state`: Completed, DriverWait, TransientCondition or Error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<WorkflowStatusKind>,
-    /// More about it, for people.
+    /// Reason for `status` as text for people, such as the object that the workflow waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Variables for the job's environment.
+    /// Environment variables for the job, such as the paths of its storage.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Each directive's share of each state.
+    /// Progress of each directive in each state, one entry for each pair.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drivers: Vec<WorkflowDriverStatus>,
-    /// The DirectiveBreakdowns of the directives.
+    /// References to the DirectiveBreakdowns of the directives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::references")]
     pub directive_breakdowns: Vec<ObjectReference>,
-    /// Words that directives asked for with `requires`.
+    /// Words of the `requires` arguments of all directives, for the workload manager.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
-    /// The Secret with the token for the job's containers.
+    /// Secret that holds the token for the job's containers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_token: Option<WorkflowTokenSecret>,
-    /// The Computes of the job.
+    /// Reference to the Computes object, which lists the job's compute nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub computes: Option<ObjectReference>,
-    /// When the state was asked for.
+    /// Time at which the workload manager asked for the current state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired_state_change: Option<MicroTime>,
-    /// When it was reached.
+    /// Time at which the workflow reached the current state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_change: Option<MicroTime>,
-    /// The time between the two, as Go writes durations: `1.5s`.
+    /// Time from `desiredStateChange` to `readyChange`, in Go's format for durations: `1.5s`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub elapsed_time_last_state: String,
 }
 
-/// One driver's share of one state for one directive.
+/// Progress of one driver on one state of one directive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(transform = require_driver)]
 pub struct WorkflowDriverStatus {
-    /// Who does it: `nnf`.
+    /// Name of the driver; Rabbit storage has `nnf`.
     #[serde(default, rename = "driverID")]
     #[schemars(!default)]
     pub driver_id: String,
-    /// Unused.
+    /// Not used by Warren; part of the DWS schema.
     #[serde(default, rename = "taskID")]
     #[schemars(!default)]
     pub task_id: String,
-    /// Which directive, counted from 0.
+    /// Index of the directive in `spec.dwDirectives`, from 0.
     #[serde(default)]
     #[schemars(!default, schema_with = "schema::int")]
     pub dwd_index: i64,
-    /// The state.
+    /// State that this entry is about.
     #[serde(default)]
     #[schemars(!default)]
     pub watch_state: WorkflowState,
-    /// Unused.
+    /// Time of the driver's last heartbeat. Not used by Warren; part of the DWS schema.
     #[serde(default, rename = "lastHB")]
     #[schemars(!default)]
     pub last_hb: i64,
-    /// Whether it is done.
+    /// True once the driver has finished the state for this directive.
     #[serde(default)]
     #[schemars(!default)]
     pub completed: bool,
-    /// How it is coming along.
+    /// Progress of the driver: Pending, Queued, Running, Completed, TransientCondition, Error or DriverWait.
     #[serde(default)]
     #[schemars(!default)]
     pub status: DriverStatus,
-    /// What it waits for or what went wrong, for people.
+    /// Object that the driver waits for, or the fault, as text for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What went wrong, with all causes.
+    /// The fault with all of its causes, as text for administrators.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// When it was done.
+    /// Time at which the driver finished the state for this directive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complete_time: Option<MicroTime>,
 }
@@ -289,15 +290,15 @@ fn require_driver(status: &mut schemars::Schema) {
     schema::require(status, &all);
 }
 
-/// Where the token of the job's containers is.
+/// Reference to the Secret that holds the token for the job's containers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowTokenSecret {
-    /// The Secret's name.
+    /// Name of the Secret.
     #[serde(default)]
     #[schemars(!default)]
     pub secret_name: String,
-    /// The Secret's namespace.
+    /// Namespace of the Secret.
     #[serde(default)]
     #[schemars(!default)]
     pub secret_namespace: String,

@@ -1,4 +1,4 @@
-//! The CRDs in `crds/` are those of the types, and a Kubernetes API server accepts their shape.
+//! The CRDs in `crds/` match the types, and a Kubernetes API server accepts their shape.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ fn file_name(crd: &Value) -> String {
     format!("{}_{}.yaml", text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["plural"]))
 }
 
-/// `UPDATE_CRDS=1 cargo test -p api --test crds` writes them anew.
+/// `UPDATE_CRDS=1 cargo test -p api --test crds` regenerates the files.
 #[test]
 fn files_are_up_to_date() {
     let mut expected = BTreeSet::new();
@@ -41,7 +41,7 @@ fn files_are_up_to_date() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(stored, expected, "crds/ holds a file that no kind makes");
+    assert_eq!(stored, expected, "crds/ holds a file that no kind generates");
 }
 
 fn root(kind: &str) -> Value {

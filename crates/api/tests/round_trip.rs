@@ -1,4 +1,4 @@
-//! Objects decode and encode to what they were: nothing lost, nothing invented.
+//! Objects are encoded as they were decoded: no field is lost or added.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,58 +35,58 @@ fn fixtures() -> Vec<(PathBuf, Value)> {
     objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))
 }
 
-fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde_json::Error> {
+fn re_encode<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde_json::Error> {
     serde_json::to_value(serde_json::from_value::<T>(object.clone())?)
 }
 
-/// The object after a round trip; `None` for a kind that is not ours.
+/// Returns the object after a round trip; `None` for a kind that this crate does not have.
 fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
     Some(match object["kind"].as_str()? {
-        "ClientMount" => through::<ClientMount>(object),
-        "Computes" => through::<Computes>(object),
-        "ContainerRun" => through::<ContainerRun>(object),
-        "DirectiveBreakdown" => through::<DirectiveBreakdown>(object),
-        "DWDirectiveRule" => through::<DWDirectiveRule>(object),
-        "LustreFileSystem" => through::<LustreFileSystem>(object),
-        "NodeContainers" => through::<NodeContainers>(object),
-        "PersistentStorageInstance" => through::<PersistentStorageInstance>(object),
-        "Servers" => through::<Servers>(object),
-        "Storage" => through::<Storage>(object),
-        "SystemStatus" => through::<SystemStatus>(object),
-        "Workflow" => through::<Workflow>(object),
-        "SystemConfiguration" => through::<SystemConfiguration>(object),
-        "NnfDataMovement" => through::<NnfDataMovement>(object),
-        "NnfDataMovementProfile" => through::<NnfDataMovementProfile>(object),
-        "NnfNode" => through::<NnfNode>(object),
-        "NnfNodeStorage" => through::<NnfNodeStorage>(object),
-        "NnfNodeBlockStorage" => through::<NnfNodeBlockStorage>(object),
-        "NnfContainerProfile" => through::<NnfContainerProfile>(object),
-        "NnfPortManager" => through::<NnfPortManager>(object),
-        "NnfStorageProfile" => through::<NnfStorageProfile>(object),
-        "NnfLustreMGT" => through::<NnfLustreMgt>(object),
+        "ClientMount" => re_encode::<ClientMount>(object),
+        "Computes" => re_encode::<Computes>(object),
+        "ContainerRun" => re_encode::<ContainerRun>(object),
+        "DirectiveBreakdown" => re_encode::<DirectiveBreakdown>(object),
+        "DWDirectiveRule" => re_encode::<DWDirectiveRule>(object),
+        "LustreFileSystem" => re_encode::<LustreFileSystem>(object),
+        "NodeContainers" => re_encode::<NodeContainers>(object),
+        "PersistentStorageInstance" => re_encode::<PersistentStorageInstance>(object),
+        "Servers" => re_encode::<Servers>(object),
+        "Storage" => re_encode::<Storage>(object),
+        "SystemStatus" => re_encode::<SystemStatus>(object),
+        "Workflow" => re_encode::<Workflow>(object),
+        "SystemConfiguration" => re_encode::<SystemConfiguration>(object),
+        "NnfDataMovement" => re_encode::<NnfDataMovement>(object),
+        "NnfDataMovementProfile" => re_encode::<NnfDataMovementProfile>(object),
+        "NnfNode" => re_encode::<NnfNode>(object),
+        "NnfNodeStorage" => re_encode::<NnfNodeStorage>(object),
+        "NnfNodeBlockStorage" => re_encode::<NnfNodeBlockStorage>(object),
+        "NnfContainerProfile" => re_encode::<NnfContainerProfile>(object),
+        "NnfPortManager" => re_encode::<NnfPortManager>(object),
+        "NnfStorageProfile" => re_encode::<NnfStorageProfile>(object),
+        "NnfLustreMGT" => re_encode::<NnfLustreMgt>(object),
         _ => return None,
     })
 }
 
-/// Go leaves no empty struct out: a reference of `{}` says as much as none at all.
-fn without_no_references(mut value: Value) -> Value {
+/// Removes references of the form `{}`: Go writes an empty struct in spite of `omitempty`.
+fn remove_empty_references(mut value: Value) -> Value {
     if let Value::Object(members) = &mut value {
         members
             .retain(|name, value| !(name.ends_with("eference") && *value == serde_json::json!({})));
-        members.values_mut().for_each(|value| *value = without_no_references(value.take()));
+        members.values_mut().for_each(|value| *value = remove_empty_references(value.take()));
     }
     value
 }
 
-/// Kinds that were checked.
+/// Checks the round trip of all objects and returns the kinds that were checked.
 fn check(objects: &[(PathBuf, Value)]) -> BTreeSet<String> {
     let mut kinds = BTreeSet::new();
     for (path, object) in objects {
         let Some(result) = round_trip(object) else { continue };
         let result = result.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert_eq!(
-            without_no_references(result),
-            without_no_references(object.clone()),
+            remove_empty_references(result),
+            remove_empty_references(object.clone()),
             "{}",
             path.display()
         );
@@ -103,15 +103,20 @@ fn our_kinds() -> BTreeSet<String> {
 fn fixtures_round_trip() {
     let fixtures = fixtures();
     for (path, object) in &fixtures {
-        assert!(round_trip(object).is_some(), "{} is of no kind of ours", path.display());
+        assert!(
+            round_trip(object).is_some(),
+            "{} has a kind unknown to this crate",
+            path.display()
+        );
     }
     assert_eq!(check(&fixtures), our_kinds());
 }
 
-/// Objects as a site's central controllers and Go daemons wrote them (DWS v1alpha7, NNF v1alpha11); names of nodes and mount
-/// roots were rewritten. The profiles are the site's own, and are not among them; rules and the status of nodes were not captured.
+/// The captured objects were written by a site's central controllers and Go daemons (DWS v1alpha7, NNF
+/// v1alpha11); names of nodes and mount roots were rewritten. Profiles, directive rules and the usability of
+/// nodes were not captured.
 #[test]
-fn what_a_site_was_seen_to_write_round_trips() {
+fn objects_captured_at_a_site_round_trip() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     let mut expected = our_kinds();
     let ours = ["ContainerRun", "NodeContainers"];
@@ -128,20 +133,20 @@ fn what_a_site_was_seen_to_write_round_trips() {
     assert_eq!(check(&captured), expected);
 }
 
-/// Objects of the sites' own kinds, as the sites' controllers write them and as the fixtures have them.
-fn of_sites() -> Vec<(PathBuf, Value)> {
+/// Returns objects of upstream's kinds, as captured at a site and as in the fixtures.
+fn site_objects() -> Vec<(PathBuf, Value)> {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));
     captured.into_iter().chain(fixtures()).collect()
 }
 
 #[test]
-fn what_a_site_was_seen_to_write_keeps_the_rules_that_are_told_of_it() {
-    for (path, object) in of_sites() {
+fn objects_captured_at_a_site_satisfy_the_sites_rules() {
+    for (path, object) in site_objects() {
         assert_eq!(site_rules::faults(&object), [""; 0], "{}", path.display());
     }
 }
 
-/// The same object with nothing in it: numbers are 0, texts are empty, and so are the lists, if `lists` are to be.
+/// Returns the object with zero numbers and empty texts; with `lists` its lists are empty too.
 fn zeroed(value: &Value, lists: bool) -> Value {
     match value {
         Value::Object(members) => {
@@ -157,8 +162,8 @@ fn zeroed(value: &Value, lists: bool) -> Value {
 }
 
 #[test]
-fn a_field_that_sites_require_is_written_whatever_its_value() {
-    for (path, object) in of_sites() {
+fn fields_that_sites_require_are_written_even_when_empty() {
+    for (path, object) in site_objects() {
         for lists in [false, true] {
             let mut empty = zeroed(&object, lists);
             empty["kind"] = object["kind"].clone();
@@ -171,7 +176,7 @@ fn a_field_that_sites_require_is_written_whatever_its_value() {
     }
 }
 
-/// Property paths of a schema; where several properties share one type they share one path.
+/// Collects the property paths of a schema; properties that share a type share a path.
 fn properties(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     if schema["x-kubernetes-map-type"] == "atomic" {
         return; // an ObjectReference: its fields are Kubernetes' own
@@ -188,7 +193,7 @@ fn properties(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Takes the paths of the properties that `object` has out of `missing`.
+/// Removes from `missing` the paths of the properties that `object` has.
 fn cross_out(schema: &Value, object: &Value, at: &str, missing: &mut BTreeSet<String>) {
     match object {
         Value::Object(members) => {
@@ -231,13 +236,13 @@ fn fixtures_use_every_field() {
         for (_, object) in fixtures.iter().filter(|(_, object)| object["kind"] == *kind) {
             cross_out(schema, object, "", &mut missing);
         }
-        // The same type in every kind; that some fixtures have it is enough.
+        // All kinds have the type of this field; a fixture of any kind that uses the field is enough.
         missing.retain(|path| !path.ends_with(".error.userMessage"));
         assert!(missing.is_empty(), "no fixture of {kind} uses {missing:#?}");
     }
 }
 
-/// Every place of an object in a status from which a field can be missing, as where an older CRD does not have it.
+/// Collects each field of `value` with the JSON pointer of its parent.
 fn fields(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) => {
@@ -260,16 +265,18 @@ fn fields(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
 }
 
 #[test]
-fn statuses_are_readable_without_any_of_their_fields() {
+fn a_status_is_readable_when_any_field_is_missing() {
     let mut left_out = 0;
     // Only coordinators write the status of a ContainerRun, always whole: its schema requires every field.
-    for (path, object) in fixtures().into_iter().filter(|(_, one)| one["kind"] != "ContainerRun") {
+    for (path, object) in
+        fixtures().into_iter().filter(|(_, object)| object["kind"] != "ContainerRun")
+    {
         let mut places = Vec::new();
         fields(&object["status"], "/status", &mut places);
         for (parent, name) in places {
-            let mut less = object.clone();
-            less.pointer_mut(&parent).unwrap().as_object_mut().unwrap().remove(&name);
-            if let Some(Err(error)) = round_trip(&less) {
+            let mut incomplete = object.clone();
+            incomplete.pointer_mut(&parent).unwrap().as_object_mut().unwrap().remove(&name);
+            if let Some(Err(error)) = round_trip(&incomplete) {
                 panic!("{}: without {parent}/{name}: {error}", path.display());
             }
             left_out += 1;

@@ -1,4 +1,4 @@
-//! Our CRDs refuse what the sites' refuse: an object that is valid here is valid there.
+//! Our CRDs refuse every object that the sites' CRDs refuse: an object that is valid here is valid there.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ const LAXER: [&str; 1] = [
     "DirectiveBreakdown.status.storage.allocationSets[].allocationStrategy.enum",
 ];
 
-/// Lists the keywords that differ in two schemas. A default that only ours have is none of them.
+/// Collects the keywords that differ in two schemas, except for defaults that only ours have.
 fn differences(ours: &Value, strict: &Value, at: &str, found: &mut Vec<String>) {
     for (keyword, rule) in strict.as_object().unwrap() {
         match keyword.as_str() {
@@ -29,7 +29,7 @@ fn differences(ours: &Value, strict: &Value, at: &str, found: &mut Vec<String>) 
 }
 
 #[test]
-fn our_definitions_are_as_strict_as_the_sites() {
+fn our_crds_are_as_strict_as_the_sites() {
     let ours = api::crd_values();
     let mut found = Vec::new();
     for (ours, strict) in ours.iter().zip(site_rules::strict(ours.clone())) {
@@ -39,5 +39,5 @@ fn our_definitions_are_as_strict_as_the_sites() {
         let root = "openAPIV3Schema";
         differences(&ours[root], &strict[root], kind, &mut found);
     }
-    assert_eq!(found, LAXER, "these rules of the sites are not ours");
+    assert_eq!(found, LAXER, "our CRDs lack these rules of the sites");
 }

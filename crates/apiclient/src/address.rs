@@ -10,12 +10,12 @@ use hyper::{
 };
 use thiserror::Error;
 
-/// The address of the API.
+/// Address of a Kubernetes API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// `unix://<path>`
+    /// `unix://<path>`: the socket of a local server.
     Unix(PathBuf),
-    /// `kubeconfig:<path>`, or `kubeconfig`: the one that `$KUBECONFIG` names, or else `~/.kube/config`.
+    /// `kubeconfig:<path>`, or `kubeconfig`: the file that `$KUBECONFIG` names, or else `~/.kube/config`.
     Kubeconfig(Option<PathBuf>),
     /// `in-cluster`: the pod's service account.
     InCluster,
@@ -23,7 +23,7 @@ pub enum Address {
     Server(Authority),
 }
 
-/// A text that is no address of an API.
+/// Error: the text is no address of an API.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is not an API address: use unix:///path/to/api.sock, https://HOST:PORT, kubeconfig:/path, or in-cluster"
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_shown_alike() {
+    fn an_address_is_printed_as_it_was_written() {
         for text in [
             "unix:///run/warren/api.sock",
             "kubeconfig",
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_the_remedy() {
+    fn a_text_that_is_no_address_is_refused_with_the_accepted_forms() {
         for text in [
             "",
             "unix://run/api.sock",

@@ -14,33 +14,33 @@ use crate::{
     unix,
 };
 
-/// Why there is no client of the API.
+/// The reason why no client can be made.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// The kubeconfig is missing or cannot be used.
+    /// The named kubeconfig is missing or cannot be used.
     #[error("read kubeconfig {}", path.display())]
     ReadKubeconfig { path: PathBuf, source: KubeconfigError },
-    /// No kubeconfig was named, and none was found that can be used.
+    /// No kubeconfig was named, and none that can be used was found.
     #[error("find a kubeconfig by $KUBECONFIG or in ~/.kube")]
     FindKubeconfig(#[source] KubeconfigError),
-    /// The process runs in no pod with a service account.
+    /// The process does not run in a pod with a service account.
     #[error("find the cluster of this pod: it works only in a pod with a service account")]
     InCluster(#[source] InClusterError),
-    /// A server was named without a token file and a CA file.
-    #[error("https://{0} wants a token file and a CA file, and none were named")]
+    /// The address `https://HOST:PORT` was given without a token file and a CA file.
+    #[error("https://{0} needs a token file and a CA file; name both")]
     NoCredentials(Authority),
     /// The token file or the CA file cannot be used.
-    #[error("set up the way to https://{server}")]
+    #[error("set up the connection to https://{server}")]
     Credentials { server: Authority, source: CredentialsError },
-    /// The configuration names certificates that cannot be used, or the like.
+    /// The configuration cannot be used, for example because of its certificates.
     #[error("make a client of the cluster's API")]
     MakeClient(#[source] kube::Error),
 }
 
-/// The directory with a pod's token and its cluster's CA.
+/// Directory with a pod's token and its cluster's CA.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// A client, which connects when it is used first.
+/// Returns a client, which connects at its first request.
 ///
 /// # Errors
 /// When the kubeconfig, service account or credentials are missing or cannot be used.
@@ -48,7 +48,7 @@ pub async fn connect(address: &Address) -> Result<Client, ConnectError> {
     connect_with(address, None).await
 }
 
-/// The same, with the credentials that `https://HOST:PORT` needs; other addresses name their own.
+/// Like [`connect`], with the credentials that `https://HOST:PORT` needs; other addresses contain or name their own.
 pub async fn connect_with(
     address: &Address,
     credentials: Option<&Credentials>,
@@ -71,10 +71,11 @@ fn at(server: Authority, credentials: &Credentials) -> Result<Client, ConnectErr
         .map_err(|source| ConnectError::Credentials { server, source })
 }
 
-/// A pod's token is replaced every hour, and its CA now and then.
+/// Returns a client that reads the pod's files for each request: a pod's token is replaced every hour, and its
+/// CA now and then.
 fn in_cluster() -> Result<Client, ConnectError> {
     let url = Config::incluster().map_err(ConnectError::InCluster)?.cluster_url;
-    // The URL leaves out the port of https.
+    // The URL has no port when the port is 443.
     let (host, port) = (url.host().unwrap_or_default(), url.port_u16().unwrap_or(443));
     let server =
         format!("{host}:{port}").parse().expect("a URL's host and a port are an authority");
@@ -82,7 +83,8 @@ fn in_cluster() -> Result<Client, ConnectError> {
     at(server, &Credentials { token: file("token"), ca: file("ca.crt") })
 }
 
-/// A client of `server`, with the credentials of the kubeconfig at `path`, or of the one found as kubectl finds it.
+/// Returns a client of `server`, with the credentials of the kubeconfig at `path`, or of the kubeconfig
+/// that kubectl would use.
 pub async fn connect_to_server(server: Uri, path: Option<&Path>) -> Result<Client, ConnectError> {
     let mut config = read(path).await?;
     config.cluster_url = server;
@@ -122,25 +124,25 @@ mod tests {
     fn a_kubeconfig_that_cannot_be_read_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config");
-        let told = format!("read kubeconfig {}", path.display());
-        assert_eq!(refused(&Address::Kubeconfig(Some(path.clone()))), told);
+        let expected = format!("read kubeconfig {}", path.display());
+        assert_eq!(refused(&Address::Kubeconfig(Some(path.clone()))), expected);
         std::fs::write(&path, "clusters: 7").unwrap();
-        assert_eq!(refused(&Address::Kubeconfig(Some(path))), told);
+        assert_eq!(refused(&Address::Kubeconfig(Some(path))), expected);
     }
 
     #[test]
-    fn outside_a_pod_there_is_no_service_account() {
+    fn in_cluster_is_refused_outside_a_pod() {
         assert!(refused(&Address::InCluster).contains("only in a pod"));
     }
 
     #[test]
-    fn a_server_wants_its_credentials() {
+    fn a_server_without_credentials_is_refused() {
         let address = "https://localhost:6443".parse().unwrap();
         assert!(refused(&address).contains("a token file and a CA file"));
     }
 
     #[test]
-    fn nobody_on_the_socket_shows_in_the_first_request() {
+    fn a_socket_without_server_fails_the_first_request() {
         let directory = tempfile::tempdir().unwrap();
         let address = Address::Unix(directory.path().join("api.sock"));
         block_on(async {

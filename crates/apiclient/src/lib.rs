@@ -1,13 +1,13 @@
-//! Clients of the Kubernetes API for each kind of address.
+//! Clients of the Kubernetes API, one for each kind of address.
 //!
 //! ```text
 //! text ─► Address ─ connect ─► kube::Client ─► kube::Error ─ plain ─► text
 //! ```
-//! Guarantees: an address is refused with the forms that exist; nothing is sent before the client is used.
+//! Guarantees: an invalid address is refused with the accepted forms; nothing is sent before the client is used.
 //!
 //! Token files and CA files are read for each request, so they may be replaced at any time.
 //!
-//! Assumptions: the server at a unix socket decides by the peer's credentials who may use it.
+//! Assumption: the server at a unix socket admits clients by their peer credentials.
 
 mod address;
 mod backoff;

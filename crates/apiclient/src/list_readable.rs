@@ -1,4 +1,4 @@
-//! Lists in which one object that cannot be read hides no other.
+//! Lists in which an object that cannot be decoded does not hide the others.
 
 use std::fmt::Debug;
 
@@ -9,18 +9,18 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-/// A list of the API.
+/// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Readable<K> {
-    /// The objects that can be read.
+    /// Objects that can be decoded.
     pub items: Vec<K>,
-    /// Kind, namespace and name of each of the others, and why it cannot be read.
+    /// Kind, namespace and name of each other object, and the reason why it cannot be decoded.
     pub unreadable: Vec<String>,
-    /// Asks for the next page; `None` on the last.
+    /// Token for the next page; `None` on the last page.
     pub continue_token: Option<String>,
 }
 
-/// Lists the objects of a Kubernetes namespace, or of all.
+/// Lists the objects of one Kubernetes namespace, or of all.
 ///
 /// # Errors
 /// When the API refuses or does not answer.
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_object_that_cannot_be_read_hides_no_other() {
+    async fn an_unreadable_object_does_not_hide_the_others() {
         let answer = r#"{"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"continue": ""}, "items": [
             {"metadata": {"name": "good", "namespace": "default"}, "data": {"a": "b"}},
             {"metadata": {"name": "bad", "namespace": "default"}, "data": 3},

@@ -1,5 +1,5 @@
-//! A client that passes the status of each answer to an observer: a new watch is silent until something changes, so nothing
-//! else shows that it works.
+//! A client that passes the status of each answer to an observer. A new watch sends nothing until an object changes, so
+//! the status of its answer is the only sign that it works.
 
 use http::Request;
 use kube::Client;
@@ -9,13 +9,13 @@ use tower::service_fn;
 /// An answer of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether the request asked for a watch.
+    /// True if the request was for a watch.
     pub watch: bool,
-    /// HTTP's status code.
+    /// HTTP status code of the answer.
     pub status: u16,
 }
 
-/// The same client, which calls `observe` when an answer begins.
+/// Returns the client with `observe` added, which is called when an answer begins.
 pub fn observed(
     client: Client,
     observe: impl Fn(Answer) + Clone + Send + Sync + 'static,

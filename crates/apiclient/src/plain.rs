@@ -1,10 +1,10 @@
-//! Texts of failed requests for log lines: kube's own errors show whole objects and repeat their causes.
+//! Short texts of failed requests for log lines: kube's own errors print whole objects and repeat their causes.
 
 use std::error::Error;
 
 use kube::Error as ApiError;
 
-/// The API's message with code and reason, or why there was no answer.
+/// Returns the API's message with code and reason, or the reason why there was no answer.
 #[must_use]
 pub fn plain(error: &ApiError) -> String {
     match error {
@@ -17,14 +17,14 @@ pub fn plain(error: &ApiError) -> String {
     }
 }
 
-/// Whether the API refuses the request itself, which no retry changes: a policy that cannot be evaluated, an older CRD during
-/// an upgrade, an invalid name.
+/// Returns whether the API refuses the request itself, so that a retry is useless: a policy that cannot be evaluated,
+/// an older CRD during an upgrade, an invalid name.
 #[must_use]
 pub fn is_refusal(error: &ApiError) -> bool {
     matches!(error, ApiError::Api(status) if matches!(status.code, 400 | 413 | 415 | 422))
 }
 
-/// The innermost cause: each layer of a transport repeats the one beneath.
+/// Returns the innermost cause: each layer of a transport repeats the text of the layer beneath.
 #[must_use]
 pub fn innermost<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     while let Some(cause) = error.source() {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_its_message() {
+    fn the_text_of_a_refusal_is_its_message() {
         let status = Status {
             code: 403,
             message: "no".to_owned(),
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_is_its_innermost_cause() {
+    fn the_text_of_a_missing_answer_is_its_innermost_cause() {
         let lost = std::io::Error::other(std::io::Error::from_raw_os_error(110));
         let error = ApiError::ReadEvents(lost);
         assert_eq!(plain(&error), "the connection broke: Connection timed out (os error 110)");

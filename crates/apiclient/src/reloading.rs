@@ -1,7 +1,7 @@
-//! A client that follows its kubeconfig, whose certificates may be replaced while programs run.
+//! A client that follows its kubeconfig, because the certificates in it may be replaced while a program runs.
 //!
-//! The client checks the files before it sends a request, so at rest it does nothing. While a file cannot be used, as while it
-//! is being written, the client stays as it was.
+//! The client checks the files before it sends a request, so it does nothing while idle. While a file cannot be used,
+//! for example because it is being written, the client keeps its previous contents.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -18,9 +18,9 @@ use crate::{
     plain::innermost,
 };
 
-/// A client that follows the kubeconfig at `path` and the files which that names.
+/// Returns a client that follows the kubeconfig at `path` and the files that the kubeconfig names.
 pub(crate) async fn client(path: &Path) -> Result<Client, ConnectError> {
-    let (current, namespace) = Current::of(path).await?;
+    let (current, namespace) = Current::read(path).await?;
     let requests = Requests { path: path.into(), current: Arc::new(Mutex::new(current)) };
     let send = service_fn(move |request: Request<Body>| {
         let requests = requests.clone();
@@ -29,7 +29,7 @@ pub(crate) async fn client(path: &Path) -> Result<Client, ConnectError> {
     Ok(Client::new(send, namespace))
 }
 
-/// A client, and the state of the files that it was made from.
+/// A client, and the stamps of the files that it was built from.
 #[derive(Clone)]
 struct Current {
     client: Client,
@@ -38,12 +38,12 @@ struct Current {
 
 /// Device, inode, size and modification time in nanoseconds: they change when a file is replaced or written.
 type Stamp = (u64, u64, u64, i64, i64);
-/// The stamp of each file, `None` for one that is not there.
+/// The stamp of each file; `None` for a file that does not exist.
 type Stamps = Vec<(PathBuf, Option<Stamp>)>;
 
 impl Current {
-    async fn of(path: &Path) -> Result<(Self, String), ConnectError> {
-        // The stamps come first: a file that changes while it is read is then read again.
+    async fn read(path: &Path) -> Result<(Self, String), ConnectError> {
+        // The stamps are taken first: a file that changes while it is read is then read again.
         let files = stamps(path);
         let config: Config = read_file(path).await?;
         let namespace = config.default_namespace.clone();
@@ -56,10 +56,10 @@ impl Current {
     }
 }
 
-/// The kubeconfig and the files that it names, except tokens, which kube reads again by itself.
+/// Returns the kubeconfig and the files that it names, except tokens, which kube reads again by itself.
 fn named_files(path: &Path) -> Vec<PathBuf> {
     let mut files = vec![path.to_owned()];
-    // Whoever uses the kubeconfig reports that it cannot be read.
+    // The caller that uses the kubeconfig reports that it cannot be read.
     let Ok(config) = Kubeconfig::read_from(path) else { return files };
     let authorities = config.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
     files.extend(
@@ -94,7 +94,7 @@ impl Requests {
             return current.client;
         }
         let seen = stamps(&self.path);
-        match Current::of(&self.path).await {
+        match Current::read(&self.path).await {
             Ok((new, _)) => {
                 log::info!("kubeconfig {} was replaced: using the new one", self.path.display());
                 let client = new.client.clone();
@@ -103,11 +103,11 @@ impl Requests {
             }
             Err(error) => {
                 log::warn!(
-                    "kubeconfig {} cannot be used, going on with what it was: {}",
+                    "kubeconfig {} cannot be used, so its previous contents stay in use: {}",
                     self.path.display(),
                     innermost(&error)
                 );
-                // The failure is logged once, and the files are tried again when they change.
+                // The failure is logged once; the files are tried again when they change.
                 self.current().files = seen;
                 current.client
             }
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers everything with its name.
+    /// Starts a server that answers every request with its name.
     fn server(name: &'static str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_is_followed_and_a_broken_one_is_not() {
+    fn a_replaced_file_is_used_and_a_broken_one_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("kubeconfig");
         std::fs::write(&path, kubeconfig(&server("first"))).unwrap();

@@ -1,7 +1,7 @@
-//! An API server by host and port, with a token file and a CA file, as a node without a kubeconfig has them.
+//! An API server by host and port, with a token file and a CA file: the access of a node without a kubeconfig.
 //!
-//! Both files may be replaced at any time: the client reads them for every request, so it needs no timer. At rest it sends
-//! nothing; the kernel's TCP keepalive notices a peer that lost its power.
+//! Both files may be replaced at any time: the client reads them for every request, so it needs no timer. An idle
+//! client sends nothing; the kernel's TCP keepalive notices a peer that lost its power.
 
 use std::{
     io,
@@ -33,20 +33,21 @@ use tower::service_fn;
 
 use crate::{plain::innermost, tcp::tcp};
 
-/// How long the API may take from the request to the first line of the answer.
+/// Longest time from the request to the first line of the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const AGENT: &str = concat!("warren/", env!("CARGO_PKG_VERSION"));
 
-/// The files that prove a node to an API server, and the server to the node.
+/// Files by which a node and an API server authenticate each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Path of the file with the bearer token.
+    /// Path of the file with the node's bearer token.
     pub token: PathBuf,
-    /// Path of the file with certificates of the authorities that may sign the server's, PEM.
+    /// Path of the PEM file with the certificates of the authorities that may sign the server's certificate.
     pub ca: PathBuf,
 }
 
-/// The token file or the CA file cannot be used now. The cause is part of the text, so that the innermost error names the file.
+/// Error: the token file or the CA file cannot be used at present. The text contains the cause, so that the innermost
+/// error names the file.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
     #[error("{file} {}: {why}", path.display())]
@@ -59,7 +60,7 @@ pub enum CredentialsError {
     Unusable { path: PathBuf, why: rustls::Error },
 }
 
-/// Why there is no answer.
+/// The reason why a request has no answer.
 #[derive(Debug, Error)]
 enum RequestError {
     #[error(transparent)]
@@ -70,11 +71,11 @@ enum RequestError {
     Target(String),
     #[error("no answer from {server} within {} s", ANSWER_TIMEOUT.as_secs())]
     Timeout { server: Authority },
-    #[error("ask {0}")]
+    #[error("send a request to {0}")]
     Send(Authority, #[source] hyper_util::client::legacy::Error),
 }
 
-/// A client of the server at `authority`; nothing is sent yet.
+/// Returns a client of the server at `authority`; it sends nothing yet.
 pub(crate) fn client(
     authority: Authority,
     credentials: &Credentials,
@@ -89,7 +90,7 @@ pub(crate) fn client(
 
 type Http = HttpClient<HttpsConnector<HttpConnector>, Body>;
 
-/// Connections to a server whose certificate is signed by what the CA file held last.
+/// Connections to a server whose certificate is signed by an authority in the CA file, as the file was when last read.
 #[derive(Debug)]
 struct Connections {
     pem: Vec<u8>,
@@ -124,8 +125,8 @@ fn tls(ca: &Path, pem: &[u8]) -> Result<ClientConfig, CredentialsError> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(unusable)?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    // A request goes beside the watch on its connection, which is open anyway. A connection of its own would cost a node at
-    // rest a handshake before each job's mount.
+    // HTTP/2 lets a request share the connection of the watch, which is open anyway. A connection of its own would cost
+    // an idle node a handshake before each job's mount.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -168,8 +169,9 @@ impl Requests {
     }
 }
 
-/// A request on its way. When it is given up, by us or by who asked, later requests do not share the connection that brought
-/// no answer: behind a load balancer it may live for long. A watch that stands on it stays there.
+/// A request without an answer yet. When it is cancelled, by its time limit or by its caller, later requests do not
+/// share its connection: behind a load balancer a connection may stay open for long without bringing answers. A watch
+/// on that connection stays there.
 struct Waiting<'a> {
     requests: &'a Requests,
     is_over: bool,
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_taken_without_its_line_end_and_never_shown() {
+    fn a_token_is_used_without_its_line_end_and_never_printed() {
         let path = Path::new("/t");
         let header = bearer(path, Ok(b" abc.def\n".to_vec())).unwrap();
         assert_eq!(header.as_bytes(), b"Bearer abc.def");
@@ -224,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn host_of_version_six_stays_in_brackets() {
+    fn an_ipv6_host_keeps_its_brackets() {
         let uri = "/api/v1/namespaces?watch=1".parse().unwrap();
         let target = target(&"[2001:db8::1]:6443".parse().unwrap(), &uri).unwrap();
         assert_eq!(target.to_string(), "https://[2001:db8::1]:6443/api/v1/namespaces?watch=1");
     }
 
     #[test]
-    fn unusable_files_are_named_before_anything_is_sent() {
+    fn unusable_files_are_named_before_a_request_is_sent() {
         let directory = tempfile::tempdir().unwrap();
         let (token, ca) = (directory.path().join("token"), directory.path().join("ca"));
         let credentials = Credentials { token: token.clone(), ca: ca.clone() };

@@ -1,20 +1,20 @@
-//! TCP connections whose dead peers the kernel notices, so that the process needs no timer.
+//! TCP connections on which the kernel notices a dead peer, so that the process needs no timer.
 
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::HttpConnector;
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// After this time the kernel probes an idle connection, every [`PROBE`], and gives it up after [`PROBES`]. So it notices within
-/// two minutes that a peer lost its power; by default it would take more than two hours.
+/// Time after which the kernel probes an idle connection, every [`PROBE`], until it gives up after [`PROBES`] probes.
+/// So the kernel notices within two minutes that a peer lost its power; by default it would take more than two hours.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;
-/// The kernel gives up a connection on which data stay unacknowledged for so long. It does not probe meanwhile, and by default
-/// it would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
+/// Time after which the kernel gives up a connection with unacknowledged data. The kernel does not probe meanwhile, and
+/// by default it would try for a quarter of an hour (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// Connects so that a peer without power is noticed.
+/// Returns a connector whose connections notice a peer without power.
 #[must_use]
 pub fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
@@ -48,8 +48,8 @@ mod tests {
             option(getsockopt(stream.inner(), sockopt::TcpKeepCount)),
         );
         assert!(getsockopt(stream.inner(), sockopt::KeepAlive).unwrap());
-        assert!(idle + interval * probes <= 120, "when nothing is on its way");
+        assert!(idle + interval * probes <= 120, "without unacknowledged data");
         let milliseconds = option(getsockopt(stream.inner(), sockopt::TcpUserTimeout));
-        assert!((1..=30_000).contains(&milliseconds), "when something is");
+        assert!((1..=30_000).contains(&milliseconds), "with unacknowledged data");
     }
 }

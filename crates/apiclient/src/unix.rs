@@ -11,7 +11,7 @@ use kube::{Client, client::Body};
 use tokio::net::UnixStream;
 use tower::{ServiceExt, service_fn};
 
-/// A client of the API at the socket, which keeps connections and uses them again.
+/// Returns a client of the API at the socket, which keeps connections open for later requests.
 pub(crate) fn client(path: &Path) -> Client {
     let path = path.to_owned();
     let connect = service_fn(move |_: Uri| {
@@ -22,7 +22,7 @@ pub(crate) fn client(path: &Path) -> Client {
     Client::new(http.map_request(with_authority), "default")
 }
 
-/// Adds the authority that HTTP requires; requests go to the socket whatever the host is.
+/// Adds the authority that HTTP requires; the request goes to the socket, whatever the host is.
 fn with_authority(mut request: Request<Body>) -> Request<Body> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     if let Ok(uri) = format!("http://localhost{path}").parse() {

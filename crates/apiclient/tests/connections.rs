@@ -1,4 +1,4 @@
-//! How many connections a client makes to a server over TLS that speaks HTTP/2, as kube-apiserver does.
+//! The number of connections that a client opens to a server with TLS and HTTP/2, such as kube-apiserver.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
 
@@ -89,7 +89,7 @@ async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     match request.uri().path() {
         "/never" => pending().await,
-        // Answered once there are two.
+        // Answered once two such requests have arrived.
         "/pair" => {
             pair.wait().await;
         }
@@ -99,7 +99,7 @@ async fn answer(
 }
 
 #[tokio::test]
-async fn requests_go_side_by_side_over_one_connection() {
+async fn parallel_requests_share_one_connection() {
     let server = Server::start().await;
     assert_eq!(server.ask("/").await.unwrap(), "answer");
     let (one, other) = tokio::join!(server.ask("/pair"), server.ask("/pair"));
@@ -107,9 +107,9 @@ async fn requests_go_side_by_side_over_one_connection() {
     assert_eq!(server.accepted(), 1);
 }
 
-/// Behind a load balancer a connection may live while nobody answers on it.
+/// Behind a load balancer a connection may stay open without a server that answers on it.
 #[tokio::test]
-async fn after_a_request_without_an_answer_another_connection_is_used() {
+async fn a_connection_without_an_answer_is_not_used_again() {
     let server = Server::start().await;
     server.ask("/").await.unwrap();
     tokio::time::pause();
@@ -119,7 +119,7 @@ async fn after_a_request_without_an_answer_another_connection_is_used() {
     assert_eq!(server.ask("/").await.unwrap(), "answer");
     assert_eq!(server.accepted(), 2);
 
-    // Who asked may wait for less long.
+    // The caller's time limit may be shorter.
     tokio::time::pause();
     tokio::time::timeout(Duration::from_secs(8), server.ask("/never")).await.unwrap_err();
     tokio::time::resume();

@@ -1,4 +1,4 @@
-//! Texts for logs and messages: errors with their causes, and texts of users, cleaned and bounded.
+//! Texts for logs and messages: errors with their causes, and texts of users with escaped control characters and limited length.
 
 mod text;
 
@@ -6,7 +6,8 @@ use std::error::Error;
 
 pub use text::{MESSAGE, escaped, message, quoted, shortened};
 
-/// The text of an error with all its causes. Leaves out a cause whose text the error before it contains, as libraries' errors do.
+/// Returns the text of an error with all its causes. Skips a cause whose text is part of the error before it, as libraries'
+/// errors often have it.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut last = error.to_string();
@@ -36,9 +37,9 @@ mod tests {
         source: Option<Box<Link>>,
     }
 
-    fn linked(texts: &[&'static str]) -> Option<Box<Link>> {
+    fn link(texts: &[&'static str]) -> Option<Box<Link>> {
         let (first, rest) = texts.split_first()?;
-        Some(Box::new(Link { text: first, source: linked(rest) }))
+        Some(Box::new(Link { text: first, source: link(rest) }))
     }
 
     #[test]
@@ -51,7 +52,7 @@ mod tests {
             ),
             (&["alone"], "alone"),
         ] {
-            assert_eq!(chain(&*linked(texts).unwrap()), expected);
+            assert_eq!(chain(&*link(texts).unwrap()), expected);
         }
     }
 }

@@ -1,28 +1,28 @@
-//! Cleans and bounds texts of users for messages, logs and terminals: directives, container logs, names of processes and hosts,
+//! Escapes and shortens texts of users for messages, logs and terminals: directives, container logs, names of processes and hosts,
 //! names of files in archives.
 
-/// Most bytes of a message that a person reads: a status, an error, a refusal. A gRPC client takes no answer whose headers
-/// exceed 16 KiB, and each byte of a message may be three there.
+/// Longest message in bytes: of a status, an error or a refusal. A gRPC client rejects an answer whose headers exceed 16 KiB, and
+/// percent-encoding may triple each byte of a message there.
 pub const MESSAGE: usize = 4 << 10;
-/// Most bytes of a line that a message quotes, such as a directive.
+/// Longest quoted line in a message, such as a directive, in bytes.
 const QUOTE: usize = 256;
 
-/// Returns the text with what steers a terminal as Rust writes it, such as `\u{1b}`, but for the characters in `kept`: control
-/// characters, and those that change the direction of a line (U+202E and its like).
+/// Escapes the characters that control a terminal, in Rust's notation such as `\u{1b}`: control characters, and those that change
+/// the direction of a line (such as U+202E). Keeps the characters in `kept`.
 #[must_use]
 pub fn escaped(text: &str, kept: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if steers(character) && !kept.contains(character) {
-            shown.extend(character.escape_default());
+        if controls_terminal(character) && !kept.contains(character) {
+            escaped.extend(character.escape_default());
         } else {
-            shown.push(character);
+            escaped.push(character);
         }
     }
-    shown
+    escaped
 }
 
-fn steers(character: char) -> bool {
+fn controls_terminal(character: char) -> bool {
     let turns = ['\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
     character.is_control() || turns.iter().any(|range| range.contains(&character))
 }
@@ -33,18 +33,18 @@ pub fn quoted(text: &str) -> String {
     shortened(escaped(text, ""), QUOTE)
 }
 
-/// Returns a message of at most [`MESSAGE`] bytes, whose lines stay lines.
+/// Returns a message of at most [`MESSAGE`] bytes. Keeps newlines and tabs.
 #[must_use]
 pub fn message(text: &str) -> String {
     shortened(escaped(text, "\n\t"), MESSAGE)
 }
 
-/// Stands between a shortened text and the number of its bytes.
+/// Separator between a shortened text and the number of its bytes.
 const MISSING: &str = " … (";
 /// The end of a shortened text.
 const IN_ALL: &str = " bytes in all)";
 
-/// Returns a text of at most `limit` bytes that says how long it was, at first.
+/// Shortens a text to at most `limit` bytes, and appends its original length, also if it was shortened before.
 #[must_use]
 pub fn shortened(mut text: String, limit: usize) -> String {
     if text.len() <= limit {
@@ -58,7 +58,7 @@ pub fn shortened(mut text: String, limit: usize) -> String {
     text
 }
 
-/// Returns the length of the rest of a shortened text, and how many bytes the whole had.
+/// Returns the length of the kept part of a shortened text, and its original length in bytes.
 fn shortened_before(text: &str) -> Option<(usize, usize)> {
     let (rest, all) = text.strip_suffix(IN_ALL)?.rsplit_once(MISSING)?;
     Some((rest.len(), all.parse().ok()?))
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_is_shown_and_the_rest_is_as_it_was() {
+    fn characters_that_control_a_terminal_are_escaped() {
         assert_eq!(
             escaped("a\x1b[2J\u{9b}1m\x07ü\tb\n\u{202e}c", "\t\n"),
             "a\\u{1b}[2J\\u{9b}1m\\u{7}ü\tb\n\\u{202e}c"
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_was_shortened_says_how_long_it_was() {
+    fn a_shortened_text_ends_with_its_original_length() {
         assert_eq!(shortened("as it is".to_owned(), MESSAGE), "as it is");
         for limit in [40, 41, 42, MESSAGE] {
             let cut = shortened("ü".repeat(8 << 20), limit);

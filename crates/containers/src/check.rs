@@ -1,4 +1,4 @@
-//! Whether a profile can be carried out, whoever names it. Told in Proposal, before anything is made.
+//! Checks whether Warren can run a container profile. Proposal reports the faults, before any object is created.
 
 mod mpi;
 mod on_rabbit;
@@ -9,13 +9,14 @@ mod volumes;
 use api::NnfContainerProfileData;
 use thiserror::Error;
 
-use self::{mpi::of_mpi, package::of_packages, pod::of_pod};
+use self::{mpi::mpi_faults, package::package_faults, pod::pod_faults};
 pub use self::{
-    on_rabbit::on_rabbits, package::on_kubernetes, pod::PodFault, volumes::is_mount_path,
+    on_rabbit::faults_on_rabbits, package::faults_on_kubernetes, pod::PodFault,
+    volumes::is_mount_path,
 };
-use crate::package::PackageFault;
+use crate::package::JobPackageFault;
 
-/// What is wrong with a profile: for its administrator.
+/// A fault of a container profile, with the remedy for its administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProfileFault {
     #[error("data has neither spec nor mpiSpec: the administrator adds one")]
@@ -28,7 +29,7 @@ pub enum ProfileFault {
     NoContainer,
     #[error("{at}: {fault}")]
     Pod {
-        /// Which pod of the profile.
+        /// Field of the profile with the pod, such as `data.spec`.
         at: &'static str,
         fault: PodFault,
     },
@@ -42,69 +43,50 @@ pub enum ProfileFault {
     Slots(i64),
     #[error("data.mpiSpec.{field} is {value:?}, which is not known: the administrator writes one of {}", known.join(", "))]
     Unknown {
-        /// The field.
         field: &'static str,
-        /// Its value.
         value: String,
-        /// What it may be.
+        /// The values that Warren knows.
         known: &'static [&'static str],
     },
     #[error("data.mpiSpec.{field} is {value}, which is not carried out here: {remedy}")]
     NotCarriedOut {
-        /// The field.
         field: &'static str,
-        /// Its value.
         value: String,
-        /// What is done in its place.
+        /// What Warren does instead, or what the administrator does.
         remedy: &'static str,
     },
     #[error(
         "data.storages: {name} has pvcMode {mode}, which is for DW_GLOBAL_ only: the administrator takes it out"
     )]
-    PvcMode {
-        /// The storage.
-        name: String,
-        /// The mode.
-        mode: String,
-    },
+    PvcMode { name: String, mode: String },
     #[error("data.packages[{index}].{fault}: the administrator corrects it")]
-    Package {
-        /// Its place in the list.
+    JobPackage {
+        /// Index of the job package in `data.packages`.
         index: usize,
-        fault: PackageFault,
+        fault: JobPackageFault,
     },
     #[error(
         "data.packages: {0:?} is there twice: the administrator gives each package a name of its own"
     )]
-    SamePackage(String),
+    SameJobPackage(String),
     #[error(
         "data.packages is not carried out here: the administrator takes it out, or starts the coordinator with --container-packages and the rabbits' agents with --package-dir"
     )]
-    PackagesOnKubernetes,
+    JobPackagesOnKubernetes,
     #[error("data.{field} is {value}, and must be 0 or more: the administrator corrects it")]
-    Negative {
-        /// The field.
-        field: &'static str,
-        /// Its value.
-        value: i64,
-    },
+    Negative { field: &'static str, value: i64 },
     #[error("{field} is not carried out where rabbits run the containers themselves: {remedy}")]
-    NotOnRabbits {
-        /// The field.
-        field: String,
-        /// What is to be done.
-        remedy: &'static str,
-    },
+    NotOnRabbits { field: String, remedy: &'static str },
     #[error(
         "the workflow's user is root, and containers run without its rights: submit the job as another user"
     )]
     Root,
 }
 
-/// Everything that is wrong with a profile, for a user.
+/// Returns all faults of a profile whose containers run as this user (uid).
 #[must_use]
 pub fn faults(profile: &NnfContainerProfileData, user: i64) -> Vec<ProfileFault> {
-    let mut faults = numbers(profile);
+    let mut faults = negative_numbers(profile);
     if user == 0 {
         faults.push(ProfileFault::Root);
     }
@@ -119,29 +101,29 @@ pub fn faults(profile: &NnfContainerProfileData, user: i64) -> Vec<ProfileFault>
             faults.push(ProfileFault::PvcMode { name, mode });
         }
     }
-    faults.extend(of_packages(&profile.packages));
+    faults.extend(package_faults(&profile.packages));
     match (&profile.spec, &profile.mpi_spec) {
         (None, None) => faults.push(ProfileFault::Nothing),
         (Some(_), Some(_)) => faults.push(ProfileFault::Both),
-        (None, Some(mpi)) => faults.extend(of_mpi(mpi)),
-        (Some(spec), None) => faults.extend(at("data.spec", of_pod(spec))),
+        (None, Some(mpi)) => faults.extend(mpi_faults(mpi)),
+        (Some(spec), None) => faults.extend(with_field("data.spec", pod_faults(spec))),
     }
     faults
 }
 
-fn numbers(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
-    let all = [
+fn negative_numbers(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
+    let numbers = [
         ("retryLimit", profile.retry_limit),
         ("preRunTimeoutSeconds", profile.pre_run_timeout_seconds.unwrap_or(0)),
         ("postRunTimeoutSeconds", profile.post_run_timeout_seconds.unwrap_or(0)),
         ("numPorts", profile.num_ports),
     ];
-    let negative = all.into_iter().filter(|(_, value)| *value < 0);
+    let negative = numbers.into_iter().filter(|(_, value)| *value < 0);
     negative.map(|(field, value)| ProfileFault::Negative { field, value }).collect()
 }
 
-/// The faults of a pod, with its place.
-fn at(at: &'static str, faults: Vec<PodFault>) -> impl Iterator<Item = ProfileFault> {
+/// Adds to a pod's faults the field of the profile with the pod.
+fn with_field(at: &'static str, faults: Vec<PodFault>) -> impl Iterator<Item = ProfileFault> {
     faults.into_iter().map(move |fault| ProfileFault::Pod { at, fault })
 }
 

@@ -1,8 +1,8 @@
-//! References to variables in a profile's texts, as Kubernetes expands them: `$(NAME)`.
+//! Expands references to variables in a profile's texts, as Kubernetes does: `$(NAME)`.
 
 use std::collections::BTreeMap;
 
-/// A text with the values of the variables that it names. One that is not known stays as it is; `$$` stands for `$`.
+/// Replaces the references to known variables by their values. Unknown references stay; `$$` stands for `$`.
 #[must_use]
 pub(crate) fn expand(text: &str, known: &BTreeMap<String, String>) -> String {
     let (mut done, mut rest) = (String::new(), text);
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_is_put_in_and_all_else_stays() {
+    fn known_references_are_replaced_and_all_else_stays() {
         let known = [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "$(A)".to_owned())].into();
         for (text, expected) in [
             ("", ""),

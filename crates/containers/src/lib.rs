@@ -1,20 +1,23 @@
-//! Containers next to the data: what a workflow's `#DW container` becomes on Kubernetes, or where the rabbits' agents run it. Pure:
-//! no I/O and no clock.
+//! Containers next to the data: turns a workflow's `#DW container` directive into objects of Kubernetes, or into
+//! objects that the rabbits' agents carry out. Pure: no I/O and no clock.
 //!
 //! ```text
-//! NnfContainerProfile ─ check ─► faults, told in Proposal
-//! profile, placement, storages, ports ─ objects ─► Service, ConfigMap, one Job for each rabbit, and one for the launcher of MPI
-//!                                       ├ volumes ─► a PersistentVolume and its claim for each device of raw storage
-//!                                       └ on_rabbit ─► one NodeContainers for each rabbit, where no Kubernetes is
-//! Jobs, Pods ─ outcome ─► starting, ready, ended, failed and why
+//! NnfContainerProfile ─ check ─► faults, which Proposal reports
+//! profile, placement, storages, ports ─ objects ─► Service, ConfigMap, one
+//! Job for each rabbit, and one for MPI's launcher
+//!                                       ├ volumes ─► a PersistentVolume and a
+//! PersistentVolumeClaim for each device of raw storage
+//!                                       └ on_rabbit ─► one NodeContainers for each rabbit, on sites without Kubernetes
+//! there
+//! Jobs, Pods ─ outcome ─► starting, ready, ended, or failed with a reason
 //! ```
-//! Kubernetes does what it does already: a Job starts a container again that failed, holds its deadline and counts its pods.
-//! A Job for each rabbit, and not one Job for all: a Job has one template, and cannot bind its pods to one rabbit each.
+//! Kubernetes keeps what it does already: a Job restarts a failed container, enforces its deadline and counts its pods.
+//! Each rabbit has its own Job: a Job has one template, and cannot bind each of its pods to another rabbit.
 //!
 //! # Guarantees
-//! * The objects of a run follow from their inputs alone, and have names that follow from the workflow's and the rabbits'.
-//! * A pod has no token for the API, no capability and nothing of its host but the storage that its directive names.
-//! * It runs as the workflow's user and group, never as root.
+//! * The objects of a run depend on their inputs alone. Their names are made of the workflow's and the rabbits' names.
+//! * A pod has no token for the API, no capability, and no part of its host but the storage that its directive names.
+//! * A pod runs as the workflow's user and group, never as root.
 
 pub mod check;
 pub mod claim;
@@ -36,5 +39,5 @@ pub mod volumes;
 pub use check::ProfileFault;
 pub use mpi::Attempt;
 pub use names::NameFault;
-pub use package::Package;
+pub use package::JobPackage;
 pub use run::{Device, Rabbit, Run, StoragePath, StorageSource};

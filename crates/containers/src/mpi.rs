@@ -1,7 +1,7 @@
-//! MPI: a worker on each rabbit, and a launcher beside the first.
+//! MPI: a worker pod on each rabbit, and a launcher pod on the first.
 //!
-//! The hostfiles are those of the MPI operator (v2beta1) to the byte. The pods differ from its pods: a program of ours,
-//! `podhelper`, stands in the place of sshd and ssh, so that images need neither and nobody in them is root.
+//! The hostfiles equal the MPI operator's (v2beta1) byte for byte. The pods differ from the operator's: Warren's
+//! program `podhelper` replaces sshd and ssh, so that images need neither and no process in them is root.
 
 pub(crate) mod environment;
 mod files;
@@ -9,8 +9,8 @@ pub mod network;
 mod pods;
 
 pub(crate) use self::{
-    files::answering,
-    pods::{OWN, waiting},
+    files::workers_file,
+    pods::{OWN, wait_command},
 };
 pub use self::{
     files::{discover_hosts, hostfile},
@@ -21,52 +21,53 @@ use api::nnf_container_profile::{MpiImplementation, NnfMpiSpec};
 
 use crate::{environment::domain, names, run::Run};
 
-/// The role of the pods that ranks run in.
+/// The role of pods that run ranks.
 pub(crate) const WORKER: &str = "worker";
-/// The role of the pod that mpirun runs in.
+/// The role of the pod that runs mpirun.
 pub(crate) const LAUNCHER: &str = "launcher";
 
-/// Which attempt of a run its objects belong to: what was suspended starts anew as another, with other keys.
+/// The attempt of a run that objects belong to. A run that goes on after it
+/// was suspended has another attempt, with other keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub number: u32,
-    /// Name of the ConfigMap that says so.
+    /// Name of the ConfigMap that records the attempt.
     pub name: String,
     /// Name of the Secret with its keys.
     pub keys: String,
-    /// The image of `podhelper`; none where the rabbits have the program.
+    /// The image of `podhelper`; none where the rabbits have the program installed.
     pub image: Option<String>,
 }
 
-/// Ranks on each worker.
+/// Returns the number of ranks on each worker.
 #[must_use]
 pub fn slots(mpi: &NnfMpiSpec) -> i64 {
     mpi.slots_per_worker.unwrap_or(1)
 }
 
-/// Whose mpirun a launcher runs.
+/// Returns the MPI implementation whose mpirun the launcher runs.
 #[must_use]
 pub fn implementation(mpi: &NnfMpiSpec) -> MpiImplementation {
     mpi.mpi_implementation.clone().unwrap_or(MpiImplementation::OpenMpi)
 }
 
-/// Full names of the workers, in the order of their rabbits.
+/// Returns the full host names of the workers, in the order of their rabbits.
 pub(crate) fn workers(run: &Run<'_>) -> impl Iterator<Item = String> {
     (0..run.placement.len()).map(|index| host(run, &names::worker(run.workflow, index)))
 }
 
-/// Full name of the launcher.
+/// Returns the full host name of the launcher.
 pub(crate) fn launcher_host(run: &Run<'_>) -> String {
     host(run, &names::launcher(run.workflow))
 }
 
 fn host(run: &Run<'_>, name: &str) -> String {
-    format!("{name}.{}", beneath(run))
+    format!("{name}.{}", host_suffix(run))
 }
 
-/// What the full names of the run's hosts have after their short ones.
-fn beneath(run: &Run<'_>) -> String {
+/// Returns the suffix that the full names of the run's hosts add to the short ones.
+fn host_suffix(run: &Run<'_>) -> String {
     format!("{}.{}", run.workflow, domain(run))
 }
 

@@ -1,4 +1,5 @@
-//! Files that a container finds in its configuration: which compute has which allocation, and who its user is.
+//! Files in the configuration directory of a container: which compute has which
+//! allocation, the user's entry in passwd, and MPI's hosts.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +11,43 @@ use crate::{
     run::{Rabbit, Run},
 };
 
-/// Where the files are in a container.
+/// Directory of the files in a container.
 pub const DIRECTORY: &str = "/nnf/config";
 
-/// The user's entry in `passwd`.
+/// The passwd file, with the user's entry.
 pub const PASSWD: &str = "passwd";
-/// The user's group.
+/// The group file, with the user's group.
 pub const GROUP: &str = "group";
 
-/// The hosts with their slots, as mpirun reads them.
+/// The hostfile of mpirun, with the slots of each host.
 pub const HOSTFILE: &str = "hostfile";
-/// The script that tells the hosts.
+/// The script that prints the hosts.
 pub const DISCOVER_HOSTS: &str = "discover_hosts.sh";
-/// The names of hosts, where no Kubernetes resolves them.
+/// The hosts file, for sites where no Kubernetes resolves host names.
 pub const HOSTS: &str = "hosts";
-/// The hosts that must answer before mpirun starts.
+/// The list of hosts that must answer before mpirun starts.
 pub(crate) const WORKERS: &str = "workers";
 
-/// One rabbit of `nodes.json`.
+/// A rabbit in `nodes.json`.
 #[derive(Serialize)]
 struct Node<'a> {
     rabbit: &'a str,
-    /// Its place in the run.
+    /// Index of the rabbit in the run.
     index: usize,
     computes: Vec<Compute<'a>>,
 }
 
-/// One compute of it.
+/// A compute of a rabbit in `nodes.json`.
 #[derive(Serialize)]
 struct Compute<'a> {
     host: &'a str,
-    /// Its place among this rabbit's computes.
+    /// Index among the computes of this rabbit.
     local: usize,
-    /// Its place among the job's.
+    /// Index among the computes of the job.
     global: usize,
 }
 
-/// The files, by name: the same on every rabbit of a run.
+/// Returns the files by name: the same on every rabbit of a run.
 #[must_use]
 pub fn files(run: &Run<'_>) -> BTreeMap<String, String> {
     let names: Vec<&str> = run.rabbits().collect();
@@ -55,7 +56,7 @@ pub fn files(run: &Run<'_>) -> BTreeMap<String, String> {
         ("nnfContainerNodes", names.join(" ")),
         ("nnfContainerSubdomain", run.workflow.to_owned()),
         ("nnfContainerDomain", domain(run)),
-        ("nodes.json", nodes(run.placement)),
+        ("nodes.json", nodes_json(run.placement)),
         (
             PASSWD,
             format!("root:x:0:0:root:/root:/bin/sh\nuser:x:{user}:{group}:user:/tmp:/bin/sh\n"),
@@ -63,31 +64,31 @@ pub fn files(run: &Run<'_>) -> BTreeMap<String, String> {
         (GROUP, format!("root:x:0:\nuser:x:{group}:\n")),
     ]
     .into_iter()
-    .chain(of_mpi(run))
+    .chain(mpi_files(run))
     .map(|(name, text)| (name.to_owned(), text))
     .collect()
 }
 
-fn of_mpi(run: &Run<'_>) -> impl Iterator<Item = (&'static str, String)> {
+fn mpi_files(run: &Run<'_>) -> impl Iterator<Item = (&'static str, String)> {
     run.profile.mpi_spec.iter().flat_map(|mpi| {
         [
             (HOSTFILE, mpi::hostfile(run, mpi)),
             (DISCOVER_HOSTS, mpi::discover_hosts(run, mpi)),
-            (WORKERS, mpi::answering(run)),
+            (WORKERS, mpi::workers_file(run)),
         ]
         .into_iter()
-        .chain(run.network_port.map(|_| (HOSTS, mpi::network::file(run))))
+        .chain(run.network_port.map(|_| (HOSTS, mpi::network::hosts_file(run))))
     })
 }
 
-fn nodes(placement: &[Rabbit]) -> String {
+fn nodes_json(placement: &[Rabbit]) -> String {
     let node = |(index, rabbit): (usize, &'_ Rabbit)| {
         let computes = rabbit.computes.iter().enumerate();
         let computes = computes.map(|(local, (global, host))| (local, *global, host.clone()));
         (index, rabbit.name.clone(), computes.collect::<Vec<_>>())
     };
-    let all: Vec<_> = placement.iter().enumerate().map(node).collect();
-    let nodes: Vec<Node<'_>> = all
+    let entries: Vec<_> = placement.iter().enumerate().map(node).collect();
+    let nodes: Vec<Node<'_>> = entries
         .iter()
         .map(|(index, rabbit, computes)| Node {
             rabbit,

@@ -1,4 +1,4 @@
-//! The objects of a run.
+//! The Kubernetes objects of a run.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ use k8s_openapi::{
 
 use crate::{mpi, names, nodes, pod, run::Run};
 
-/// Seconds that containers have to start in, and to end in, when a profile says nothing.
+/// Seconds within which containers must start, and must end, if the profile gives no time.
 pub const TIMEOUT: i64 = 300;
 
-/// Lets `<rabbit>.<workflow>` resolve, also before a container is ready.
+/// Returns the Service by which `<rabbit>.<workflow>` resolves, also before a container is ready.
 #[must_use]
 pub fn service(run: &Run<'_>) -> Service {
     let selector = [(label::CONTAINER.to_owned(), run.workflow.to_owned())];
     Service {
-        metadata: named(run, run.workflow),
+        metadata: object_metadata(run, run.workflow),
         spec: Some(ServiceSpec {
             cluster_ip: Some("None".to_owned()),
             selector: Some(selector.into()),
@@ -39,21 +39,22 @@ pub fn service(run: &Run<'_>) -> Service {
     }
 }
 
-/// Who reaches the pods of the run: its own, and everybody on the ports that its rabbits have open for it. With MPI it is about the
-/// workers, which have no such ports: whoever reaches a worker's port costs it work, also without its keys.
+/// Returns the NetworkPolicy of the run's pods: the run's own pods reach them on all ports, others only on the ports
+/// that the rabbits have open for the run. With MPI the policy is for the workers, which have no such ports: a
+/// connection to a worker's port costs the worker work, even without the attempt's keys.
 #[must_use]
 pub fn network_policy(run: &Run<'_>) -> NetworkPolicy {
-    let of_run = [label::CONTAINER, label::WORKFLOW_UID, label::DIRECTIVE_INDEX];
-    let all: BTreeMap<String, String> = run.metadata.labels.clone().unwrap_or_default();
-    let all: BTreeMap<String, String> =
-        all.into_iter().filter(|(name, _)| of_run.contains(&name.as_str())).collect();
+    let run_labels = [label::CONTAINER, label::WORKFLOW_UID, label::DIRECTIVE_INDEX];
+    let labels: BTreeMap<String, String> = run.metadata.labels.clone().unwrap_or_default();
+    let labels: BTreeMap<String, String> =
+        labels.into_iter().filter(|(name, _)| run_labels.contains(&name.as_str())).collect();
     let is_mpi = run.profile.mpi_spec.is_some();
-    let mut guarded = all.clone();
+    let mut guarded = labels.clone();
     guarded.extend(is_mpi.then(|| (label::ROLE.to_owned(), mpi::WORKER.to_owned())));
     let selector =
         |labels| LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
     let own =
-        NetworkPolicyPeer { pod_selector: Some(selector(all)), ..NetworkPolicyPeer::default() };
+        NetworkPolicyPeer { pod_selector: Some(selector(labels)), ..NetworkPolicyPeer::default() };
     let own = NetworkPolicyIngressRule { from: Some(vec![own]), ports: None };
     let open = run.ports.iter().filter(|_| !is_mpi).map(|port| NetworkPolicyPort {
         port: Some(IntOrString::Int(i32::from(*port))),
@@ -69,42 +70,43 @@ pub fn network_policy(run: &Run<'_>) -> NetworkPolicy {
         ingress: Some([own].into_iter().chain(open).collect()),
         egress: None,
     };
-    NetworkPolicy { metadata: named(run, run.workflow), spec: Some(spec) }
+    NetworkPolicy { metadata: object_metadata(run, run.workflow), spec: Some(spec) }
 }
 
-/// The files of the run.
+/// Returns the ConfigMap with the run's files.
 #[must_use]
 pub fn config_map(run: &Run<'_>) -> ConfigMap {
     ConfigMap {
-        metadata: named(run, run.name),
+        metadata: object_metadata(run, run.name),
         data: Some(nodes::files(run)),
         immutable: Some(true),
         ..ConfigMap::default()
     }
 }
 
-/// The Job on the rabbit at this place of the run; none when the profile has no pod for it.
+/// Returns the Job on the rabbit at this index of the run; `None` if the profile has no pod for it.
 #[must_use]
 pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
     let rabbit = run.placement.get(index)?;
     if let Some(spec) = &run.profile.spec {
         let name = names::job(run.workflow, &rabbit.name);
-        return Some(of_pod(run, &name, pod::with_ports(run, index, rabbit, spec)));
+        return Some(pod_job(run, &name, pod::with_ports(run, index, rabbit, spec)));
     }
     let mpi = run.profile.mpi_spec.as_ref()?;
     let pod = mpi::worker(run, run.attempt?, mpi, index, rabbit);
-    Some(with_role(of_pod(run, &names::worker(run.workflow, index), pod), mpi::WORKER))
+    Some(with_role(pod_job(run, &names::worker(run.workflow, index), pod), mpi::WORKER))
 }
 
-/// The Job of the launcher of MPI, on the first rabbit.
+/// Returns the Job of MPI's launcher, on the first rabbit.
 #[must_use]
 pub fn launcher(run: &Run<'_>) -> Option<Job> {
     let mpi = run.profile.mpi_spec.as_ref()?;
     let pod = mpi::launcher(run, run.attempt?, mpi, run.placement.first()?);
-    Some(with_role(of_pod(run, &names::launcher(run.workflow), pod), mpi::LAUNCHER))
+    Some(with_role(pod_job(run, &names::launcher(run.workflow), pod), mpi::LAUNCHER))
 }
 
-/// The Secret of an attempt, without its keys: it goes with the ConfigMap of the attempt, which owns it.
+/// Returns the Secret of an attempt, without its keys. The ConfigMap of the
+/// attempt owns it, so that both are deleted together.
 #[must_use]
 pub fn keys(run: &Run<'_>, config_map: &ConfigMap) -> Option<Secret> {
     let owner = OwnerReference {
@@ -114,13 +116,15 @@ pub fn keys(run: &Run<'_>, config_map: &ConfigMap) -> Option<Secret> {
         uid: config_map.metadata.uid.clone()?,
         ..OwnerReference::default()
     };
-    let metadata =
-        ObjectMeta { owner_references: Some(vec![owner]), ..named(run, &run.attempt?.keys) };
+    let metadata = ObjectMeta {
+        owner_references: Some(vec![owner]),
+        ..object_metadata(run, &run.attempt?.keys)
+    };
     Some(Secret { metadata, immutable: Some(true), ..Secret::default() })
 }
 
-fn of_pod(run: &Run<'_>, name: &str, pod: PodSpec) -> Job {
-    let metadata = named(run, name);
+fn pod_job(run: &Run<'_>, name: &str, pod: PodSpec) -> Job {
+    let metadata = object_metadata(run, name);
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta { labels: metadata.labels.clone(), ..ObjectMeta::default() }),
         spec: Some(pod),
@@ -136,7 +140,7 @@ fn of_pod(run: &Run<'_>, name: &str, pod: PodSpec) -> Job {
     Job { metadata, spec: Some(spec), ..Job::default() }
 }
 
-/// Labels a Job and its pods with what they are in MPI: both roles have a pod on the first rabbit.
+/// Labels a Job and its pods with their MPI role: both roles have a pod on the first rabbit.
 fn with_role(mut job: Job, role: &str) -> Job {
     let template = job.spec.as_mut().and_then(|spec| spec.template.metadata.as_mut());
     for metadata in std::iter::once(&mut job.metadata).chain(template) {
@@ -146,14 +150,14 @@ fn with_role(mut job: Job, role: &str) -> Job {
     job
 }
 
-/// Seconds that a Job has until its container must be ready, unless there is no limit.
+/// Returns the seconds within which a Job's container must be ready; `None` without a limit.
 #[must_use]
 pub fn start_deadline(run: &Run<'_>) -> Option<i64> {
     Some(run.profile.pre_run_timeout_seconds.unwrap_or(TIMEOUT)).filter(|seconds| *seconds > 0)
 }
 
-/// Metadata of an object of the run.
-pub(crate) fn named(run: &Run<'_>, name: &str) -> ObjectMeta {
+/// Returns the metadata of an object of the run.
+pub(crate) fn object_metadata(run: &Run<'_>, name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), ..run.metadata.clone() }
 }
 

@@ -1,4 +1,5 @@
-//! What the agent of a rabbit runs where no Kubernetes does: the same names, files, ports and variables as a pod has.
+//! The containers that the agent of a rabbit runs without Kubernetes: the
+//! same names, files, ports and variables as in a pod.
 
 mod mpi;
 
@@ -26,38 +27,39 @@ use crate::{
     run::{Run, StorageSource},
 };
 
-/// Thousandths of a processor are told.
+/// Limit on processors: the unit of an agent is a thousandth of one.
 pub(crate) const CPU: (&str, i128) = ("cpu", 1000);
-/// Bytes of memory are told.
+/// Limit on memory: the unit of an agent is a byte.
 pub(crate) const MEMORY: (&str, i128) = ("memory", 1);
 
 pub use self::mpi::{launcher, name_of_host, worker};
 
-/// Name of the object on each rabbit.
+/// Returns the name of the run's object on each rabbit.
 #[must_use]
 pub fn name(run: &Run<'_>) -> String {
     format!("{}-{}", run.namespace(), run.name)
 }
 
-/// What runs on the rabbit at this place of the run; none with MPI.
+/// Returns the containers of the rabbit at this index of the run; `None` with MPI.
 #[must_use]
 pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let rabbit = run.placement.get(index)?.name.as_str();
-    let mut made = of_pod(run, index, rabbit, run.profile.spec.as_ref()?, &[]);
+    let mut made = pod_object(run, index, rabbit, run.profile.spec.as_ref()?, &[]);
     made.metadata.name = Some(name(run));
     made.spec.hosts = Some(hosts(run));
     with_ports(run, &mut made);
     Some(made)
 }
 
-/// Name of the object with the packages of a run on each rabbit. No other object of ours ends so.
+/// Returns the name of the object with a run's job packages on each rabbit.
+/// No other object of Warren's ends in `-packages`.
 #[must_use]
 pub fn packages_name(run: &Run<'_>) -> String {
     format!("{}-packages", name(run))
 }
 
-/// What the agent of the rabbit at this place of the run fetches before any container of the run starts; none where the profile
-/// names no packages.
+/// Returns the job packages that the agent of the rabbit at this index of the run fetches before any container of the
+/// run starts; `None` if the profile names none.
 #[must_use]
 pub fn packages(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let rabbit = run.placement.get(index)?.name.as_str();
@@ -89,34 +91,35 @@ pub fn packages(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
 fn metadata(run: &Run<'_>, rabbit: &str) -> ObjectMeta {
     ObjectMeta {
         namespace: Some(rabbit.to_owned()),
-        // Its owner lies in another namespace, and the engine deletes it.
+        // The owner is in another namespace: the engine deletes this object.
         owner_references: None,
         ..run.metadata.clone()
     }
 }
 
-/// What the agent of a rabbit runs of a pod of the profile: without a name, names of hosts and ports. Its containers are told
-/// these variables first.
-fn of_pod(
+/// Returns the object for a pod of the profile, without a name, host names and ports. The variables of `first` come
+/// first in its containers.
+fn pod_object(
     run: &Run<'_>,
     index: usize,
     rabbit: &str,
     pod: &NnfPodSpec,
-    told: &[EnvVar],
+    first: &[EnvVar],
 ) -> NodeContainers {
-    let of = |one| container(rabbit, one, variables_of(run, index, one, told));
+    let make =
+        |one_of_pod| container(rabbit, one_of_pod, variables_of(run, index, one_of_pod, first));
     let spec = NodeContainersSpec {
         user_id: run.user,
         group_id: run.group,
         hostname: rabbit.to_owned(),
         hosts: None,
-        init_containers: pod.init_containers.iter().map(of).collect(),
-        containers: pod.containers.iter().map(of).collect(),
+        init_containers: pod.init_containers.iter().map(make).collect(),
+        containers: pod.containers.iter().map(make).collect(),
         share_process_namespace: pod.share_process_namespace.unwrap_or(false),
         termination_grace_period_seconds: pod.termination_grace_period_seconds,
         storages: paths(run, |source| *source == StorageSource::Rabbit),
         global_lustre: paths(run, |source| *source != StorageSource::Rabbit),
-        // Others were refused.
+        // `check::volumes` refuses volumes of other kinds.
         empty_dirs: pod.volumes.iter().map(|volume| volume.name.clone()).collect(),
         packages: run.profile.packages.clone(),
         files: Some(source(run, run.name)),
@@ -130,25 +133,25 @@ fn of_pod(
 }
 
 fn paths(run: &Run<'_>, is_from: impl Fn(&StorageSource) -> bool) -> Vec<String> {
-    let those = run.mounts().filter(|storage| is_from(&storage.source));
-    those.map(|storage| storage.path.clone()).collect()
+    let selected = run.mounts().filter(|storage| is_from(&storage.source));
+    selected.map(|storage| storage.path.clone()).collect()
 }
 
-/// Seconds that containers may have between the signal to end and the end, at most: a day.
+/// Maximum seconds between the signal to end and the kill (`terminationGracePeriodSeconds`): a day.
 pub const LONGEST_GRACE: i64 = 86_400;
 
 /// Gives the containers the run's ports on their rabbit.
 fn with_ports(run: &Run<'_>, made: &mut NodeContainers) {
     for (place, container) in made.spec.containers.iter_mut().enumerate() {
-        let ports = environment::of_place(run, place).iter();
+        let ports = environment::container_ports(run, place).iter();
         container.ports = ports.map(|port| i64::from(*port)).collect();
     }
 }
 
-/// How far they are.
+/// Returns the state of a rabbit's containers.
 #[must_use]
-pub fn state(of: &NodeContainers) -> State {
-    let status = of.status.as_ref();
+pub fn state(containers: &NodeContainers) -> State {
+    let status = containers.status.as_ref();
     match status.map(|status| &status.state) {
         Some(NodeContainersState::Ready) => State::Ready,
         Some(NodeContainersState::Succeeded) => State::Succeeded,
@@ -162,10 +165,10 @@ pub fn state(of: &NodeContainers) -> State {
     }
 }
 
-/// What the agent says of a failure or a wait.
+/// Returns the agent's error, or its message while the containers wait.
 #[must_use]
-pub fn reason(of: &NodeContainers) -> Option<String> {
-    let status = of.status.as_ref()?;
+pub fn reason(containers: &NodeContainers) -> Option<String> {
+    let status = containers.status.as_ref()?;
     let error = status.error.as_ref();
     let error = error.map(|error| error.user_message.as_ref().unwrap_or(&error.debug_message));
     error.or(Some(&status.message)).filter(|text| !text.is_empty()).cloned()
@@ -179,76 +182,82 @@ fn hosts(run: &Run<'_>) -> NodeContainersHosts {
     }
 }
 
-/// A ConfigMap or Secret of the run.
+/// Refers to a ConfigMap or Secret of the run.
 fn source(run: &Run<'_>, name: &str) -> NodeContainersSource {
     NodeContainersSource { namespace: run.namespace().to_owned(), name: name.to_owned() }
 }
 
-fn variables_of(run: &Run<'_>, index: usize, of: &NnfContainer, told: &[EnvVar]) -> Vec<EnvVar> {
-    let own = environment::of_container(run, index, of);
-    told.iter().cloned().chain(own).collect()
+fn variables_of(
+    run: &Run<'_>,
+    index: usize,
+    container: &NnfContainer,
+    first: &[EnvVar],
+) -> Vec<EnvVar> {
+    let own = environment::container_variables(run, index, container);
+    first.iter().cloned().chain(own).collect()
 }
 
-fn container(rabbit: &str, of: &NnfContainer, all: Vec<EnvVar>) -> NodeContainer {
-    let variables = variables(all, rabbit);
+fn container(rabbit: &str, container: &NnfContainer, variables: Vec<EnvVar>) -> NodeContainer {
+    let variables = expand_values(variables, rabbit);
     let known: BTreeMap<String, String> =
-        variables.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
+        variables.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
     let expanded = |texts: &[String]| texts.iter().map(|text| expand(text, &known)).collect();
-    let mounts = of.volume_mounts.iter().map(|mount| NodeContainerMount {
+    let mounts = container.volume_mounts.iter().map(|mount| NodeContainerMount {
         name: mount.name.clone(),
         mount_path: mount.mount_path.clone(),
         read_only: mount.read_only == Some(true),
     });
     NodeContainer {
-        name: of.name.clone(),
-        image: of.image.clone(),
-        image_pull_policy: pulled(of),
-        command: expanded(&of.command),
-        args: expanded(&of.args),
+        name: container.name.clone(),
+        image: container.image.clone(),
+        image_pull_policy: pull_policy(container),
+        command: expanded(&container.command),
+        args: expanded(&container.args),
         env: variables,
         volume_mounts: mounts.collect(),
-        working_dir: of.working_dir.clone(),
+        working_dir: container.working_dir.clone(),
         ports: Vec::new(),
-        cpu_millis: limit(of, CPU),
-        memory_bytes: limit(of, MEMORY),
+        cpu_millis: limit(container, CPU),
+        memory_bytes: limit(container, MEMORY),
     }
 }
 
-/// Variables with their values, which may refer to variables before them.
-fn variables(all: Vec<EnvVar>, rabbit: &str) -> Vec<NodeContainerVariable> {
+/// Expands the variables' values, which may refer to earlier variables.
+fn expand_values(variables: Vec<EnvVar>, rabbit: &str) -> Vec<NodeContainerVariable> {
     let mut known = BTreeMap::new();
-    let mut told = Vec::new();
-    for EnvVar { name, value, value_from } in all {
-        // The one source that is not refused is ours: the name of the node.
+    let mut expanded = Vec::new();
+    for EnvVar { name, value, value_from } in variables {
+        // `check` refuses all sources but Warren's own: the name of the node.
         let value = match value_from {
             Some(_) => rabbit.to_owned(),
             None => expand(&value.unwrap_or_default(), &known),
         };
         known.insert(name.clone(), value.clone());
-        told.push(NodeContainerVariable { name, value });
+        expanded.push(NodeContainerVariable { name, value });
     }
-    told
+    expanded
 }
 
-/// As Kubernetes decides when nothing is said: an image that is not pinned may be another one tomorrow.
-fn pulled(of: &NnfContainer) -> ImagePullPolicy {
-    if let Some(policy) = &of.image_pull_policy {
+/// Returns when to pull an image, by Kubernetes' rule if the profile does not say:
+/// an image that is not pinned may be another one tomorrow.
+fn pull_policy(container: &NnfContainer) -> ImagePullPolicy {
+    if let Some(policy) = &container.image_pull_policy {
         return ImagePullPolicy::from(policy.as_str());
     }
-    let last = of.image.rsplit('/').next().unwrap_or_default();
+    let last = container.image.rsplit('/').next().unwrap_or_default();
     let is_pinned = last.contains('@') || last.contains(':') && !last.ends_with(":latest");
     // An archive or a directory, such as oci-archive:/images/viewer.tar.
-    let is_file = of.image.contains(":/");
+    let is_file = container.image.contains(":/");
     if is_pinned || is_file { ImagePullPolicy::IfNotPresent } else { ImagePullPolicy::Always }
 }
 
-fn limit(of: &NnfContainer, (name, of_each): (&str, i128)) -> Option<i64> {
-    quantity::parts(limits(of).find(|(key, _)| *key == name)?.1, of_each)
+fn limit(container: &NnfContainer, (name, per_unit): (&str, i128)) -> Option<i64> {
+    quantity::parts(limits(container).find(|(key, _)| *key == name)?.1, per_unit)
 }
 
-/// What a container may use.
-pub(crate) fn limits(of: &NnfContainer) -> impl Iterator<Item = (&str, &Quantity)> {
-    let limits = of.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
+/// Returns the resource limits of a container.
+pub(crate) fn limits(container: &NnfContainer) -> impl Iterator<Item = (&str, &Quantity)> {
+    let limits = container.resources.iter().flat_map(|resources| resources.limits.iter().flatten());
     limits.map(|(name, quantity)| (name.as_str(), quantity))
 }
 

@@ -1,38 +1,38 @@
-//! How far the container on a rabbit is, from its Job and the Job's pods.
+//! Determines the state of the container on a rabbit, from its Job and the Job's pods.
 
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ContainerStatus, Pod, PodSpec},
 };
 
-/// The label of a node that is its name.
+/// The label of a node with the node's name.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
-/// Lines of a log that are told.
-const LINES: usize = 5;
+/// Maximum lines of a log in a reason.
+const MAX_LOG_LINES: usize = 5;
 
-/// How far a Job is.
+/// The state of the container on a rabbit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No container of it is ready.
+    /// No container is ready yet.
     Starting,
-    /// Its container runs and says that it is ready.
+    /// The container runs and is ready.
     Ready,
-    /// It ended well.
+    /// The container ended with exit code 0.
     Succeeded,
-    /// It was stopped: none of its pods runs, and none is started.
+    /// The containers are stopped: no pod of the Job runs, and none is started.
     Suspended,
-    /// It ended, and not well.
+    /// The container failed for good.
     Failed,
-    /// It ended because it took too long.
+    /// The container missed its deadline.
     TooLate,
-    /// A package of its containers cannot be had, and none was started.
+    /// A job package could not be fetched, and no container was started.
     Unprepared,
 }
 
 impl State {
-    /// It in a word or two, for lists and metrics.
+    /// Returns a short label for lists and metrics.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Starting => "starting",
             Self::Ready => "ready",
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// Whether no pod of the Job runs any more.
+    /// Returns whether no container runs any more.
     #[must_use]
     pub fn is_ended(self) -> bool {
         match self {
@@ -56,12 +56,14 @@ impl State {
     }
 }
 
-/// How far a Job is.
+/// Returns the state of a Job.
 #[must_use]
 pub fn state(job: &Job) -> State {
     let status = job.status.as_ref();
-    let conditions = || status.into_iter().flat_map(|one| one.conditions.iter().flatten());
-    let holds = |kind: &str| conditions().find(|one| one.type_ == kind && one.status == "True");
+    let conditions = || status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+    let holds = |kind: &str| {
+        conditions().find(|condition| condition.type_ == kind && condition.status == "True")
+    };
     if holds("Complete").is_some() {
         return State::Succeeded;
     }
@@ -74,58 +76,61 @@ pub fn state(job: &Job) -> State {
     }
 }
 
-/// The rabbit that a Job's pods are bound to.
+/// Returns the rabbit that a Job's pods are bound to.
 #[must_use]
 pub fn rabbit_of(job: &Job) -> &str {
-    bound(job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()))
+    bound_rabbit(job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()))
 }
 
-/// The rabbit that a pod is bound to. Its host name says that of MPI's pods not.
+/// Returns the rabbit that a pod is bound to. The host name does not name
+/// the rabbit: MPI pods are named after the workflow.
 #[must_use]
 pub fn rabbit_of_pod(pod: &Pod) -> &str {
-    bound(pod.spec.as_ref())
+    bound_rabbit(pod.spec.as_ref())
 }
 
-fn bound(pod: Option<&PodSpec>) -> &str {
+fn bound_rabbit(pod: Option<&PodSpec>) -> &str {
     let selector = pod.and_then(|pod| pod.node_selector.as_ref());
     selector.and_then(|selector| selector.get(HOSTNAME)).map_or("", String::as_str)
 }
 
-/// Whether the Job is to be suspended, and its controller says that its last pod is gone.
+/// Returns whether the Job is to be suspended and its controller reports that the last pod is gone.
 fn is_stopped(job: &Job) -> bool {
     let is_asked = job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
     let has_stopped = job.status.as_ref().is_some_and(|status| {
         let mut conditions = status.conditions.iter().flatten();
         let pods = status.active.unwrap_or(0) + status.terminating.unwrap_or(0);
-        pods == 0 && conditions.any(|one| one.type_ == "Suspended" && one.status == "True")
+        pods == 0
+            && conditions
+                .any(|condition| condition.type_ == "Suspended" && condition.status == "True")
     });
     is_asked && has_stopped
 }
 
-/// What the pods of a Job say of a failure or a wait: container, exit code or signal, the last lines of its log. The latest pod
-/// speaks.
+/// Returns why the latest pod of a Job failed or waits: container, exit code or signal, the last lines of its log.
 #[must_use]
 pub fn reason<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<String> {
     let latest = pods.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0))?;
     let status = latest.status.as_ref()?;
-    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
-    let all: Vec<&ContainerStatus> = all.collect();
-    let ended = all.iter().find_map(|one| exit(one));
-    let waits = || all.iter().find_map(|one| wait(one));
+    let statuses =
+        status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+    let statuses: Vec<&ContainerStatus> = statuses.collect();
+    let ended = statuses.iter().find_map(|container| exit_reason(container));
+    let waits = || statuses.iter().find_map(|container| wait_reason(container));
     let unplaced = || {
         let mut conditions = status.conditions.iter().flatten();
-        let scheduled = conditions.find(|one| one.type_ == "PodScheduled")?;
+        let scheduled = conditions.find(|condition| condition.type_ == "PodScheduled")?;
         scheduled.message.clone().filter(|_| scheduled.status == "False")
     };
-    // Such as an eviction.
+    // The pod as a whole failed, for example by an eviction.
     let whole = || {
         let reason = status.reason.clone()?;
-        Some(with(reason, status.message.as_deref()))
+        Some(append(reason, status.message.as_deref()))
     };
     ended.or_else(whole).or_else(waits).or_else(unplaced)
 }
 
-fn exit(container: &ContainerStatus) -> Option<String> {
+fn exit_reason(container: &ContainerStatus) -> Option<String> {
     let state = container.state.as_ref()?;
     let ended = state.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
     let signal = ended.signal.filter(|signal| *signal > 0);
@@ -140,16 +145,15 @@ fn exit(container: &ContainerStatus) -> Option<String> {
 /// How a container ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Its exit code.
     pub code: i32,
-    /// The signal that ended it.
+    /// The signal that ended the container.
     pub signal: Option<i32>,
-    /// Whether it was ended because it used more memory than it may.
+    /// Whether the kernel ended the container because it used more memory than its limit.
     pub is_out_of_memory: bool,
 }
 
 impl End {
-    /// It in words, with the last lines of its log.
+    /// Describes the end, with the last lines of the container's log.
     #[must_use]
     pub fn message(self, name: &str, log: Option<&str>) -> String {
         let how = match (self.signal, self.is_out_of_memory) {
@@ -157,27 +161,28 @@ impl End {
             (Some(signal), _) => format!("container {name} was ended by signal {signal}"),
             _ => format!("container {name} exited with {}", self.code),
         };
-        with(how, log.map(last_lines).as_deref())
+        append(how, log.map(last_lines).as_deref())
     }
 }
 
-fn wait(container: &ContainerStatus) -> Option<String> {
+fn wait_reason(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting.reason.as_ref()?;
-    Some(with(format!("container {}: {reason}", container.name), waiting.message.as_deref()))
+    Some(append(format!("container {}: {reason}", container.name), waiting.message.as_deref()))
 }
 
-fn with(text: String, more: Option<&str>) -> String {
+fn append(text: String, more: Option<&str>) -> String {
     match more.map(str::trim).filter(|more| !more.is_empty()) {
         Some(more) => format!("{text}: {more}"),
         None => text,
     }
 }
 
-/// The last lines of a text, in one. A log may steer terminals.
+/// Joins the last lines of a log in one line, and escapes control characters:
+/// a log may contain sequences that steer terminals.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    causes::escaped(&lines[lines.len().saturating_sub(LINES)..].join(" | "), "")
+    causes::escaped(&lines[lines.len().saturating_sub(MAX_LOG_LINES)..].join(" | "), "")
 }
 
 #[cfg(test)]
@@ -187,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    fn of(status: Value) -> State {
+    fn state_of(status: Value) -> State {
         state(&from_value(json!({"metadata": {}, "status": status})).unwrap())
     }
 
@@ -196,34 +201,38 @@ mod tests {
     }
 
     #[test]
-    fn a_log_steers_no_terminal() {
+    fn control_characters_of_a_log_are_escaped() {
         let end = End { code: 1, signal: None, is_out_of_memory: false };
-        let told = end.message("app", Some("fine\n\u{1b}]0;owned\u{7}\n"));
-        assert_eq!(told, "container app exited with 1: fine | \\u{1b}]0;owned\\u{7}");
+        let message = end.message("app", Some("fine\n\u{1b}]0;owned\u{7}\n"));
+        assert_eq!(message, "container app exited with 1: fine | \\u{1b}]0;owned\\u{7}");
     }
 
     #[test]
     fn a_job_has_ended_when_its_controller_says_so() {
-        assert_eq!(of(json!({})), State::Starting);
-        assert_eq!(of(json!({"active": 1, "ready": 0})), State::Starting);
-        assert_eq!(of(json!({"active": 1, "ready": 1})), State::Ready);
+        assert_eq!(state_of(json!({})), State::Starting);
+        assert_eq!(state_of(json!({"active": 1, "ready": 0})), State::Starting);
+        assert_eq!(state_of(json!({"active": 1, "ready": 1})), State::Ready);
         let stopped = |status: Value| {
             state(
                 &from_value(json!({"spec": {"suspend": true, "template": {}}, "status": status}))
                     .unwrap(),
             )
         };
-        let mut told = condition("Suspended", "JobSuspended");
-        assert_eq!(stopped(told.clone()), State::Suspended);
-        assert_eq!(of(told.clone()), State::Starting, "it is to go on");
-        told["terminating"] = json!(1);
-        assert_eq!(stopped(told), State::Starting, "a pod still ends");
+        let mut status = condition("Suspended", "JobSuspended");
+        assert_eq!(stopped(status.clone()), State::Suspended);
+        assert_eq!(
+            state_of(status.clone()),
+            State::Starting,
+            "the Job is not to be suspended any more"
+        );
+        status["terminating"] = json!(1);
+        assert_eq!(stopped(status), State::Starting, "a pod still ends");
         assert_eq!(stopped(json!({"active": 1, "ready": 1})), State::Ready);
-        assert_eq!(of(condition("Complete", "CompletionsReached")), State::Succeeded);
-        assert_eq!(of(condition("Failed", "BackoffLimitExceeded")), State::Failed);
-        assert_eq!(of(condition("Failed", "DeadlineExceeded")), State::TooLate);
+        assert_eq!(state_of(condition("Complete", "CompletionsReached")), State::Succeeded);
+        assert_eq!(state_of(condition("Failed", "BackoffLimitExceeded")), State::Failed);
+        assert_eq!(state_of(condition("Failed", "DeadlineExceeded")), State::TooLate);
         // Its pods are still being ended.
-        assert_eq!(of(condition("FailureTarget", "DeadlineExceeded")), State::Starting);
+        assert_eq!(state_of(condition("FailureTarget", "DeadlineExceeded")), State::Starting);
     }
 
     fn pod(at: &str, status: Value) -> Pod {
@@ -231,23 +240,26 @@ mod tests {
         from_value(json!({"metadata": metadata, "status": status})).unwrap()
     }
 
-    fn ended(terminated: Value) -> Value {
+    fn terminated_status(terminated: Value) -> Value {
         let state = json!({"terminated": terminated});
         let ready = json!({"name": "app", "state": state, "ready": false, "restartCount": 0, "image": "i", "imageID": ""});
         json!({"containerStatuses": [ready]})
     }
 
     #[test]
-    fn the_latest_pod_says_how_it_ended() {
+    fn the_reason_is_that_of_the_latest_pod() {
         let cases = [
-            (ended(json!({"exitCode": 3})), "container app exited with 3"),
+            (terminated_status(json!({"exitCode": 3})), "container app exited with 3"),
             (
-                ended(json!({"exitCode": 1, "message": "a\nb\n\nc\nd\ne\nf\n"})),
+                terminated_status(json!({"exitCode": 1, "message": "a\nb\n\nc\nd\ne\nf\n"})),
                 "container app exited with 1: b | c | d | e | f",
             ),
-            (ended(json!({"exitCode": 137, "signal": 9})), "container app was ended by signal 9"),
             (
-                ended(json!({"exitCode": 137, "reason": "OOMKilled"})),
+                terminated_status(json!({"exitCode": 137, "signal": 9})),
+                "container app was ended by signal 9",
+            ),
+            (
+                terminated_status(json!({"exitCode": 137, "reason": "OOMKilled"})),
                 "container app was ended: OOMKilled",
             ),
             (
@@ -264,7 +276,7 @@ mod tests {
                 "0/1 nodes are available",
             ),
         ];
-        let earlier = pod("2026-11-25T10:00:00Z", ended(json!({"exitCode": 99})));
+        let earlier = pod("2026-11-25T10:00:00Z", terminated_status(json!({"exitCode": 99})));
         for (status, expected) in cases {
             let latest = pod("2026-11-25T10:00:01Z", status);
             assert_eq!(reason([&latest, &earlier].into_iter()).as_deref(), Some(expected));

@@ -15,7 +15,7 @@ use crate::{
     run::{Rabbit, Run, StoragePath, StorageSource},
 };
 
-/// The volume with the files of the run.
+/// The volume with the run's files.
 pub(crate) const CONFIG: &str = "nnf-config";
 /// The volume with `podhelper`.
 pub(crate) const TOOLS: &str = "nnf-bin";
@@ -23,18 +23,18 @@ pub(crate) const TOOLS: &str = "nnf-bin";
 pub(crate) const KEYS: &str = "nnf-keys";
 /// The volume with the hostfile.
 pub(crate) const MPI: &str = "nnf-mpi";
-/// What the names of the storages' volumes begin with.
+/// Prefix of the names of volumes with storages.
 const STORAGE: &str = "storage-";
 /// Prefix of the names of volumes with devices of raw storage.
 const DEVICE: &str = "storage-device-";
-/// What the names of the packages' volumes begin with.
+/// Prefix of the names of volumes with job packages.
 const PACKAGE: &str = "nnf-package-";
 /// Directory in a container where its runtime makes device nodes of raw storage.
 pub(crate) const DEVICES: &str = "/dev/nnf";
-/// What keeps other pods away from rabbits.
+/// The taint that keeps other pods off the rabbits.
 const TAINT: &str = "cray.nnf.node";
 
-/// Whether a volume's name is one of ours.
+/// Returns whether Warren reserves this name of a volume.
 #[must_use]
 pub(crate) fn is_kept_name(name: &str) -> bool {
     [CONFIG, TOOLS, KEYS, MPI].contains(&name)
@@ -42,7 +42,7 @@ pub(crate) fn is_kept_name(name: &str) -> bool {
         || name.starts_with(PACKAGE)
 }
 
-/// The pod on the rabbit at this place of the run whose containers have the run's ports there.
+/// Returns the pod on the rabbit at this index of the run, with the run's ports on that rabbit.
 #[must_use]
 pub(crate) fn with_ports(
     run: &Run<'_>,
@@ -50,20 +50,25 @@ pub(crate) fn with_ports(
     rabbit: &Rabbit,
     spec: &NnfPodSpec,
 ) -> PodSpec {
-    let mut pod = on(run, index, rabbit, spec);
+    let mut pod = without_ports(run, index, rabbit, spec);
     for (place, container) in pod.containers.iter_mut().enumerate() {
-        container.ports = some(ports(environment::of_place(run, place)));
+        container.ports = non_empty(ports(environment::container_ports(run, place)));
     }
     pod
 }
 
-/// The pod on the rabbit at this place of the run, without ports of its own there.
+/// Returns the pod on the rabbit at this index of the run, without the run's ports.
 #[must_use]
-pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec) -> PodSpec {
-    let make = |one: &NnfContainer| container(run, index, rabbit, one);
+pub(crate) fn without_ports(
+    run: &Run<'_>,
+    index: usize,
+    rabbit: &Rabbit,
+    spec: &NnfPodSpec,
+) -> PodSpec {
+    let make = |one_of_pod: &NnfContainer| container(run, index, rabbit, one_of_pod);
     let first: Vec<Container> = spec.init_containers.iter().map(make).collect();
     PodSpec {
-        // Names resolve only beneath the Service's.
+        // Host names resolve only beneath the name of the Service.
         hostname: Some(rabbit.name.clone()),
         subdomain: Some(run.workflow.to_owned()),
         node_selector: Some([(HOSTNAME.to_owned(), rabbit.name.clone())].into()),
@@ -74,7 +79,7 @@ pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec
             effect: Some("NoSchedule".to_owned()),
             ..Toleration::default()
         }]),
-        // A container that failed stays, and its log with it: the Job makes another pod.
+        // A failed container stays, with its log: the Job creates another pod.
         restart_policy: Some("Never".to_owned()),
         security_context: Some(PodSecurityContext {
             fs_group: Some(run.group),
@@ -85,38 +90,38 @@ pub(crate) fn on(run: &Run<'_>, index: usize, rabbit: &Rabbit, spec: &NnfPodSpec
         priority_class_name: spec.priority_class_name.clone(),
         share_process_namespace: spec.share_process_namespace,
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
-        image_pull_secrets: some(spec.image_pull_secrets.clone()),
+        image_pull_secrets: non_empty(spec.image_pull_secrets.clone()),
         volumes: Some(volumes(run, rabbit, spec)),
-        init_containers: some(first),
+        init_containers: non_empty(first),
         containers: spec.containers.iter().map(make).collect(),
         ..PodSpec::default()
     }
 }
 
-fn container(run: &Run<'_>, index: usize, rabbit: &Rabbit, of: &NnfContainer) -> Container {
-    let mounts = of.volume_mounts.iter().cloned().chain(mounts(run));
-    // The last lines of a log come with the pod's status, and so into the error of the workflow.
-    let policy = of.termination_message_policy.clone();
+fn container(run: &Run<'_>, index: usize, rabbit: &Rabbit, container: &NnfContainer) -> Container {
+    let mounts = container.volume_mounts.iter().cloned().chain(mounts(run));
+    // The pod's status gets the last lines of the log, and so does the error of the workflow.
+    let policy = container.termination_message_policy.clone();
     let policy = policy.unwrap_or_else(|| "FallbackToLogsOnError".to_owned());
     Container {
-        name: of.name.clone(),
-        image: Some(of.image.clone()),
-        image_pull_policy: of.image_pull_policy.clone(),
-        command: some(of.command.clone()),
-        args: some(of.args.clone()),
-        working_dir: Some(of.working_dir.clone()).filter(|path| !path.is_empty()),
-        env: Some(environment::of_container(run, index, of)),
-        env_from: some(of.env_from.clone()),
+        name: container.name.clone(),
+        image: Some(container.image.clone()),
+        image_pull_policy: container.image_pull_policy.clone(),
+        command: non_empty(container.command.clone()),
+        args: non_empty(container.args.clone()),
+        working_dir: Some(container.working_dir.clone()).filter(|path| !path.is_empty()),
+        env: Some(environment::container_variables(run, index, container)),
+        env_from: non_empty(container.env_from.clone()),
         volume_mounts: Some(mounts.collect()),
-        volume_devices: some(devices(run, rabbit)),
-        restart_policy: of.restart_policy.clone(),
-        liveness_probe: of.liveness_probe.clone(),
-        readiness_probe: of.readiness_probe.clone(),
-        startup_probe: of.startup_probe.clone(),
-        termination_message_path: Some(of.termination_message_path.clone())
+        volume_devices: non_empty(devices(run, rabbit)),
+        restart_policy: container.restart_policy.clone(),
+        liveness_probe: container.liveness_probe.clone(),
+        readiness_probe: container.readiness_probe.clone(),
+        startup_probe: container.startup_probe.clone(),
+        termination_message_path: Some(container.termination_message_path.clone())
             .filter(|path| !path.is_empty()),
         termination_message_policy: Some(policy),
-        resources: of.resources.clone(),
+        resources: container.resources.clone(),
         security_context: Some(SecurityContext {
             run_as_user: Some(run.user),
             run_as_group: Some(run.group),
@@ -129,14 +134,14 @@ fn container(run: &Run<'_>, index: usize, rabbit: &Rabbit, of: &NnfContainer) ->
     }
 }
 
-/// A container listens on the number that its rabbit has open for it.
-fn ports(of: &[u16]) -> Vec<ContainerPort> {
+/// Returns the container's ports, which have the same numbers on the rabbit.
+fn ports(numbers: &[u16]) -> Vec<ContainerPort> {
     let port = |port: &u16| ContainerPort {
         container_port: i32::from(*port),
         host_port: Some(i32::from(*port)),
         ..ContainerPort::default()
     };
-    of.iter().map(port).collect()
+    numbers.iter().map(port).collect()
 }
 
 fn volumes(run: &Run<'_>, rabbit: &Rabbit, spec: &NnfPodSpec) -> Vec<Volume> {
@@ -154,10 +159,10 @@ fn volumes(run: &Run<'_>, rabbit: &Rabbit, spec: &NnfPodSpec) -> Vec<Volume> {
     spec.volumes.iter().cloned().chain([config]).chain(storages).chain(packages).collect()
 }
 
-/// Returns the volumes of raw storage's devices on this rabbit, by their claims.
+/// Returns the volumes of raw storage's devices on this rabbit, by their PersistentVolumeClaims.
 fn device_volumes(run: &Run<'_>, rabbit: &Rabbit) -> impl Iterator<Item = Volume> {
     let devices = run.devices_on(&rabbit.name).iter().enumerate();
-    devices.map(|(place, device)| claimed(format!("{DEVICE}{place}"), device.name.clone()))
+    devices.map(|(place, device)| claim_volume(format!("{DEVICE}{place}"), device.name.clone()))
 }
 
 /// Lets a container open the devices of raw storage: the kubelet enters them in its control group. The container opens them beneath
@@ -172,7 +177,7 @@ fn devices(run: &Run<'_>, rabbit: &Rabbit) -> Vec<VolumeDevice> {
     devices.map(device).collect()
 }
 
-fn claimed(name: String, claim_name: String) -> Volume {
+fn claim_volume(name: String, claim_name: String) -> Volume {
     let claim = PersistentVolumeClaimVolumeSource {
         claim_name,
         ..PersistentVolumeClaimVolumeSource::default()
@@ -188,16 +193,16 @@ fn volume(place: usize, storage: &StoragePath) -> Volume {
             let path = HostPathVolumeSource { path: storage.path.clone(), type_ };
             Volume { name, host_path: Some(path), ..Volume::default() }
         }
-        StorageSource::Global { claim } => claimed(name, claim.clone()),
+        StorageSource::Global { claim } => claim_volume(name, claim.clone()),
     }
 }
 
-/// The packages of the run where its rabbit has them.
+/// Returns the volumes of the job packages, at the paths that this rabbit has them at.
 fn packages(run: &Run<'_>, rabbit: &Rabbit) -> impl Iterator<Item = Volume> {
     let places = run.packages.get(&rabbit.name).into_iter().flatten();
     run.profile.packages.iter().enumerate().filter_map(move |(place, package)| {
-        let path = places.clone().find(|one| one.name == package.name)?.path.clone();
-        // Never made by the kubelet: an empty directory is no package.
+        let path = places.clone().find(|place| place.name == package.name)?.path.clone();
+        // The kubelet must not create it: an empty directory is no job package.
         let type_ = Some(if package.unpack { "Directory" } else { "File" }.to_owned());
         Some(Volume {
             name: format!("{PACKAGE}{place}"),
@@ -224,7 +229,7 @@ fn mounts(run: &Run<'_>) -> impl Iterator<Item = VolumeMount> {
     let storages = run.mounts().enumerate().map(|(place, storage)| VolumeMount {
         name: format!("{STORAGE}{place}"),
         mount_path: storage.path.clone(),
-        // An allocation that is mounted anew appears in a container that runs.
+        // An allocation that the agent mounts again appears in a running container.
         mount_propagation: (storage.source == StorageSource::Rabbit)
             .then(|| "HostToContainer".to_owned()),
         ..VolumeMount::default()
@@ -238,6 +243,6 @@ fn mounts(run: &Run<'_>) -> impl Iterator<Item = VolumeMount> {
     [config, file(PASSWD), file(GROUP)].into_iter().chain(storages).chain(packages)
 }
 
-fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }

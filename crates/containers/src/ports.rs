@@ -1,7 +1,7 @@
-//! Ports of rabbits: which a run gets, and when they are free again.
+//! Ports of rabbits: which ports a run gets, and when they are free again.
 //!
-//! Each rabbit has its own record of who has which, in an NnfPortManager; ports of different rabbits do not concern each other.
-//! A run has the same numbers on all of its rabbits: a compute is told of one list, whichever rabbit it asks.
+//! Each rabbit records the owners of its ports in an NnfPortManager; the ports of one rabbit do not concern another. A
+//! run has the same ports on all of its rabbits: a compute gets one list, whichever rabbit it connects to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 use thiserror::Error;
 
-/// Why there are no ports.
+/// Why a run gets no ports.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PortFault {
     #[error(
@@ -31,30 +31,31 @@ pub enum PortFault {
     Taken { free: usize, wanted: usize },
 }
 
-/// What rabbits' records say, by rabbit.
+/// The allocations that the rabbits' NnfPortManagers record, by rabbit.
 pub type Records<'a> = BTreeMap<&'a str, &'a [NnfPortManagerAllocation]>;
 
-/// The ports that the site gives to jobs, in its order.
+/// Returns the ports that the site gives to jobs, in its order.
 ///
 /// # Errors
-/// The first that is none.
-pub fn listed(system: &SystemConfigurationSpec) -> Result<Vec<u16>, PortFault> {
-    let mut all = Vec::new();
+/// The first entry that is neither a port nor a range.
+pub fn site_ports(system: &SystemConfigurationSpec) -> Result<Vec<u16>, PortFault> {
+    let mut ports = Vec::new();
     for given in &system.ports {
         let text = given.to_string();
         let (first, last) = text.split_once('-').unwrap_or((&text, &text));
         let port = |text: &str| text.trim().parse().ok().filter(|port: &u16| *port > 0);
         let range = port(first).zip(port(last)).filter(|(first, last)| first <= last);
         let (first, last) = range.ok_or_else(|| PortFault::Unreadable(text.clone()))?;
-        all.extend(first..=last);
+        ports.extend(first..=last);
     }
-    Ok(all)
+    Ok(ports)
 }
 
-/// The ports for a requester: those that it has, as far as it has them or may have them on every rabbit, and then the first free.
+/// Chooses ports for a requester: first the ports that it has on some rabbit
+/// and may have on every rabbit, then the first free ones.
 ///
 /// # Errors
-/// When there are not enough.
+/// When too few are free.
 pub fn choose(
     listed: &[u16],
     records: &Records<'_>,
@@ -62,10 +63,10 @@ pub fn choose(
     wanted: usize,
     is_free: impl Fn(&NnfPortManagerAllocation) -> bool,
 ) -> Result<Vec<u16>, PortFault> {
-    let is_mine = |one: &&NnfPortManagerAllocation| is_of(one, requester);
-    let all = || records.values().copied().flatten();
-    let mine: BTreeSet<u16> = all().filter(is_mine).flat_map(numbers).collect();
-    let taken = all().filter(|one| !is_of(one, requester) && !is_free(one));
+    let is_mine = |entry: &&NnfPortManagerAllocation| is_of(entry, requester);
+    let entries = || records.values().copied().flatten();
+    let mine: BTreeSet<u16> = entries().filter(is_mine).flat_map(numbers).collect();
+    let taken = entries().filter(|entry| !is_of(entry, requester) && !is_free(entry));
     let taken: BTreeSet<u16> = taken.flat_map(numbers).collect();
     let free: Vec<u16> = listed.iter().copied().filter(|port| !taken.contains(port)).collect();
     if free.len() < wanted {
@@ -82,7 +83,7 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Whether an entry's ports may be given away: it cooled down, or its workflow is gone.
+/// Returns whether an entry's ports may be given away: they cooled down, or their workflow is gone.
 #[must_use]
 pub fn is_free(
     entry: &NnfPortManagerAllocation,
@@ -92,22 +93,22 @@ pub fn is_free(
 ) -> bool {
     match (&entry.status, &entry.time_unallocated) {
         (NnfPortManagerAllocationStatus::InUse, _) => {
-            !entry.requester.given().is_some_and(is_alive)
+            !entry.requester.non_default().is_some_and(is_alive)
         }
         (_, Some(Time(since))) => now.duration_since(*since) >= cooldown,
         (_, None) => true,
     }
 }
 
-/// A record in which a requester has exactly these ports, without the entries that are free.
+/// Returns the record after an assignment: the requester has exactly these ports, and free entries are gone.
 #[must_use]
-pub fn with(
+pub fn assign(
     record: &[NnfPortManagerAllocation],
     requester: &ObjectReference,
     ports: &[u16],
     is_free: impl Fn(&NnfPortManagerAllocation) -> bool,
 ) -> Vec<NnfPortManagerAllocation> {
-    let others = record.iter().filter(|one| !is_of(one, requester) && !is_free(one)).cloned();
+    let others = record.iter().filter(|entry| !is_of(entry, requester) && !is_free(entry)).cloned();
     let mine = NnfPortManagerAllocation {
         requester: requester.clone().into(),
         ports: ports.iter().copied().map(i64::from).collect(),
@@ -117,27 +118,28 @@ pub fn with(
     others.chain([mine]).collect()
 }
 
-/// A record in which a requester has none any more: its ports cool down from now on.
+/// Returns the record after a release: the requester has no ports, and those it had cool down from now on.
 #[must_use]
-pub fn without(
+pub fn release(
     record: &[NnfPortManagerAllocation],
     requester: &ObjectReference,
     cooldown: SignedDuration,
     now: Timestamp,
 ) -> Vec<NnfPortManagerAllocation> {
-    let one = |one: &NnfPortManagerAllocation| {
-        let is_mine = is_of(one, requester) && one.status == NnfPortManagerAllocationStatus::InUse;
+    let release = |entry: &NnfPortManagerAllocation| {
+        let is_mine =
+            is_of(entry, requester) && entry.status == NnfPortManagerAllocationStatus::InUse;
         if !is_mine {
-            return Some(one.clone());
+            return Some(entry.clone());
         }
         let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
         (!cooldown.is_zero()).then(|| NnfPortManagerAllocation {
             status: NnfPortManagerAllocationStatus::Cooldown,
             time_unallocated: Some(Time(whole)),
-            ..one.clone()
+            ..entry.clone()
         })
     };
-    record.iter().filter_map(one).collect()
+    record.iter().filter_map(release).collect()
 }
 
 /// Returns the port numbers of an entry, without integers that are no port: those take no port away.
@@ -146,7 +148,7 @@ pub fn numbers(entry: &NnfPortManagerAllocation) -> Vec<u16> {
     entry.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()
 }
 
-/// Whether an entry is a requester's: its uid says so, since the name comes again.
+/// Returns whether an entry belongs to a requester, by uid: another workflow may have the same name later.
 #[must_use]
 pub fn is_of(entry: &NnfPortManagerAllocation, requester: &ObjectReference) -> bool {
     entry.status == NnfPortManagerAllocationStatus::InUse && entry.requester.uid == requester.uid

@@ -1,8 +1,8 @@
-//! Quantities of Kubernetes: a number and what it is multiplied by.
+//! Kubernetes quantities: a number and a suffix that scales it.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// Suffixes, each with what it multiplies by and divides by.
+/// Suffixes, each with its multiplier and its divisor.
 const SUFFIXES: [(&str, i128, i128); 16] = [
     ("", 1, 1),
     ("n", 1, 1_000_000_000),
@@ -22,17 +22,17 @@ const SUFFIXES: [(&str, i128, i128); 16] = [
     ("Ei", 1 << 60, 1),
 ];
 
-/// How many parts a quantity has, when each whole has so many; rounded up. None when it is no positive quantity.
+/// Converts a quantity to parts, of which a unit has `per_unit`, rounded up. `None` if it is no positive quantity.
 #[must_use]
-pub(crate) fn parts(quantity: &Quantity, of_each: i128) -> Option<i64> {
+pub(crate) fn parts(quantity: &Quantity, per_unit: i128) -> Option<i64> {
     let text = quantity.0.as_str();
-    let end = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let (_, by, per) = SUFFIXES.into_iter().find(|(name, ..)| *name == suffix)?;
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let digits: i128 = format!("{whole}{part}").parse().ok()?;
     let scale = 10_i128.checked_pow(u32::try_from(part.len()).ok()?)?.checked_mul(per)?;
-    let all = digits.checked_mul(by)?.checked_mul(of_each)?;
+    let all = digits.checked_mul(by)?.checked_mul(per_unit)?;
     let parts = i64::try_from(all.checked_add(scale - 1)? / scale).ok()?;
     (parts > 0).then_some(parts)
 }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn numbers_with_and_without_suffix_are_parts() {
-        for (text, of_each, expected) in [
+        for (text, per_unit, expected) in [
             ("8", 1000, Some(8000)),
             ("250m", 1000, Some(250)),
             ("0.1", 1000, Some(100)),
@@ -59,7 +59,7 @@ mod tests {
             ("", 1, None),
             ("99999999999999E", 1, None),
         ] {
-            assert_eq!(parts(&Quantity(text.to_owned()), of_each), expected, "{text}");
+            assert_eq!(parts(&Quantity(text.to_owned()), per_unit), expected, "{text}");
         }
     }
 }

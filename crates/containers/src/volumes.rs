@@ -1,4 +1,5 @@
-//! The devices of raw storage where Kubernetes runs the containers: a PersistentVolume for each, and the claim by which pods have it.
+//! The devices of raw storage where Kubernetes runs the containers: a PersistentVolume for each, and the
+//! PersistentVolumeClaim of the pods.
 //!
 //! The control group of a container without privileges lets it open the block devices that its kubelet gives it, and no others.
 //! Both objects name each other, so that no provisioner and no other claim takes part.
@@ -17,7 +18,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    objects::named,
+    objects::object_metadata,
     outcome::HOSTNAME,
     run::{Device, Run},
 };
@@ -44,18 +45,21 @@ pub fn volume(run: &Run<'_>, rabbit: &str, device: &Device) -> PersistentVolume 
         capacity: Some(size(device)),
         claim_ref: Some(claim),
         local: Some(local),
-        node_affinity: Some(on(rabbit)),
+        node_affinity: Some(node_affinity(rabbit)),
         // Kubernetes deletes no data when the claim goes: the rabbit's agent removes the storage.
         persistent_volume_reclaim_policy: Some("Retain".to_owned()),
         volume_mode: Some(VOLUME_MODE.to_owned()),
         ..PersistentVolumeSpec::default()
     };
-    let metadata =
-        ObjectMeta { namespace: None, owner_references: None, ..named(run, &device.name) };
+    let metadata = ObjectMeta {
+        namespace: None,
+        owner_references: None,
+        ..object_metadata(run, &device.name)
+    };
     PersistentVolume(Whole { metadata, spec: Some(spec), status: None })
 }
 
-/// Returns the claim of the device's volume.
+/// Returns the PersistentVolumeClaim of the device's volume.
 #[must_use]
 pub fn claim(run: &Run<'_>, device: &Device) -> PersistentVolumeClaim {
     let resources =
@@ -63,20 +67,20 @@ pub fn claim(run: &Run<'_>, device: &Device) -> PersistentVolumeClaim {
     let spec = PersistentVolumeClaimSpec {
         access_modes: Some(vec![ACCESS_MODE.to_owned()]),
         resources: Some(resources),
-        // Without this text the cluster's default class would make another volume.
+        // Without this empty name, the cluster's default StorageClass would create another volume.
         storage_class_name: Some(String::new()),
         volume_mode: Some(VOLUME_MODE.to_owned()),
         volume_name: Some(device.name.clone()),
         ..PersistentVolumeClaimSpec::default()
     };
     PersistentVolumeClaim {
-        metadata: named(run, &device.name),
+        metadata: object_metadata(run, &device.name),
         spec: Some(spec),
         ..PersistentVolumeClaim::default()
     }
 }
 
-fn on(rabbit: &str) -> VolumeNodeAffinity {
+fn node_affinity(rabbit: &str) -> VolumeNodeAffinity {
     let hostname = NodeSelectorRequirement {
         key: HOSTNAME.to_owned(),
         operator: "In".to_owned(),

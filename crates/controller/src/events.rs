@@ -1,9 +1,9 @@
-//! Kubernetes Events, which `kubectl describe` shows beside an object's status. Nothing waits for an Event or fails with one:
-//! whoever needs to know reads the status.
+//! Kubernetes Events, which `kubectl describe` shows beside an object's status. No step waits for an Event or fails
+//! because of one: the status has everything that a program needs to know.
 //!
-//! A controller publishes one note of one part of an object once in [`QUIET`], and all of its notes as fast as [`Limiter`] lets it.
-//! Each is in its log as well: what went well from here, with the uid by which steps name the object, and what went wrong from
-//! where it did.
+//! A controller publishes the same note about the same part of an object once in [`QUIET`], and all of its notes at the
+//! rate that [`Limiter`] allows. Each note is in the log as well: successes are logged here, with the uid by which
+//! steps name the object; failures are logged where they occur.
 
 mod limit;
 mod note;
@@ -24,24 +24,24 @@ use self::limit::Limiter;
 pub use self::note::Note;
 use crate::object::{Object, describe};
 
-/// How long the same note is not published again. Longer than [`Recorder`] remembers what it published, so that it never has to
-/// patch.
+/// Time in which the same note is not published again. Longer than [`Recorder`] remembers its Events, so that it never
+/// has to patch one.
 const QUIET: Duration = Duration::from_secs(600);
-/// How long nothing is published after a refusal: somebody may grant the missing right later.
+/// Time in which no note is published after a refusal: an administrator may grant the missing right later.
 const REFUSED: Duration = Duration::from_secs(3600);
-/// How many notes may wait to be published; further ones are only in the log.
+/// Number of notes that may wait to be published; further notes are only logged.
 const WAITING: usize = 64;
-/// How long the API may take to answer.
+/// Time that the API may take to answer.
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Publishes a controller's notes.
+/// Publisher of a controller's notes.
 #[derive(Debug, Clone, Default)]
 pub struct Events {
     queue: Option<mpsc::Sender<(ObjectReference, Note)>>,
 }
 
 impl Events {
-    /// Publishes notes in the name of a program on a node, until all clones are dropped.
+    /// Returns a publisher in the name of a program on a node; it works until all of its clones are dropped.
     #[must_use]
     pub fn new(client: Client, program: &str, node: &str) -> Self {
         let (queue, notes) = mpsc::channel(WAITING);
@@ -51,7 +51,7 @@ impl Events {
         Self { queue: Some(queue) }
     }
 
-    /// Queues notes of an object, without waiting.
+    /// Queues notes about an object, without waiting.
     pub fn queue<K: Object>(&self, object: &K, notes: impl IntoIterator<Item = Note>) {
         for note in notes {
             if !note.is_warning {
@@ -67,7 +67,8 @@ impl Events {
     }
 }
 
-/// The log line of what went well. It has the uid, because log lines of steps name an allocation only by its object's uid.
+/// Returns the log line of a success. It has the uid, because the log lines of steps name an allocation only
+/// by its object's uid.
 fn line<K: Object>(object: &K, note: &Note) -> String {
     let label = |key| object.labels().get(key).map_or("", String::as_str);
     let workflow = match (label(label::WORKFLOW_NAMESPACE), label(label::WORKFLOW_NAME)) {
@@ -103,12 +104,12 @@ async fn publish(recorder: Recorder, mut notes: mpsc::Receiver<(ObjectReference,
             Err(_) => limiter.failed(format!("no answer within {} s", PUBLISH_TIMEOUT.as_secs())),
         };
         if let Some(why) = why {
-            log::info!("Events are not published ({why}): what they would say is in this log");
+            log::info!("Events are not published ({why}): this log has their text");
         }
     }
 }
 
-/// Whether the API will refuse further Events as well: the right is missing, or the API has no Events.
+/// Returns whether the API will refuse further Events as well: the right is missing, or the API has no Events.
 fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405))
 }
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_leads_from_the_uid_of_steps_to_the_workflow() {
+    fn a_log_line_connects_the_uid_of_steps_with_the_workflow() {
         let mut object = NnfNodeBlockStorage::new("job-7-0", spec());
         object.metadata.namespace = Some("rabbit-1".into());
         object.metadata.uid = Some("4711".into());
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(line(&object, &note), format!("{name}): made 1 namespaces"));
         object.labels_mut().insert(label::WORKFLOW_NAME.into(), "job-7".into());
         object.labels_mut().insert(label::WORKFLOW_NAMESPACE.into(), "users".into());
-        let told = line(&object, &note);
-        assert_eq!(told, format!("{name}, workflow users/job-7): made 1 namespaces"));
+        let logged = line(&object, &note);
+        assert_eq!(logged, format!("{name}, workflow users/job-7): made 1 namespaces"));
     }
 }

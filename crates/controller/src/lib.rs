@@ -1,19 +1,19 @@
-//! The parts that all controllers have in common: they watch objects, store them, queue their keys, and write them back.
+//! The common parts of all controllers: they watch objects, store them, queue their keys, and write them back.
 //!
 //! ```text
 //! watch ─► Store ─► Change ─► Queue ─► reconcile (the controller's own) ─► patch, Events
 //! ```
-//! kube-runtime does the watching, the Events and the delays. Three parts are ours, each for what kube-runtime lacks:
+//! Watching, Events and delays come from kube-runtime. Three parts are our own, each because of a gap in kube-runtime:
 //! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure, and so misses
 //!   what an API restored from a backup has lost; ours lists again.
-//! * [`Store`]: kube-runtime's `reflector::Store` has no place for an object that cannot be read, and tells of an event only what
-//!   is new, not what it replaced; a mount of an object that cannot be read must stay.
-//! * [`Queue`]: kube-runtime's `Controller` starts each reconcile by itself; ours asks whether it may begin (clean-ups, erasing
-//!   drives and paths in use hold some back), and has no timer at rest.
+//! * [`Store`]: kube-runtime's `reflector::Store` has no place for an object that cannot be decoded, and reports of an
+//!   event only the new object, not the one that it replaced. A mount of an object that cannot be decoded must stay.
+//! * [`Queue`]: kube-runtime's `Controller` starts each reconcile by itself; ours asks whether the reconcile may begin
+//!   (clean-ups, the erasing of drives and paths in use delay some), and has no timer while idle.
 //!
 //! # Guarantees
-//! * A list that broke off removes nothing from a store.
-//! * A patch names the resourceVersion that it was made from; the API refuses it with 409 once the object moved on.
+//! * A list that broke off removes no object from a store.
+//! * A patch names the resourceVersion that it was made from; the API refuses it with 409 once the object has changed.
 
 pub mod events;
 mod namespace;

@@ -1,4 +1,4 @@
-//! The objects that controllers read and patch.
+//! Traits of the objects that controllers read and patch.
 
 use std::fmt::Debug;
 
@@ -9,17 +9,17 @@ use serde::{Serialize, de::DeserializeOwned};
 pub trait Object: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Value {}
 impl<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Value> Object for K {}
 
-/// What an object is besides.
+/// The other properties of such an object.
 pub trait Value: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<V: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static> Value for V {}
 
-/// Kind, namespace and name of an object, for logs and messages.
+/// Returns kind, namespace and name of an object, for logs and messages.
 #[must_use]
 pub fn describe<K: Object>(object: &K) -> String {
     format!("{} {}/{}", K::kind(&()), object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Whether the object carries this finalizer.
+/// Returns whether the object has this finalizer.
 #[must_use]
 pub fn has_finalizer<K: Object>(object: &K, finalizer: &str) -> bool {
     object.finalizers().iter().any(|name| name == finalizer)

@@ -1,4 +1,5 @@
-//! Writes to the API: patches with the difference between the object that was read and the one that should be, if there is any.
+//! Writes to the API: patches with the difference between the object as read and the object as wanted; without a
+//! difference nothing is sent.
 
 use kube::{
     Api, Client, ResourceExt,
@@ -8,38 +9,38 @@ use thiserror::Error;
 
 use crate::object::{Object, describe, has_finalizer};
 
-/// Why a write did not happen. Each names kind, namespace and name of the object.
+/// The reason why a write failed, with kind, namespace and name of the object.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// Somebody else wrote since the object was read; the watch brings what they wrote.
+    /// Another client has changed the object since it was read; the watch delivers the new version.
     #[error("{object} has changed since it was read")]
     Conflict { object: String, source: Box<kube::Error> },
-    /// The API does not know the object. It is gone only when its watch says so: while its CRD is registered anew, the API knows
-    /// no objects of that kind.
+    /// The API does not know the object. Only the object's watch says that it was deleted: while the CRD is registered
+    /// anew, the API knows no objects of that kind.
     #[error("{object} is not known to the API")]
     Unknown { object: String },
     /// The API refused or could not be reached.
     #[error("write {object}")]
     Api { object: String, source: Box<kube::Error> },
-    /// The write depends on another object, and the API did not say whether that exists.
+    /// The write depends on another object, and the API did not answer whether that object exists.
     #[error("look for {object}")]
     Look { object: String, source: Box<kube::Error> },
 }
 
-/// The object as stored, or `None` where there was nothing to write.
+/// The object as stored, or `None` if there was no difference to write.
 pub type Written<K> = Result<Option<K>, WriteError>;
 
-/// Writes the status of `after`, if it differs from `before`.
+/// Writes the status of `after`, if it differs from that of `before`.
 pub async fn status<K: Object>(client: &Client, before: &K, after: &K) -> Written<K> {
     write(client, before, after, true).await
 }
 
-/// Writes what differs outside of the status.
+/// Writes the differences outside the status.
 pub async fn object<K: Object>(client: &Client, before: &K, after: &K) -> Written<K> {
     write(client, before, after, false).await
 }
 
-/// Puts a finalizer on an object that lacks it.
+/// Adds a finalizer to an object that lacks it.
 pub async fn add_finalizer<K: Object>(client: &Client, object: &K, finalizer: &str) -> Written<K> {
     let mut after = object.clone();
     if !has_finalizer(object, finalizer) {
@@ -48,7 +49,7 @@ pub async fn add_finalizer<K: Object>(client: &Client, object: &K, finalizer: &s
     write(client, object, &after, false).await
 }
 
-/// Takes a finalizer off an object that has it.
+/// Removes a finalizer from an object that has it.
 pub async fn remove_finalizer<K: Object>(
     client: &Client,
     object: &K,
@@ -70,7 +71,7 @@ async fn write<K: Object>(client: &Client, before: &K, after: &K, to_status: boo
     stored.map(Some).map_err(|error| explain(before, error))
 }
 
-/// A patch that names a resourceVersion is refused with 409 once the object moved on.
+/// Classifies an error: a patch that names a resourceVersion is refused with 409 once the object has changed.
 fn explain<K: Object>(object: &K, error: kube::Error) -> WriteError {
     let object = describe(object);
     match &error {
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_race_is_told_from_a_refusal_and_from_an_object_that_is_gone() {
+    fn a_conflict_is_distinguished_from_a_refusal_and_from_an_unknown_object() {
         assert!(matches!(explained(409), WriteError::Conflict { .. }));
         assert!(matches!(explained(404), WriteError::Unknown { .. }));
         for code in [403, 422, 500] {

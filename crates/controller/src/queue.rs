@@ -1,7 +1,8 @@
-//! Decides which object to work on next: one task at a time per object, many objects in parallel, and retries after failures.
+//! Decides which object is worked on next: one task at a time for each object, many objects in parallel, and retries
+//! after failures.
 //!
-//! Pure: the clock comes in as an argument. A wake during work is never lost: the queue hands the object out once more. A timer
-//! exists only while something fails, or a reconcile is due at a certain time.
+//! Pure: the clock is an argument. A wake that arrives during work is never lost: the queue hands the key out once
+//! more. There is a timer only while work fails, or while a reconcile is due at a certain time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +12,7 @@ use std::{
 
 use crate::retry::{Delays, Retry};
 
-/// Keys that wait, run, or failed and wait for their retry.
+/// Keys of objects that wait, are worked on, or have failed and wait for their retry.
 #[derive(Debug)]
 pub struct Queue<K> {
     limit: usize,
@@ -28,7 +29,7 @@ struct Failing {
 }
 
 impl Failing {
-    /// The state after a failure; `None` when time alone changes nothing.
+    /// Returns the state after a failure; `None` when only a change of an object can help.
     fn after(before: Option<Self>, retry: Retry, now: Instant) -> Option<Self> {
         let known = before.filter(|before| before.retry == retry).map(|before| before.delays);
         let mut delays = known.or_else(|| retry.delays())?;
@@ -37,50 +38,51 @@ impl Failing {
     }
 }
 
-/// Whether the result of the work is still current.
+/// Validity of the result of finished work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing woke the key meanwhile.
+    /// No wake arrived during the work.
     Current,
-    /// Something woke the key, and the queue hands it out again; or the key was forgotten.
+    /// A wake arrived during the work and the queue hands the key out again; or the key was forgotten.
     Superseded,
 }
 
 impl<K: Ord + Clone + Debug> Queue<K> {
-    /// A queue that hands out at most `limit` keys at a time.
+    /// Returns a queue that hands out at most `limit` keys at a time.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, waiting: BTreeSet::new(), running: BTreeSet::new(), failing: BTreeMap::new() }
     }
 
-    /// Something about this key changed: the queue hands it out as soon as there is room, whatever delay it was in.
+    /// Wakes a key because its object has changed: the queue hands it out as soon as there is room,
+    /// whatever its delay is.
     pub fn wake(&mut self, key: K) {
         self.waiting.insert(key);
     }
 
-    /// Whether nothing is worked on, waits, or is to be worked on later.
+    /// Returns whether no key is worked on, waits, or is due later.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty() && self.failing.is_empty()
     }
 
-    /// Whether a task works on the key.
+    /// Returns whether a task works on the key.
     #[must_use]
     pub fn is_running(&self, key: &K) -> bool {
         self.running.contains(key)
     }
 
-    /// The keys on which tasks work.
+    /// Returns the keys on which tasks work.
     pub fn running(&self) -> impl Iterator<Item = &K> {
         self.running.iter()
     }
 
-    /// Takes back a wake, because the running task already works on what it was for.
+    /// Withdraws a wake, because the running task has already taken its cause into account.
     pub fn satisfy(&mut self, key: &K) {
         self.waiting.remove(key);
     }
 
-    /// Forgets a key whose object is gone and has no work left.
+    /// Forgets a key whose object was deleted and that needs no more work.
     pub fn forget(&mut self, key: &K) {
         self.waiting.remove(key);
         self.running.remove(key);
@@ -96,7 +98,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.failing.insert(key.clone(), later);
     }
 
-    /// Like [`Self::wake`], at this moment, unless something wakes the key before.
+    /// Like [`Self::wake`], at the time `due`, unless another wake arrives before.
     pub fn wake_at(&mut self, key: &K, due: Instant, now: Instant) {
         if let Some(known) = self.failing.get_mut(key) {
             known.due = known.due.min(due);
@@ -121,7 +123,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         start
     }
 
-    /// The work on a key ended; unless `retry` waits for a change, the queue hands it out again after a while.
+    /// Ends the work on a key. Unless `retry` waits for a change, the queue hands the key out again after a delay.
     pub fn finished(&mut self, key: &K, retry: Retry, now: Instant) -> Standing {
         if !self.running.remove(key) {
             return Standing::Superseded;
@@ -133,10 +135,10 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         if self.waiting.contains(key) { Standing::Superseded } else { Standing::Current }
     }
 
-    /// When to call [`Self::start`] if nothing happens before; `None` at rest.
+    /// Returns the time of the next call of [`Self::start`] if no wake arrives before; `None` when no timer is needed.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        // A key that waits already does not wait for the clock.
+        // The clock does not matter for a key that waits for room already.
         let idle = |key: &K| !self.running.contains(key) && !self.waiting.contains(key);
         let failing = self.failing.iter().filter(|(key, _)| idle(key));
         failing.map(|(_, failing)| failing.due).min()

@@ -1,4 +1,4 @@
-//! When a controller tries again what failed.
+//! The delays after which a controller retries failed work.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 /// Delays that grow with every failure.
 pub type Delays = ExponentialBackoff;
 
-/// The longest delay, to which chance adds up to as much again.
+/// Longest delay; jitter adds up to 100 %.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// When a controller tries again what failed.
+/// The event after which a controller retries failed work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
     /// The failure may pass at any moment: first retry after 0.7 to 1.4 s.
     Soon,
-    /// Somebody has to do something on the node: first retry after 3 to 6 s.
+    /// A person has to mend the cause on the node: first retry after 3 to 6 s.
     Later,
-    /// Time alone changes nothing: retry only when the object or one that it refers to changes.
+    /// Time alone does not help: retry only when the object, or an object that it refers to, changes.
     #[default]
     OnChange,
 }
 
 impl Retry {
-    /// How long to wait after each failure in turn; `None` when time alone changes nothing.
+    /// Returns the delays after consecutive failures; `None` when only a change helps.
     #[must_use]
     pub fn delays(self) -> Option<Delays> {
         match self {
@@ -34,8 +34,8 @@ impl Retry {
     }
 }
 
-/// Endless delays: `first`, doubled every time up to `longest`. Chance lengthens each to at most twice itself, so that a thousand
-/// nodes do not retry at the same moment.
+/// Returns endless delays: `first`, doubled each time up to `longest`. Jitter lengthens each delay to at most twice as
+/// much, so that a thousand nodes do not retry at the same moment.
 #[must_use]
 pub fn delays(first: Duration, longest: Duration) -> Delays {
     let builder = ExponentialBuilder::new().with_factor(2.0).with_jitter().without_max_times();

@@ -1,4 +1,4 @@
-//! The objects of one kind as the API last sent them, and what each event changed. Pure.
+//! The objects of one kind as the API last sent them, and the changes that each event brought. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use crate::{
     watch::{Event, Item, Unreadable},
 };
 
-/// Namespace and name.
+/// Namespace and name of an object.
 pub type ObjectKey = (String, String);
 
 /// One object before and after an event.
@@ -21,11 +21,11 @@ pub type ObjectKey = (String, String);
 pub struct Change<K> {
     /// The object before the event; `None` when it is new.
     pub old: Option<Arc<K>>,
-    /// The object after the event; `None` when it is gone.
+    /// The object after the event; `None` when it was deleted.
     pub new: Option<Arc<K>>,
 }
 
-/// The fields of an object that a reconcile acts on. The status is not among them, because the controller writes it.
+/// The fields of an object that a reconcile depends on. The status is not among them, because the controller writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     uid: Option<String>,
@@ -36,7 +36,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    pub fn of<K: Object>(object: &K) -> Self {
+    pub fn new<K: Object>(object: &K) -> Self {
         Self {
             uid: object.uid(),
             generation: object.meta().generation,
@@ -46,7 +46,7 @@ impl Fingerprint {
         }
     }
 
-    /// The same, for a controller that does not act on finalizers.
+    /// Returns the fingerprint without finalizers, for a controller that does not depend on them.
     #[must_use]
     pub fn without_finalizers(self) -> Self {
         Self { finalizers: BTreeSet::new(), ..self }
@@ -54,25 +54,25 @@ impl Fingerprint {
 }
 
 impl<K: Object> Change<K> {
-    /// Whether there is anything new to act on.
+    /// Returns whether the event changed a field that a reconcile depends on.
     #[must_use]
-    pub fn to_act_on(&self) -> bool {
-        let print = |object: &Option<Arc<K>>| object.as_deref().map(Fingerprint::of);
+    pub fn needs_reconcile(&self) -> bool {
+        let print = |object: &Option<Arc<K>>| object.as_deref().map(Fingerprint::new);
         print(&self.old) != print(&self.new)
     }
 
-    /// The object after the event, or as it last was if it is gone.
+    /// Returns the object after the event, or its last state if it was deleted.
     #[must_use]
     pub fn object(&self) -> Option<&Arc<K>> {
         self.new.as_ref().or(self.old.as_ref())
     }
 }
 
-/// Objects of one kind. Nothing is concluded from an object's absence before the first list was read to its end.
+/// The objects of one kind. Before the first list was read to its end, the absence of an object means nothing.
 #[derive(Debug)]
 pub struct Store<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
-    /// Objects that exist and cannot be read as their kind.
+    /// Objects that exist and cannot be decoded as their kind.
     unreadable: BTreeMap<ObjectKey, ObjectMeta>,
     is_complete: bool,
 }
@@ -84,7 +84,7 @@ impl<K> Default for Store<K> {
 }
 
 impl<K: Object> Store<K> {
-    /// Whether a list was read to its end.
+    /// Returns whether a list was read to its end.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete
@@ -95,22 +95,22 @@ impl<K: Object> Store<K> {
         self.objects.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// All objects that can be read.
+    /// Returns all objects that can be decoded.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<K>> + Clone {
         self.objects.values()
     }
 
-    /// Metadata of objects that cannot be read. Nothing may be concluded from what is not known of them.
+    /// Returns the metadata of the objects that cannot be decoded. Their other fields are unknown, not empty.
     pub fn unreadable(&self) -> impl Iterator<Item = &ObjectMeta> {
         self.unreadable.values()
     }
 
-    /// Takes in an event of the watch and tells what it changed.
+    /// Applies an event of the watch, and returns the changes.
     pub fn take(&mut self, event: Event<K>) -> Vec<Change<K>> {
         match event {
             Event::Listed(items) => self.take_list(items),
             Event::Applied(item) => self.take_item(item),
-            // The change has the object as it was known before, because its last version has lost its finalizers.
+            // The change has the last known object, because the version in the event has lost its finalizers.
             Event::Deleted(item) => self.drop_object(&key_of(metadata_of(&item))),
             Event::Failing(_) | Event::Working => Vec::new(),
         }
@@ -138,7 +138,8 @@ impl<K: Object> Store<K> {
         }
     }
 
-    /// The object stays as it was last readable, and its deletion counts.
+    /// Applies an event of an object that cannot be decoded: the object stays as it was last decoded,
+    /// but its deletion counts.
     fn take_unreadable(&mut self, metadata: ObjectMeta) -> Vec<Change<K>> {
         let key = key_of(&metadata);
         self.unreadable.insert(key.clone(), metadata.clone());
@@ -153,8 +154,8 @@ impl<K: Object> Store<K> {
         }
     }
 
-    /// Takes in the API's answer to a write of this program, which comes before the watch event.
-    pub fn wrote(&mut self, object: K) -> Vec<Change<K>> {
+    /// Applies the API's answer to a write of this program, which arrives before the watch event.
+    pub fn apply_written(&mut self, object: K) -> Vec<Change<K>> {
         let known = self.objects.get(&key(&object));
         if known.is_some_and(|known| known.uid() == object.uid()) {
             self.put(object)
@@ -193,15 +194,16 @@ fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// Whether resourceVersion `left` is earlier than `right`: decimal numbers that grow (Kubernetes 1.35, KEP-5504); anything else is
-/// never earlier.
+/// Returns whether resourceVersion `left` is earlier than `right`: decimal numbers that grow (Kubernetes 1.35,
+/// KEP-5504); any other text is never earlier.
 #[must_use]
 pub fn precedes(left: &str, right: &str) -> bool {
     matches!((left.parse::<u64>(), right.parse::<u64>()), (Ok(left), Ok(right)) if left < right)
 }
 
-/// Whether `object` is newer than `known`: the watch may bring a version that an own write has already replaced. Versions of one
-/// object compare as numbers (Kubernetes 1.35, KEP-5504); where they are no numbers, every event counts as newer.
+/// Returns whether `object` is newer than `known`: the watch may deliver a version that this program's own write has
+/// already replaced. Versions of an object compare as numbers (Kubernetes 1.35, KEP-5504); if they are no numbers,
+/// every event counts as newer.
 fn is_newer<K: Object>(object: &K, known: &K) -> bool {
     let version = |object: &K| object.resource_version().and_then(|text| text.parse::<u64>().ok());
     match (version(object), version(known)) {

@@ -1,4 +1,4 @@
-//! Events of watches on several kinds as one stream, for the loop that owns the objects which a controller knows.
+//! The events of watches on several kinds as one stream, for the loop that owns a controller's known objects.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::{
 
 type Apply<S, W> = dyn FnOnce(&mut S) -> Vec<W> + Send;
 
-/// A change to the objects that a controller knows, whatever their kind.
+/// A change to a controller's known objects, of any kind.
 pub struct Update<S, W>(Box<Apply<S, W>>);
 
 impl<S, W> Update<S, W> {
@@ -20,7 +20,7 @@ impl<S, W> Update<S, W> {
         Self(Box::new(apply))
     }
 
-    /// Makes the change, and returns what to wake.
+    /// Applies the change, and returns the keys to wake.
     pub fn apply(self, known: &mut S) -> Vec<W> {
         (self.0)(known)
     }
@@ -32,8 +32,8 @@ impl<S, W> fmt::Debug for Update<S, W> {
     }
 }
 
-/// Watches objects of one kind without end; `take` adds each event to what the controller knows. `health` logs each failure
-/// once, and the watch retries.
+/// Watches the objects of one kind without end; `take` applies each event to the controller's known objects. `health`
+/// logs each failure once, and the watch retries.
 pub fn updates<K: Object, S: 'static, W: 'static>(
     client: &Client,
     health: &WatchHealth,
@@ -43,11 +43,11 @@ pub fn updates<K: Object, S: 'static, W: 'static>(
 ) -> BoxStream<'static, Update<S, W>> {
     let resource = ApiResource::erase::<K>(&());
     let watched = Watched { resource, namespace: namespace.map(str::to_owned), config };
-    taken(watch(client.clone(), watched), health, take)
+    apply_events(watch(client.clone(), watched), health, take)
 }
 
-/// The same for a kind of somebody else's that the API need not serve: while it does not, there are no objects of it, and nothing
-/// is logged. The watch finds out when it is served.
+/// Like [`updates`], for a kind of another project that the API need not serve: while it is not served there are no
+/// objects of it, and nothing is logged. The watch notices when the kind is served.
 pub fn updates_if_served<K: Object, S: 'static, W: 'static>(
     client: &Client,
     health: &WatchHealth,
@@ -55,7 +55,7 @@ pub fn updates_if_served<K: Object, S: 'static, W: 'static>(
 ) -> BoxStream<'static, Update<S, W>> {
     let resource = ApiResource::erase::<K>(&());
     let watched = Watched { resource, namespace: None, config: Config::default() };
-    taken(watch(client.clone(), watched).map(none_unless_served), health, take)
+    apply_events(watch(client.clone(), watched).map(none_unless_served), health, take)
 }
 
 fn none_unless_served(event: Event) -> Event {
@@ -65,14 +65,14 @@ fn none_unless_served(event: Event) -> Event {
     }
 }
 
-fn taken<K: Object, S: 'static, W: 'static>(
+fn apply_events<K: Object, S: 'static, W: 'static>(
     events: impl Stream<Item = Event> + Send + 'static,
     health: &WatchHealth,
     take: fn(&mut S, Event<K>) -> Vec<W>,
 ) -> BoxStream<'static, Update<S, W>> {
     let health = health.clone();
     let events = events.map(move |event| {
-        let event = event.of::<K>();
+        let event = event.into_kind::<K>();
         health.log(&event);
         Update::new(move |known| take(known, event))
     });
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_kind_that_is_not_served_there_are_no_objects_and_other_troubles_stay() {
+    fn a_kind_that_is_not_served_has_no_objects_and_other_troubles_are_passed_on() {
         let unserved = Event::Failing(Trouble::Unserved("no such kind".to_owned()));
         assert!(matches!(none_unless_served(unserved), Event::Listed(items) if items.is_empty()));
         let refused = Event::Failing(Trouble::Kind("no right".to_owned()));

@@ -1,4 +1,4 @@
-//! Watches on the API, one per kind.
+//! Watches on the API, one for each kind.
 
 mod health;
 
@@ -24,31 +24,31 @@ pub enum Event<K = DynamicObject> {
     Listed(Vec<Item<K>>),
     /// An object is new or changed.
     Applied(Item<K>),
-    /// An object is gone.
+    /// An object was deleted.
     Deleted(Item<K>),
-    /// The watch fails, so known objects may be out of date. It tries again by itself.
+    /// The watch fails, so known objects may be out of date. The watch retries by itself.
     Failing(Trouble),
-    /// The watch works.
+    /// The watch works again.
     Working,
 }
 
 /// An object, or its metadata if it cannot be read as its kind.
 pub type Item<K> = Result<K, Unreadable>;
 
-/// An object that exists and cannot be read as its kind. Nothing may be concluded from what is not known of it.
+/// An object that exists and cannot be decoded as its kind. Its fields other than metadata are unknown, not empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unreadable {
     pub metadata: Box<ObjectMeta>,
     pub why: String,
 }
 
-/// What to watch.
+/// The kind and namespace to watch.
 #[derive(Debug, Clone)]
 pub struct Watched {
     pub resource: ApiResource,
-    /// The namespace, or `None` for all.
+    /// Namespace to watch, or `None` for all namespaces.
     pub namespace: Option<String>,
-    /// Selectors, bookmarks and the time after which the watch begins again.
+    /// Selectors, bookmarks and the time after which the watch is renewed.
     pub config: Config,
 }
 
@@ -62,9 +62,9 @@ impl Watched {
 }
 
 impl Event {
-    /// The same event with objects of one kind.
+    /// Returns the event with objects of the kind `K`.
     #[must_use]
-    pub fn of<K: Object>(self) -> Event<K> {
+    pub fn into_kind<K: Object>(self) -> Event<K> {
         match self {
             Self::Listed(items) => Event::Listed(items.into_iter().map(read).collect()),
             Self::Applied(item) => Event::Applied(read(item)),
@@ -81,10 +81,11 @@ fn read<K: Object>(item: Item<DynamicObject>) -> Item<K> {
     object.try_parse().map_err(|error| Unreadable { metadata, why: error.to_string() })
 }
 
-/// Watches until dropped. Each list comes whole or not at all.
+/// Watches until the stream is dropped. A list is delivered completely or not at all.
 ///
-/// After a failure the watch begins with a list: an API that was restored from a backup is older than before, and a watch that
-/// continues would miss what it lost. A list that works says nothing of the watch, which works once the API has begun it.
+/// After a failure the watch begins with a list: an API that was restored from a backup is older than before, and a
+/// resumed watch would miss what the API has lost. A list that succeeds does not show that the watch works; the watch
+/// works once the API has accepted it.
 pub fn watch(client: Client, watched: Watched) -> impl Stream<Item = Event> + Send + 'static {
     stream::unfold(Watch::new(client, watched), async |mut watch| {
         let event = watch.next().await;
@@ -99,7 +100,7 @@ struct Watch {
     watched: Watched,
     backoff: WatchBackoff,
     running: Option<Events>,
-    /// The API has begun a watch.
+    /// Notified when the API has accepted a watch.
     begun: Arc<Notify>,
     list: Vec<DynamicObject>,
     is_first: bool,
@@ -139,13 +140,13 @@ impl Watch {
             };
             match event {
                 Some(Ok(event)) => {
-                    if let Some(event) = self.whole(event) {
+                    if let Some(event) = self.collect_list(event) {
                         return event;
                     }
                 }
                 Some(Err(error)) => {
                     self.running = None;
-                    if let Some(trouble) = Trouble::of(&self.watched.resource, &error) {
+                    if let Some(trouble) = Trouble::from_error(&self.watched.resource, &error) {
                         return Event::Failing(trouble);
                     }
                 }
@@ -169,8 +170,8 @@ impl Watch {
         self.running = Some(watcher(api, self.watched.config.clone()).boxed());
     }
 
-    /// Gathers the objects of a list.
-    fn whole(&mut self, event: watcher::Event<DynamicObject>) -> Option<Event> {
+    /// Collects the objects of a list, and passes other events on.
+    fn collect_list(&mut self, event: watcher::Event<DynamicObject>) -> Option<Event> {
         match event {
             watcher::Event::Apply(object) => Some(Event::Applied(Ok(object))),
             watcher::Event::Delete(object) => Some(Event::Deleted(Ok(object))),

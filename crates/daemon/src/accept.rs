@@ -1,9 +1,9 @@
 //! Accepts connections for every server of Warren, within limits.
 //!
-//! Over TCP anybody may connect, and each connection costs a file descriptor. The server closes a connection that makes no
-//! request within a time that suffices for TCP, TLS and HTTP/2. When too many such connections are pending, the server closes
-//! the oldest, so that idle clients do not keep out working ones. The slot of a closed connection is free at once, before its
-//! task has noticed.
+//! Any host may connect over TCP, and each connection costs a file descriptor. The server closes a connection that makes no
+//! request within a time that suffices for TCP, TLS and HTTP/2. When too many connections without a request are pending, the
+//! server closes the oldest, so that idle clients do not block working ones. The slot of a closed connection is free at once,
+//! before its task has noticed.
 
 mod connection;
 mod local;
@@ -26,22 +26,21 @@ pub use pending::Caller;
 use pending::Pending;
 use trouble_log::TroubleLog;
 
-/// How many connections there may be, and how long one may stay without a request.
+/// Limits of a listener: number of connections, and time to the first request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Largest number of open connections.
     pub connections: usize,
     /// Largest number of connections among them that have made no request yet.
     pub pending: usize,
-    /// How long a connection may take to its first request.
+    /// Longest time from the connect to the first request.
     pub first_request: Duration,
-    /// What an administrator can do when more connections are needed; a text for the log.
+    /// Advice for administrators in the log when connections run out.
     pub remedy: &'static str,
 }
 
 impl Limits {
-    /// Enough for all nodes of a machine to make their first request when they reconnect at once to a coordinator on one slow
-    /// processor.
+    /// Default of `first_request`: suffices when all nodes of a machine reconnect at once to a coordinator on one slow processor.
     pub const FIRST_REQUEST: Duration = Duration::from_secs(30);
 }
 
@@ -50,7 +49,7 @@ pub trait Listener: Send + Sync {
     /// The stream of an accepted connection.
     type Stream: Send;
 
-    /// Waits for the next connection. Dropping the future loses none.
+    /// Waits for the next connection. Dropping the future loses no connection.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
@@ -74,19 +73,19 @@ pub struct Incoming<L> {
     limits: Limits,
     /// One permit for each connection that may still be opened.
     slots: Arc<Semaphore>,
-    /// Connections that made no request when they were checked last, the oldest first.
+    /// Connections without a request at the last check, oldest first.
     pending: VecDeque<Pending>,
     log: TroubleLog,
 }
 
 impl<L: Listener> Incoming<L> {
-    /// The connections of `listener`, within `limits`.
+    /// Accepts the connections of `listener`, within `limits`.
     pub fn new(listener: L, limits: Limits) -> Self {
         let slots = Arc::new(Semaphore::new(limits.connections));
         Self { listener, limits, slots, pending: VecDeque::new(), log: TroubleLog::new(limits) }
     }
 
-    /// All accepted connections. The stream never ends: when accepting fails it tries again.
+    /// Returns a stream of all accepted connections. It never ends: after a failed accept it tries again.
     pub fn connections(self) -> impl Stream<Item = io::Result<Connection<L::Stream>>> {
         stream::unfold(self, |mut this| async {
             let connection = this.next().await;
@@ -94,7 +93,7 @@ impl<L: Listener> Incoming<L> {
         })
     }
 
-    /// The next connection. A caller that stops waiting loses none.
+    /// Waits for the next connection. Dropping the future loses no connection.
     pub async fn next(&mut self) -> Connection<L::Stream> {
         loop {
             match self.listener.accept().await {
@@ -103,25 +102,25 @@ impl<L: Listener> Incoming<L> {
                         return connection;
                     }
                 }
-                Err(error) => self.log.failed(&error).await,
+                Err(error) => self.log.accept_failed(&error).await,
             }
         }
     }
 
     fn admit(&mut self, stream: L::Stream) -> Option<Connection<L::Stream>> {
-        self.log.accepted();
+        self.log.accept_succeeded();
         self.make_room();
         let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-            self.log.full();
+            self.log.limit_reached();
             return None;
         };
-        self.log.admitted(self.limits.connections - self.slots.available_permits());
+        self.log.slot_taken(self.limits.connections - self.slots.available_permits());
         let (connection, pending) = Connection::new(stream, slot, self.limits.first_request);
         self.pending.push_back(pending);
         Some(connection)
     }
 
-    /// Closes the oldest pending connection, if there is no room for another.
+    /// Closes the oldest pending connection if no other connection fits.
     fn make_room(&mut self) {
         while self.pending.front().is_some_and(|pending| !pending.is_pending()) {
             self.pending.pop_front();
@@ -136,7 +135,7 @@ impl<L: Listener> Incoming<L> {
             if self.slots.available_permits() > 0 {
                 return;
             }
-            self.log.full();
+            self.log.limit_reached();
         }
         if let Some(oldest) = self.pending.pop_front() {
             oldest.close();

@@ -1,7 +1,7 @@
-//! Translates command lines written for Go's `flag` package into those that clap reads.
+//! Translates command lines written for Go's `flag` package into the syntax of clap.
 //!
-//! Go accepts one dash or two, a value behind `=` or as the next argument, and a switch with or without a value; of a flag that is
-//! given twice it uses the last. Sites' units and DaemonSets use all of these forms.
+//! Go accepts one dash or two, a value behind `=` or as the next argument, and a switch with or without a value. If a flag occurs
+//! twice, the last one counts. Sites' units and DaemonSets use all of these forms.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,8 +25,8 @@ impl GoFlag {
     }
 }
 
-/// Translates a command line, which begins with the program's name: every flag of `known` becomes `--flag=value`, once, where it
-/// was given last. Everything else, and everything behind `--`, stays as it is, and clap reports what is wrong with it.
+/// Translates a command line, which begins with the program's name: every flag in `known` becomes `--flag=value`, once, at its last
+/// place. Keeps all other arguments and those behind `--`, so that clap reports mistakes in them.
 #[must_use]
 pub fn translate(args: impl IntoIterator<Item = OsString>, known: &[GoFlag]) -> Vec<OsString> {
     let mut arguments: Vec<Argument> = Vec::new();
@@ -39,7 +39,7 @@ pub fn translate(args: impl IntoIterator<Item = OsString>, known: &[GoFlag]) -> 
         } else if let Some((flag, value)) = recognise(&arg, known) {
             let value = match flag {
                 GoFlag::Switch(_) => Some(value.map_or_else(|| "true".into(), switch_value)),
-                // Go uses the next argument as the value whatever it looks like.
+                // Go uses the next argument as the value, also if it begins with a dash.
                 GoFlag::Value(_) => value.or_else(|| args.next()),
             };
             arguments.retain(|argument| argument.flag != Some(flag));
@@ -51,7 +51,7 @@ pub fn translate(args: impl IntoIterator<Item = OsString>, known: &[GoFlag]) -> 
     arguments.into_iter().map(|argument| argument.text).collect()
 }
 
-/// One argument, and the known flag that it gives.
+/// One argument, and the known flag that it sets.
 struct Argument {
     flag: Option<GoFlag>,
     text: OsString,
@@ -74,7 +74,7 @@ fn recognise(arg: &OsStr, known: &[GoFlag]) -> Option<(GoFlag, Option<OsString>)
     Some((*flag, value))
 }
 
-/// The spellings of strconv.ParseBool; clap reports any other.
+/// Translates the spellings of Go's strconv.ParseBool; clap reports any other.
 fn switch_value(value: OsString) -> OsString {
     match value.to_str() {
         Some("1" | "t" | "T" | "true" | "TRUE" | "True") => "true".into(),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_wins() {
+    fn the_last_of_repeated_flags_counts() {
         for (given, read) in [
             (&["--mock", "--mock=false"][..], &["--mock=false"][..]),
             (&["-node-name", "a", "-mock", "--node-name=b"], &["--mock=true", "--node-name=b"]),
@@ -153,12 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn subcommands_are_passed_on_and_flags_behind_them_are_read() {
+    fn flags_behind_subcommands_are_translated() {
         assert_eq!(translated(&["install", "-node-name", "c1"]), ["install", "--node-name=c1"]);
     }
 
     #[test]
-    fn a_value_need_not_be_text() {
+    fn a_value_need_not_be_utf8() {
         let odd = OsString::from_vec(vec![
             b'-', b'n', b'o', b'd', b'e', b'-', b'n', b'a', b'm', b'e', b'=', 0xff,
         ]);

@@ -1,4 +1,4 @@
-//! Unix sockets to which, by default, only root and our own user may connect.
+//! Unix sockets to which, by default, only root and the daemon's own user may connect.
 
 mod inherited;
 
@@ -15,23 +15,22 @@ use std::{
 use thiserror::Error;
 use tokio::net::UnixListener;
 
-/// Why the daemon cannot listen on a socket.
+/// The reason why the daemon cannot listen on a socket.
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// A running process listens on the socket.
     #[error("listen on {}: another process serves it; stop that one, or choose another path", .0.display())]
     InUse(PathBuf),
     /// A file or directory is at the path; it must not be replaced.
-    #[error("listen on {}: a file or directory that is no socket is there", .0.display())]
+    #[error("listen on {}: a file or directory is there, which is not a socket; move it away, or choose another path", .0.display())]
     NotASocket(PathBuf),
-    /// systemd handed over something that is no unix socket.
-    #[error("take the socket from systemd: is it a ListenStream= with a path?")]
+    /// systemd passed a descriptor that is not a unix socket.
+    #[error("take the socket from systemd: set ListenStream= of the socket unit to a path")]
     Inherited(#[source] io::Error),
     /// A system call failed.
     #[error("listen on {}", path.display())]
     System {
         path: PathBuf,
-        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -40,16 +39,15 @@ pub enum ListenError {
 /// A socket on which the daemon listens.
 #[derive(Debug)]
 pub struct Listening {
-    /// The listening socket.
     pub listener: UnixListener,
     /// Whether the socket is systemd's, which keeps listening when this process ends: the daemon must not remove the path then.
     pub is_inherited: bool,
 }
 
-/// Takes the socket that systemd hands over, else listens on `path`.
+/// Takes the socket that systemd passes, or else listens on `path`.
 ///
 /// # Errors
-/// When what systemd hands over is no unix socket, or as for [`listen`].
+/// If systemd passes a descriptor that is not a unix socket, or as for [`listen`].
 pub fn inherit_or_listen(path: &Path) -> Result<Listening, ListenError> {
     match inherited::inherited().map_err(ListenError::Inherited)? {
         Some(listener) => Ok(Listening { listener, is_inherited: true }),
@@ -57,15 +55,15 @@ pub fn inherit_or_listen(path: &Path) -> Result<Listening, ListenError> {
     }
 }
 
-/// Listens on `path` with mode 0600. Replaces a socket that a dead process left behind.
+/// Listens on `path` with mode 0600. Replaces the socket of a process that has died.
 ///
 /// # Errors
-/// When a running process listens there, something else is there, or the system refuses. Nothing is replaced then.
+/// If a running process listens there, `path` is not a socket, or the system refuses. Nothing is replaced then.
 pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
     listen_with(path, 0o600)
 }
 
-/// The same with mode 0666: every user of this host may connect.
+/// Listens on `path` as [`listen`], but with mode 0666: every user of this host may connect.
 pub fn listen_open(path: &Path) -> Result<UnixListener, ListenError> {
     listen_with(path, 0o666)
 }
@@ -97,7 +95,7 @@ fn check_free(path: &Path) -> Result<(), ListenError> {
 }
 
 fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
-    // The socket gets its final name only once it has its mode.
+    // Renames the socket to its final name only after it has its mode.
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);

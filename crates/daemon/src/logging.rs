@@ -1,5 +1,5 @@
-//! Logs go to journald if stderr is connected to it, with every key-value as a field of its own, else to stderr as text. Both get
-//! the same text: values that the message does not contain follow it as ` key=value`, because journalctl prints only the text.
+//! Logs to journald if stderr is connected to it, with every key-value as a field; else to stderr as text. Both get the same text:
+//! values that the message does not contain are appended as ` key=value`, because journalctl prints only the text.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use log::{
 use systemd_journal_logger::{JournalLog, connected_to_journal};
 use thiserror::Error;
 
-/// Why logging could not start.
+/// The reason why logging could not start.
 #[derive(Debug, Error)]
 pub enum LoggingError {
     /// The daemon cannot connect to journald's socket.
@@ -21,11 +21,11 @@ pub enum LoggingError {
     Twice,
 }
 
-/// Target of the Kubernetes client's messages about failed requests. They are not logged, because callers log the error that the
-/// client returns, with what it means.
+/// Target of the Kubernetes client's messages about failed requests. They are dropped: callers log the error that the client
+/// returns, with its context.
 const LOGGED_BY_CALLERS: &str = "kube_client::client::builder";
 
-/// A logger that leaves out lines which callers log themselves, and adds key-values to the text.
+/// A logger that drops messages of [`LOGGED_BY_CALLERS`], and appends key-values to the text.
 struct WithValues<L>(L);
 
 /// The text of a record, and the length of its message without the added values.
@@ -35,16 +35,17 @@ struct Line {
 }
 
 impl Line {
-    fn of(record: &Record<'_>) -> String {
+    /// Returns the text of a record, with appended values and escaped control characters.
+    fn render(record: &Record<'_>) -> String {
         let text = record.args().to_string();
         let mut line = Self { own: text.len(), text };
-        // Only the visitor could fail, and it does not.
+        // Only the visitor could fail, and this one does not.
         drop(record.key_values().visit(&mut line));
-        // Users may write what steers a terminal into objects. Newlines and tabs stay: a command's output has many lines.
+        // Users may write control characters into objects. Newlines and tabs are kept: a command's output has many lines.
         causes::escaped(&line.text, "\n\t")
     }
 
-    /// Whether the message contains `value` as a word, and not as a part of another.
+    /// Returns whether the message contains `value` as a whole word.
     fn names(&self, value: &str) -> bool {
         let in_word = |char: char| char.is_alphanumeric() || "-_".contains(char);
         let own = &self.text[..self.own];
@@ -73,7 +74,7 @@ impl<L: Log> Log for WithValues<L> {
 
     fn log(&self, record: &Record<'_>) {
         if record.target() != LOGGED_BY_CALLERS {
-            let text = Line::of(record);
+            let text = Line::render(record);
             self.0.log(&record.to_builder().args(format_args!("{text}")).build());
         }
     }
@@ -83,10 +84,10 @@ impl<L: Log> Log for WithValues<L> {
     }
 }
 
-/// Starts logging at `level` and above (`RUST_LOG` refines it on stderr). Call once, first thing.
+/// Starts logging at `level` and above (`RUST_LOG` refines it on stderr). To be called once, before anything is logged.
 ///
 /// # Errors
-/// When journald should take the logs and cannot be reached, or when called twice.
+/// If journald cannot be reached, or when called twice.
 pub fn start_logging(level: LevelFilter) -> Result<(), LoggingError> {
     if connected_to_journal() {
         let journal = JournalLog::new().map_err(LoggingError::Connect)?;
@@ -131,7 +132,7 @@ mod tests {
         fn flush(&self) {}
     }
 
-    fn logged(text: &str, values: &[(&str, &str)]) -> (String, usize) {
+    fn log_line(text: &str, values: &[(&str, &str)]) -> (String, usize) {
         let journal = Journal::default();
         let logger = WithValues(&journal);
         logger.log(&Record::builder().args(format_args!("{text}")).key_values(&values).build());
@@ -142,22 +143,22 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped() {
-        let (line, _) = logged("mount \u{1b}[2J/x: no\n\tsuch", &[("path", "\u{9b}2J\u{7}")]);
+        let (line, _) = log_line("mount \u{1b}[2J/x: no\n\tsuch", &[("path", "\u{9b}2J\u{7}")]);
         assert_eq!(line, "mount \\u{1b}[2J/x: no\n\tsuch path=\\u{9b}2J\\u{7}");
     }
 
     #[test]
-    fn the_text_contains_every_value_once_and_the_fields_stay() {
+    fn values_missing_in_the_message_are_appended_and_fields_are_kept() {
         let values = [("node", "compute-1"), ("why", "a newer agent")];
         for (text, line) in [
             ("refuse a hello", "refuse a hello node=compute-1 why=a newer agent"),
             ("compute-1: refuse a hello", "compute-1: refuse a hello why=a newer agent"),
             ("compute-1 has a newer agent", "compute-1 has a newer agent"),
-            // Another node, whose name begins alike.
+            // Another node, whose name begins with the same text.
             ("compute-12 has a newer agent", "compute-12 has a newer agent node=compute-1"),
         ] {
-            assert_eq!(logged(text, &values), (line.to_owned(), 2));
+            assert_eq!(log_line(text, &values), (line.to_owned(), 2));
         }
-        assert_eq!(logged("connected", &[]).0, "connected");
+        assert_eq!(log_line("connected", &[]).0, "connected");
     }
 }

@@ -18,15 +18,15 @@ use tower::ServiceExt;
 
 use crate::accept::{Caller, Incoming, Limits};
 
-/// How long a request may take to arrive.
+/// Longest time for a request to arrive.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may last: a client that reads no answer must not keep its slot.
+/// Longest duration of a connection: a client that does not read its answer must not keep its slot.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const LIMITS: Limits = Limits {
     connections: 32,
     pending: 16,
     first_request: REQUEST_TIMEOUT,
-    remedy: "let fewer clients ask for probes and metrics at a time",
+    remedy: "let fewer clients request probes and metrics at a time",
 };
 
 /// Serves the pages of `router` for ever.
@@ -39,7 +39,7 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
     }
 }
 
-/// The same over TLS.
+/// Serves the pages of `router` over TLS, for ever.
 pub async fn serve_tls(listener: TcpListener, acceptor: TlsAcceptor, router: Router) -> Infallible {
     let mut incoming = Incoming::new(listener, LIMITS);
     loop {
@@ -54,13 +54,13 @@ pub async fn serve_tls(listener: TcpListener, acceptor: TlsAcceptor, router: Rou
     }
 }
 
-/// Answers one request; a client that hangs up gets no answer.
+/// Answers one request, unless the client disconnects.
 async fn answer<S>(connection: S, caller: Caller, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(move |request: Request<RequestBody>| {
-        caller.made_request();
+        caller.record_request();
         router.clone().oneshot(request.map(Body::new))
     });
     let served = http1::Builder::new()
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_probe_is_answered_though_other_connections_make_no_request() {
+    async fn a_probe_is_answered_despite_idle_connections() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(serve(listener, Router::new().route("/healthz", get("fine"))));

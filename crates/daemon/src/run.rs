@@ -1,4 +1,4 @@
-//! A daemon from its command line to its exit code.
+//! Runs a daemon, from its command line to its exit code.
 
 use std::{error::Error, num::NonZeroUsize, process::ExitCode, time::Duration};
 
@@ -8,34 +8,34 @@ use tokio::runtime::Builder;
 
 use crate::{chain, start_logging, vital};
 
-/// How many threads may block in the kernel at the same time.
+/// Number of threads that may block in the kernel at the same time.
 const BLOCKING_THREADS: usize = 64;
 
-/// Which messages are logged.
+/// Flags of logging, which every daemon has.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Logs")]
 pub struct LogArgs {
-    /// Least severe messages that are logged: off, error, warn, info, debug or trace
+    /// Lowest level of logged messages: off, error, warn, info, debug or trace
     #[arg(long, env = "WARREN_LOG_LEVEL", value_name = "LEVEL", default_value = "info")]
     pub log_level: LevelFilter,
 }
 
-/// Why a daemon that did not fail stopped.
+/// The reason why a daemon stopped without a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// A signal stopped it: exit code 0.
     Stopped,
-    /// The coordinator refuses this agent for good; the text says why and what to do. The exit code is 3, and systemd does not
+    /// The coordinator refuses this agent permanently; the text has the reason and the remedy. Exit code 3: systemd does not
     /// start the agent again.
     Refused(String),
 }
 
-/// How many threads run a daemon's tasks; threads for blocking work come in addition.
+/// Number of threads for a daemon's tasks; threads for blocking work are extra.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// Only the main thread, which suffices for a node's daemon.
+    /// The main thread only, which suffices for a node's daemon.
     One,
-    /// This many threads.
+    /// The given number of threads.
     Many(NonZeroUsize),
 }
 
@@ -85,7 +85,7 @@ where
         Ok(End::Stopped) => ExitCode::SUCCESS,
         Ok(End::Refused(why)) => {
             log::error!(
-                "the coordinator refuses this agent, which ends with exit code 3, so that systemd does not start it again: {why}"
+                "the coordinator refuses this agent; it exits with code 3, so that systemd does not start it again: {why}"
             );
             ExitCode::from(3)
         }
@@ -93,7 +93,7 @@ where
     }
 }
 
-/// Prints an error as clap does, before logging has started.
+/// Prints an error in clap's format, before logging has started.
 fn print_error(error: &dyn Error, code: u8) -> ExitCode {
     let error = clap::Error::raw(ErrorKind::ValueValidation, format!("{}\n", chain(error)));
     // If printing fails, the exit code alone reports the error.

@@ -6,13 +6,13 @@ use sd_notify::NotifyState;
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Signal handlers could not be installed.
+/// The signal handlers could not be installed.
 #[derive(Debug, Error)]
 #[error("install signal handlers")]
 pub struct StopError(#[source] io::Error);
 
-/// The signals that stop a daemon. A daemon listens before it starts anything else: the kernel ignores signals without a handler
-/// for the first process of a container.
+/// The signals that stop a daemon. A daemon installs the handlers first: for the first process of a container the kernel ignores
+/// signals without a handler.
 #[derive(Debug)]
 pub struct Signals {
     terminate: Signal,
@@ -20,7 +20,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers: no signal from now on is lost.
+    /// Installs the handlers. From now on no signal is lost.
     pub fn listen() -> Result<Self, StopError> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).map_err(StopError)?,
@@ -28,7 +28,7 @@ impl Signals {
         })
     }
 
-    /// Returns when the daemon should stop, with the signal's name.
+    /// Waits for a signal to stop, and returns its name.
     pub async fn stopped(mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

@@ -1,6 +1,6 @@
 use tokio::time::{self, Instant};
 
-/// Sleeps until `due`; for ever where nothing is due.
+/// Sleeps until `due`; for ever if it is `None`.
 pub async fn sleep_until(due: Option<impl Into<Instant>>) {
     match due {
         Some(due) => time::sleep_until(due.into()).await,

@@ -1,7 +1,7 @@
 //! Tasks and threads whose panic ends the daemon.
 //!
-//! Nothing notices a panic of a task or thread whose result nobody awaits, and the daemon would seem to work without it. So such a
-//! panic ends the process; systemd starts it again, and mounts stay meanwhile.
+//! A panic of a task or thread whose result is not awaited goes unnoticed, and the daemon would seem to work without the task. So
+//! such a panic aborts the process. systemd starts it again; mounts stay meanwhile.
 
 use std::{
     future::poll_fn,
@@ -10,17 +10,19 @@ use std::{
     process::abort,
 };
 
-/// Runs a task whose panic ends the process; `what` names the task in the log.
+/// Runs a task whose panic aborts the process. `what` names the task in the log.
 pub async fn vital<T>(what: &str, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|context| vital_now(what, || work.as_mut().poll(context))).await
 }
 
-/// Does work, on the current thread, whose panic ends the process.
+/// Runs work on the current thread; its panic aborts the process.
 pub fn vital_now<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    // The process ends, so nothing uses what the panic left half changed.
+    // The process ends, so no code uses state that the panic left inconsistent.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        log::error!("{what} panicked, which is a defect: the process ends, to be started again");
+        log::error!(
+            "{what} panicked, which is a defect: the process ends, and systemd starts it again"
+        );
         log::logger().flush();
         abort()
     })

@@ -5,11 +5,11 @@ use log::LevelFilter;
 
 use crate::GoFlag;
 
-/// zap's flags, beside [`crate::LogArgs`].
+/// zap's flags, in addition to [`crate::LogArgs`].
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Logs")]
 pub struct ZapArgs {
-    /// --log-level in zap's words: debug, info, error, panic, or a number, where 1 is debug and more is trace
+    /// --log-level as zap writes it: debug, info, error, panic, or a number: 1 is debug, a larger one trace
     #[arg(long, value_name = "LEVEL", value_parser = level, conflicts_with = "log_level")]
     zap_log_level: Option<LevelFilter>,
     #[arg(long, hide = true)]
@@ -23,7 +23,7 @@ pub struct ZapArgs {
 }
 
 impl ZapArgs {
-    /// The flags, for [`crate::translate`].
+    /// zap's flags, for [`crate::translate`].
     pub const FLAGS: [GoFlag; 5] = [
         GoFlag::Value("zap-log-level"),
         GoFlag::Switch("zap-devel"),
@@ -32,13 +32,13 @@ impl ZapArgs {
         GoFlag::Value("zap-time-encoding"),
     ];
 
-    /// The level that was given, if any was.
+    /// Returns the level of `--zap-log-level`, if given.
     #[must_use]
     pub fn level(&self) -> Option<LevelFilter> {
         self.zap_log_level
     }
 
-    /// The given flags that have no effect here.
+    /// Returns the given flags that have no effect.
     #[must_use]
     pub fn without_effect(&self) -> Vec<&'static str> {
         let given = [

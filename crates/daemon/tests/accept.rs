@@ -1,4 +1,4 @@
-//! Which connections keep their slot, and what is logged. The test has a process, and so a logger, of its own.
+//! Tests of connection limits and their log messages. The test has a process, and so a logger, of its own.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -44,18 +44,18 @@ impl Server {
         Self { incoming, pipes }
     }
 
-    /// A client, and the server's end of its connection unless the server refuses it.
+    /// Connects a client; returns it with the server's end of the connection, unless the server refuses it.
     async fn connect(&mut self) -> (DuplexStream, Option<Connection<DuplexStream>>) {
         let (client, server) = duplex(PIPE);
         self.pipes.send(Ok(server)).unwrap();
-        // No other connection comes: the paused clock advances when this one was refused.
+        // No other connection follows: the paused clock advances if this one is refused.
         (client, timeout(LONG / 1000, self.incoming.next()).await.ok())
     }
 
     async fn connect_and_request(&mut self) -> Connection<DuplexStream> {
         let (_, connection) = self.connect().await;
         let connection = connection.expect("a slot is free");
-        connection.caller().made_request();
+        connection.caller().record_request();
         connection
     }
 
@@ -88,9 +88,9 @@ impl Log for TestLog {
     fn flush(&self) {}
 }
 
-/// Levels of the messages that this thread has logged since the last call.
-fn logged() -> Vec<Level> {
-    // Another test of this process may have been first.
+/// Returns the levels of the messages that this thread has logged since the last call.
+fn take_logged() -> Vec<Level> {
+    // Another test of this process may have set the logger.
     let _ = log::set_logger(&TestLog);
     log::set_max_level(log::LevelFilter::Info);
     LOGGED.take().into_iter().map(|(level, _)| level).collect()
@@ -117,7 +117,7 @@ async fn the_oldest_pending_connections_are_closed_and_those_with_a_request_stay
 async fn the_slot_of_a_closed_pending_connection_is_free_at_once() {
     let mut server = Server::new(3, 3);
     let mut active = vec![server.connect_and_request().await];
-    // The test polls none of them meanwhile.
+    // The test does not poll these connections meanwhile.
     let mut pending = Vec::new();
     for _ in 0..5 {
         pending.push(server.connect().await.1.expect("a slot is free"));
@@ -132,7 +132,7 @@ async fn the_slot_of_a_closed_pending_connection_is_free_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_makes_no_request_is_closed_though_it_reads_nothing() {
+async fn a_client_without_a_request_is_closed_even_if_it_reads_nothing() {
     let mut server = Server::new(1, 1);
     let (_client, connection) = server.connect().await;
     let mut connection = connection.unwrap();
@@ -146,63 +146,63 @@ async fn a_client_that_makes_no_request_is_closed_though_it_reads_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_is_logged_when_it_is_reached_and_when_that_is_over() {
+async fn reaching_and_leaving_the_limit_is_logged() {
     let mut server = Server::new(8, 8);
-    logged();
+    take_logged();
     let mut open = Vec::new();
     for _ in 0..8 {
         open.push(server.connect_and_request().await);
     }
-    assert!(logged().is_empty());
+    assert!(take_logged().is_empty());
     for _ in 0..3 {
         assert!(server.connect().await.1.is_none());
         // One connection ends and another opens.
         open.pop();
         open.push(server.connect_and_request().await);
     }
-    assert_eq!(logged(), [Level::Warn]);
+    assert_eq!(take_logged(), [Level::Warn]);
     open.truncate(4);
     open.push(server.connect_and_request().await);
     open.push(server.connect_and_request().await);
-    assert_eq!(logged(), [Level::Info]);
+    assert_eq!(take_logged(), [Level::Info]);
     while open.len() < 8 {
         open.push(server.connect_and_request().await);
     }
     assert!(server.connect().await.1.is_none());
-    assert_eq!(logged(), [Level::Warn], "the limit is reached again");
+    assert_eq!(take_logged(), [Level::Warn], "the limit is reached again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_pending_connections_are_logged_when_they_come_and_when_they_have_gone() {
+async fn too_many_pending_connections_are_logged_at_begin_and_end() {
     let mut server = Server::new(100, 4);
-    logged();
+    take_logged();
     let mut pending = Vec::new();
     for _ in 0..20 {
         pending.push(server.connect().await.1);
     }
-    assert_eq!(logged(), [Level::Warn]);
+    assert_eq!(take_logged(), [Level::Warn]);
     pending.clear();
     pending.push(server.connect().await.1);
-    assert_eq!(logged(), [Level::Info]);
+    assert_eq!(take_logged(), [Level::Info]);
     for _ in 0..4 {
         pending.push(server.connect().await.1);
     }
-    assert_eq!(logged(), [Level::Warn], "too many are pending again");
+    assert_eq!(take_logged(), [Level::Warn], "too many are pending again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_to_accept_is_logged_once_and_accepting_goes_on() {
+async fn a_failure_to_accept_is_logged_once_and_accepting_continues() {
     let mut server = Server::new(4, 4);
-    logged();
+    take_logged();
     server.fail(io::ErrorKind::ConnectionAborted).await;
-    assert!(logged().is_empty());
+    assert!(take_logged().is_empty());
     for _ in 0..3 {
         server.fail(io::ErrorKind::Other).await;
         server.connect_and_request().await;
     }
-    assert_eq!(logged(), [Level::Warn]);
+    assert_eq!(take_logged(), [Level::Warn]);
     advance(Duration::from_secs(60)).await;
     server.connect_and_request().await;
     server.connect_and_request().await;
-    assert_eq!(logged(), [Level::Info]);
+    assert_eq!(take_logged(), [Level::Info]);
 }

@@ -1,4 +1,4 @@
-//! A panic of a task or thread whose result nobody awaits ends the daemon.
+//! Tests that a panic of a vital task or thread ends the daemon.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,14 +12,14 @@ const PANICS: &str = "DAEMON_PANICS";
 const LONG: Duration = Duration::from_secs(60);
 
 async fn a_bug() {
-    // In a later poll than the first.
+    // Panics in a later poll than the first.
     tokio::task::yield_now().await;
     panic!("a bug");
 }
 
-/// Not a test: the daemon that the test watches.
+/// Not a test: the daemon that the test below starts.
 #[test]
-#[ignore = "the process that a test sees end, started by it"]
+#[ignore = "the daemon process that another test starts"]
 fn a_daemon_with_a_bug() {
     let Ok(place) = std::env::var(PANICS) else { return };
     std::thread::spawn(|| {
@@ -32,7 +32,7 @@ fn a_daemon_with_a_bug() {
         match place.as_str() {
             "task" => drop(tokio::spawn(vital("a task", a_bug()))),
             "thread" => drop(std::thread::spawn(|| vital_now("a thread", || panic!("a bug")))),
-            // A runtime that is dropped would wait for this thread.
+            // Dropping the runtime would wait for this thread.
             "main" => {
                 drop(tokio::task::spawn_blocking(std::thread::park));
                 a_bug().await;
@@ -52,7 +52,7 @@ fn a_daemon_that_panics_in(place: &str) -> Output {
 }
 
 #[test]
-fn a_panic_that_nobody_awaits_ends_the_process_and_is_named_in_the_log() {
+fn a_panic_of_a_vital_task_ends_the_process_and_is_logged() {
     for (place, name) in
         [("task", "a task"), ("thread", "a thread"), ("main", "the daemon's main task")]
     {

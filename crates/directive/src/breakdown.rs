@@ -1,4 +1,5 @@
-//! Which allocations a directive needs: the allocation sets of a DirectiveBreakdown, and how computes reach them.
+//! The allocations that a directive needs: the allocation sets of a DirectiveBreakdown, and the paths from computes to
+//! them.
 
 mod sets;
 
@@ -7,22 +8,22 @@ use thiserror::Error;
 use crate::capacity::CapacityError;
 pub use sets::{is_label_value, of_jobdw, of_persistent};
 
-/// Allocations of one kind.
+/// Allocations of one size and label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocationSet {
-    /// What they are for.
+    /// Purpose of the allocations.
     pub label: Label,
-    /// How they are spread.
+    /// Spread of the allocations over rabbits.
     pub strategy: Strategy,
-    /// Bytes: of each allocation with [`Strategy::PerCompute`], else of all together.
+    /// Capacity in bytes: of each allocation with [`Strategy::PerCompute`], else of all allocations together.
     pub minimum_capacity: u64,
-    /// Where they may be.
+    /// Rabbits on which the allocations may be.
     pub constraints: Constraints,
-    /// Whether Lustre targets of this set go only to rabbits of the job's own computes.
+    /// True if Lustre targets of this set may be only on rabbits of the job's own computes.
     pub colocate_computes: bool,
 }
 
-/// What allocations are for.
+/// Purpose of a set's allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
     Raw,
@@ -34,49 +35,49 @@ pub enum Label {
     Ost,
 }
 
-/// How allocations are spread over rabbits.
+/// Spread of allocations over rabbits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// One for each compute, on the compute's rabbit.
+    /// One allocation for each compute, on the compute's rabbit.
     PerCompute,
-    /// Over rabbits, of equal sizes.
+    /// Allocations of equal size on several rabbits.
     AcrossServers,
-    /// One, on one rabbit.
+    /// A single allocation on one rabbit.
     SingleServer,
 }
 
-/// Where allocations may be.
+/// Rabbits on which allocations may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Constraints {
-    /// Labels of the rabbit's Storage, as `key=value`.
+    /// Labels that the rabbit's Storage must have, as `key=value`.
     pub labels: Vec<String>,
-    /// How many there are.
+    /// Exact number of allocations, if prescribed.
     pub count: Option<u32>,
-    /// How many there are, from 1 (few) to 10 (many).
+    /// Number of allocations on a scale from 1 (few) to 10 (many).
     pub scale: Option<u32>,
-    /// Keys of which a rabbit holds one each; an empty key stands for everything.
+    /// Keys of exclusive allocations: a rabbit holds one allocation for each key; an empty key excludes all others.
     pub exclusive: Vec<String>,
 }
 
-/// How a compute reaches storage.
+/// A path from a compute to storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// By which way.
+    /// Kind of the path.
     pub way: Way,
-    /// Whether it does without.
+    /// True if the compute must have this path.
     pub is_mandatory: bool,
 }
 
-/// Ways from computes to storage.
+/// Kinds of paths from computes to storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Over PCIe: only computes of the rabbit's chassis.
+    /// Over PCIe, within the rabbit's chassis.
     Physical,
-    /// Over the network.
+    /// Over the network, from any compute.
     Network,
 }
 
-/// What a profile and a directive cannot mean together.
+/// Error: the profile and the directive exclude each other, or one of them is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BreakdownFault {
     #[error(
@@ -109,7 +110,7 @@ pub enum BreakdownFault {
     StandaloneForJob,
 }
 
-/// How computes reach allocations of a set. `colocate_computes` matters to Lustre only.
+/// Returns the paths by which computes reach the allocations of a set. `colocate_computes` concerns Lustre only.
 #[must_use]
 pub fn access(label: Label, colocate_computes: bool) -> Vec<Access> {
     let mandatory = |way| Access { way, is_mandatory: true };
@@ -124,7 +125,7 @@ pub fn access(label: Label, colocate_computes: bool) -> Vec<Access> {
 }
 
 impl Label {
-    /// As it stands in a breakdown and in Servers.
+    /// Returns the label's text in a breakdown and in Servers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -138,14 +139,14 @@ impl Label {
         }
     }
 
-    /// Of this text.
+    /// Returns the label with this text.
     #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn from_text(text: &str) -> Option<Self> {
         let all = [Self::Raw, Self::Xfs, Self::Gfs2, Self::Mgt, Self::Mdt, Self::MgtMdt, Self::Ost];
         all.into_iter().find(|label| label.as_str() == text)
     }
 
-    /// The profile's options for it.
+    /// Returns the name of the profile's options for the label.
     fn options(self) -> &'static str {
         match self {
             Self::Raw => "rawStorage",
@@ -160,7 +161,7 @@ impl Label {
 }
 
 impl Strategy {
-    /// As it stands in a breakdown.
+    /// Returns the strategy's text in a breakdown.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! Sizes as people write them, exactly: `10GiB`, `1.1PB`, a factor such as `1.25`, a padding such as `300MiB` or `3.5%`.
+//! Sizes as people write them, computed exactly: `10GiB`, `1.1PB`, a factor such as `1.25`, a padding such as `300MiB`
+//! or `3.5%`.
 //!
 //! K, M, G, T and P are powers of 1000, Ki to Pi powers of 1024; a trailing B changes nothing. The lower-case `k` is refused:
 //! the sites' controllers read it as zero.
@@ -10,13 +11,13 @@ use winnow::ascii::digit0;
 use winnow::combinator::{alt, eof, opt, preceded, terminated};
 use winnow::{ModalResult, Parser};
 
-/// What a Kubernetes field of type int64 holds.
+/// Largest size in bytes that a Kubernetes field of type int64 holds.
 pub const GREATEST: u64 = i64::MAX.unsigned_abs();
 
-/// Least size of a Lustre target, in bytes, below which ldiskfs and ZFS targets do not format.
+/// Smallest size of a Lustre target in bytes: ldiskfs and ZFS targets below it cannot be formatted.
 pub const LUSTRE_LEAST: u64 = 4_000_000_000;
 
-/// A size, factor or padding that cannot be meant.
+/// Error: the text is no size, factor or padding.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CapacityError {
     #[error(
@@ -35,20 +36,20 @@ pub enum CapacityError {
     ZeroFactor,
 }
 
-/// The bytes of a size such as `10GiB`. Fractions of a byte are rounded to the nearest.
+/// Returns the bytes of a size such as `10GiB`. Fractions of a byte are rounded to the nearest byte.
 ///
 /// # Errors
-/// When it is no size, or exceeds [`GREATEST`].
+/// When the text is no size, or exceeds [`GREATEST`].
 pub fn bytes(text: &str) -> Result<u64, CapacityError> {
     let Ok((number, unit)) = (decimal, unit).parse(text) else { return Err(CapacityError::NoSize) };
     let number = number?;
     let whole = number.numerator.checked_mul(u128::from(unit)).ok_or(CapacityError::TooLarge)?;
     let rounded = whole.checked_add(number.denominator / 2).ok_or(CapacityError::TooLarge)?
         / number.denominator;
-    within(rounded)
+    refuse_beyond_greatest(rounded)
 }
 
-/// The size, unless it is nothing.
+/// Returns the size, unless it is 0.
 ///
 /// # Errors
 /// When it is 0.
@@ -56,7 +57,7 @@ pub fn not_zero(bytes: u64) -> Result<u64, CapacityError> {
     if bytes == 0 { Err(CapacityError::Zero) } else { Ok(bytes) }
 }
 
-fn within(bytes: u128) -> Result<u64, CapacityError> {
+fn refuse_beyond_greatest(bytes: u128) -> Result<u64, CapacityError> {
     let bytes = u64::try_from(bytes).map_err(|_| CapacityError::TooLarge)?;
     if bytes > GREATEST { Err(CapacityError::TooLarge) } else { Ok(bytes) }
 }
@@ -68,7 +69,7 @@ struct Decimal {
     denominator: u128,
 }
 
-/// Digits, with a point before, among or after them.
+/// Parses digits with a point before, among or after them.
 fn decimal(input: &mut &str) -> ModalResult<Result<Decimal, CapacityError>> {
     (digit0, opt(preceded('.', digit0)))
         .verify(|(whole, fraction): &(&str, Option<&str>)| {
@@ -78,7 +79,7 @@ fn decimal(input: &mut &str) -> ModalResult<Result<Decimal, CapacityError>> {
         .parse_next(input)
 }
 
-/// `None` of them is one byte.
+/// Parses a unit; a missing unit means bytes.
 fn unit(input: &mut &str) -> ModalResult<u64> {
     let scale = alt((
         alt((
@@ -109,26 +110,26 @@ impl Decimal {
     }
 }
 
-/// What a profile multiplies a capacity with.
+/// Factor by which a profile multiplies a capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factor(Decimal);
 
 impl Factor {
-    /// The product, without its fraction of a byte.
+    /// Returns the product, without its fraction of a byte.
     ///
     /// # Errors
     /// When it exceeds [`GREATEST`].
-    pub fn of(self, bytes: u64) -> Result<u64, CapacityError> {
+    pub fn applied_to(self, bytes: u64) -> Result<u64, CapacityError> {
         let product =
             self.0.numerator.checked_mul(u128::from(bytes)).ok_or(CapacityError::TooLarge)?;
-        within(product / self.0.denominator)
+        refuse_beyond_greatest(product / self.0.denominator)
     }
 }
 
 impl FromStr for Factor {
     type Err = CapacityError;
 
-    /// Nothing is the factor 1.
+    /// Parses a factor; an empty text is the factor 1.
     fn from_str(text: &str) -> Result<Self, CapacityError> {
         if text.is_empty() {
             return Ok(Self(Decimal { numerator: 1, denominator: 1 }));
@@ -139,19 +140,19 @@ impl FromStr for Factor {
     }
 }
 
-/// What a profile adds to a capacity, so that metadata does not eat what users asked for.
+/// Size that a profile adds to a capacity, so that users get what they asked for beside the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Padding(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Bytes(u64),
-    /// Hundredths, as a fraction.
+    /// Percentage of the capacity, as a fraction.
     Percent(Decimal),
 }
 
 impl Padding {
-    /// The padded capacity; a percentage is rounded up to whole bytes.
+    /// Returns the padded capacity; a percentage is rounded up to whole bytes.
     ///
     /// # Errors
     /// When it exceeds [`GREATEST`].
@@ -164,11 +165,13 @@ impl Padding {
                 product.div_ceil(denominator * 100)
             }
         };
-        within(padding.checked_add(u128::from(bytes)).ok_or(CapacityError::TooLarge)?)
+        refuse_beyond_greatest(
+            padding.checked_add(u128::from(bytes)).ok_or(CapacityError::TooLarge)?,
+        )
     }
 
-    /// The capacity that users see of a padded one: the greatest that [`Self::added_to`] pads to no more than `padded`; 0 when
-    /// the padding alone is larger.
+    /// Returns the capacity that users see of a padded one: the greatest that [`Self::added_to`] pads to no more than
+    /// `padded`; 0 when the padding alone is larger.
     #[must_use]
     pub fn removed_from(self, padded: u64) -> u64 {
         match self.0 {
@@ -187,7 +190,7 @@ impl Padding {
 impl FromStr for Padding {
     type Err = CapacityError;
 
-    /// Nothing is no padding.
+    /// Parses a padding; an empty text is no padding.
     fn from_str(text: &str) -> Result<Self, CapacityError> {
         if text.is_empty() {
             return Ok(Self(Kind::Bytes(0)));

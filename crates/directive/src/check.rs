@@ -1,4 +1,4 @@
-//! Whether the directives of a workflow fit each other, and what the site has.
+//! Checks of a workflow's directives against each other, and against the objects of the site.
 
 mod container;
 mod copy;
@@ -10,50 +10,51 @@ use std::collections::BTreeMap;
 use crate::breakdown::{self, BreakdownFault};
 use crate::command::{Command, FileSystem};
 use crate::directive::Directive;
-use crate::problem::{Fault, Gathered, Problems};
+use crate::problem::{Fault, ProblemList, Problems};
 use crate::profile::{ContainerProfile, StorageProfile};
 pub use fault::MeaningFault;
 pub use submitted::{submitted, unserved};
 
-/// What the site has, as far as the directives may name it. All lists are complete: what is not in them does not exist.
+/// The objects of the site that directives may name. All lists are complete: an object that is not
+/// listed does not exist.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// The workflow's user.
+    /// User id (UID) of the workflow.
     pub user: u32,
-    /// The workflow's group.
+    /// Group id (GID) of the workflow.
     pub group: u32,
     /// NnfStorageProfiles by name, without pinned copies.
     pub storage_profiles: BTreeMap<String, StorageProfile>,
-    /// Names of those with `data.default`.
+    /// Names of the NnfStorageProfiles with `data.default`.
     pub default_storage_profiles: Vec<String>,
-    /// Names of NnfDataMovementProfiles, without pinned copies.
+    /// Names of the NnfDataMovementProfiles, without pinned copies.
     pub movement_profiles: Vec<String>,
-    /// Names of those with `data.default`.
+    /// Names of the NnfDataMovementProfiles with `data.default`.
     pub default_movement_profiles: Vec<String>,
-    /// NnfContainerProfiles by name.
+    /// NnfContainerProfiles by name, pinned copies included.
     pub container_profiles: BTreeMap<String, ContainerProfile>,
-    /// PersistentStorageInstances of the workflow's namespace by name.
+    /// PersistentStorageInstances of the workflow's namespace, by name.
     pub persistent: BTreeMap<String, Persistent>,
-    /// `spec.mountRoot` of each LustreFileSystem; `None` when nobody knows.
+    /// `spec.mountRoot` of each LustreFileSystem; `None` while they are unknown.
     pub lustre_roots: Option<Vec<String>>,
-    /// Whether the certificate that user containers authenticate with is there.
+    /// True if the certificate exists with which user containers authenticate.
     pub has_container_certificate: bool,
 }
 
-/// Persistent storage.
+/// Properties of a PersistentStorageInstance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Persistent {
-    /// Its kind.
+    /// Type of its file system.
     pub file_system: FileSystem,
-    /// Its owner.
+    /// User id (UID) of its owner.
     pub user: u32,
-    /// Whether it is about to go.
+    /// True if it is being destroyed.
     pub is_deleted: bool,
-    /// Whether every user may use it.
+    /// True if every user may use it.
     pub is_public: bool,
 }
 
-/// Checks the directives of a workflow that obey the rules, and says what they mean.
+/// Checks the directives of a workflow, which must obey the rules, and returns them as commands.
 ///
 /// # Errors
 /// All problems of all directives.
@@ -62,29 +63,32 @@ pub fn workflow(
     directives: &[Directive],
     known: &Known,
 ) -> Result<Vec<Command>, Problems> {
-    let mut problems = Gathered::of(lines);
-    let commands = among_themselves(directives, &mut problems);
+    let mut problems = ProblemList::new(lines);
+    let commands = read_and_compare(directives, &mut problems);
     for (index, command) in &commands {
         for fault in faults(command, &commands, known) {
             problems.add(*index, fault);
         }
     }
-    problems.or(commands.into_iter().map(|(_, command)| command).collect())
+    problems.into_result(commands.into_iter().map(|(_, command)| command).collect())
 }
 
-/// Reads the directives, and reports what is wrong with each and with all together, whatever the site has.
-fn among_themselves(
+/// Reads the directives, and reports the faults that do not depend on the site: of each directive, and of all together.
+fn read_and_compare(
     directives: &[Directive],
-    problems: &mut Gathered<'_>,
+    problems: &mut ProblemList<'_>,
 ) -> Vec<(usize, Command)> {
-    let commands = understood(directives, problems);
-    alone(&commands, problems);
-    variables(&commands, problems);
+    let commands = read_commands(directives, problems);
+    check_company(&commands, problems);
+    check_variables(&commands, problems);
     commands
 }
 
-/// Reports a directive that cannot be understood, and leaves it out.
-fn understood(directives: &[Directive], problems: &mut Gathered<'_>) -> Vec<(usize, Command)> {
+/// Reads the directives as commands. A directive that cannot be read is reported and left out.
+fn read_commands(
+    directives: &[Directive],
+    problems: &mut ProblemList<'_>,
+) -> Vec<(usize, Command)> {
     let mut commands = Vec::new();
     for (index, directive) in directives.iter().enumerate() {
         match Command::try_from(directive) {
@@ -95,8 +99,8 @@ fn understood(directives: &[Directive], problems: &mut Gathered<'_>) -> Vec<(usi
     commands
 }
 
-/// A create or destroy has no company, and containers are one directive.
-fn alone(commands: &[(usize, Command)], problems: &mut Gathered<'_>) {
+/// Reports a create or destroy that is not the only directive, and a second `container`.
+fn check_company(commands: &[(usize, Command)], problems: &mut ProblemList<'_>) {
     for (index, command) in commands {
         let is_lonely =
             matches!(command, Command::CreatePersistent(_) | Command::DestroyPersistent(_));
@@ -116,8 +120,8 @@ fn alone(commands: &[(usize, Command)], problems: &mut Gathered<'_>) {
     }
 }
 
-/// Two storages of one workflow never share a variable, whose name has `_` where theirs have `-`.
-fn variables(commands: &[(usize, Command)], problems: &mut Gathered<'_>) {
+/// Reports two storages of a workflow with the same variable; its name has `_` where theirs have `-`.
+fn check_variables(commands: &[(usize, Command)], problems: &mut ProblemList<'_>) {
     let mut taken: BTreeMap<String, usize> = BTreeMap::new();
     for (index, command) in commands {
         let prefix =
@@ -142,7 +146,7 @@ fn faults(command: &Command, commands: &[(usize, Command)], known: &Known) -> Ve
         }
         Command::CreatePersistent(create) => {
             let sets = |profile: &_| breakdown::of_persistent(create, profile).map(drop);
-            let name = object_name(&create.name).map(Fault::from).into_iter();
+            let name = object_name_fault(&create.name).map(Fault::from).into_iter();
             name.chain(storage(create.profile.as_deref(), known, sets)).collect()
         }
         Command::Persistentdw(used) => {
@@ -162,12 +166,12 @@ fn faults(command: &Command, commands: &[(usize, Command)], known: &Known) -> Ve
     faults
 }
 
-/// Most characters of a persistent storage's name: labels of 63 characters hold the name of its Servers, which may be the storage's
-/// name and a suffix of 11.
+/// Longest name of persistent storage, in characters: labels of 63 characters hold the name of its Servers, which may
+/// be the storage's name and a suffix of 11.
 const LONGEST_NAME: usize = 52;
 
-/// Whether Kubernetes takes the name of persistent storage as that of an object.
-fn object_name(name: &str) -> Option<MeaningFault> {
+/// Returns a fault if Kubernetes does not accept the name of persistent storage as an object's name.
+fn object_name_fault(name: &str) -> Option<MeaningFault> {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let fits = name.len() <= LONGEST_NAME
         && name.bytes().all(is_inner)
@@ -177,7 +181,7 @@ fn object_name(name: &str) -> Option<MeaningFault> {
     (!fits).then(|| MeaningFault::ObjectName { name: name.to_owned(), length, most: LONGEST_NAME })
 }
 
-/// Whether the profile that a directive means exists and gives it storage.
+/// Returns a fault unless the profile of a directive exists and gives it storage.
 fn storage(
     name: Option<&str>,
     known: &Known,
@@ -185,7 +189,7 @@ fn storage(
 ) -> Option<Fault> {
     let kind = "NnfStorageProfile";
     let names: Vec<&String> = known.storage_profiles.keys().collect();
-    let name = match chosen(name, &known.default_storage_profiles, &names, kind) {
+    let name = match find_profile(name, &known.default_storage_profiles, &names, kind) {
         Ok(name) => name,
         Err(fault) => return Some(fault.into()),
     };
@@ -193,8 +197,8 @@ fn storage(
     sets(profile).err().map(Fault::from)
 }
 
-/// The profile that a directive names, else the site's one default.
-fn chosen<'a>(
+/// Returns the profile that a directive names, else the site's single default.
+fn find_profile<'a>(
     name: Option<&'a str>,
     defaults: &'a [String],
     all: &[&String],
@@ -213,12 +217,12 @@ fn chosen<'a>(
     Err(MeaningFault::NoProfile {
         name: name.to_owned(),
         kind,
-        known: choice("write", all.iter().copied()),
+        known: list_choices("write", all.iter().copied()),
     })
 }
 
-/// `write a, b or c`, or that there is nothing to choose from.
-fn choice<'a>(verb: &str, known: impl Iterator<Item = &'a String>) -> String {
+/// Returns `write a, b or c`, or that there is nothing to choose from.
+fn list_choices<'a>(verb: &str, known: impl Iterator<Item = &'a String>) -> String {
     let known: Vec<&str> = known.map(String::as_str).collect();
     match known.as_slice() {
         [] => "the site has none".to_owned(),
@@ -242,7 +246,7 @@ fn persistent(name: &str, known: &Known) -> Option<MeaningFault> {
     })
 }
 
-/// The kind of the storage that a directive of this workflow names.
+/// Returns the file system of the storage that a directive of this workflow makes or uses.
 fn file_system_of(
     name: &str,
     is_job: bool,
@@ -251,7 +255,7 @@ fn file_system_of(
 ) -> Option<FileSystem> {
     let named = |(_, command): &(usize, Command)| match command {
         Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some(jobdw.file_system),
-        // One that does not exist is reported where it is named; it has no kind that could be wrong.
+        // Storage that does not exist is reported where it is named; it has no file system that could be wrong.
         Command::Persistentdw(used) if !is_job && used.name == name => {
             Some(known.persistent.get(name).map_or(FileSystem::Lustre, |found| found.file_system))
         }

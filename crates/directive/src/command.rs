@@ -1,4 +1,4 @@
-//! What a directive means: the commands of NNF, with their arguments as types.
+//! The commands of NNF's directives, with their arguments as types.
 
 mod read;
 
@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::capacity::CapacityError;
 use crate::location::{Location, LocationError};
 
-/// The words that a directive may begin with.
+/// Commands that a directive may have.
 pub(crate) const COMMANDS: [&str; 7] = [
     "jobdw",
     "create_persistent",
@@ -21,103 +21,103 @@ pub(crate) const COMMANDS: [&str; 7] = [
     "container",
 ];
 
-/// One directive, understood.
+/// A directive with its arguments as types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Storage for this job.
+    /// Creates storage for this job.
     Jobdw(Jobdw),
-    /// Storage that outlives its job.
+    /// Creates storage that outlives its job.
     CreatePersistent(CreatePersistent),
-    /// The end of such storage.
+    /// Destroys persistent storage, with its data.
     DestroyPersistent(DestroyPersistent),
-    /// Use of such storage.
+    /// Mounts persistent storage for this job.
     Persistentdw(Persistentdw),
-    /// Data to bring before the job runs.
+    /// Copies data before the job runs.
     CopyIn(Copy),
-    /// Data to take away after it ran.
+    /// Copies data after the job has run.
     CopyOut(Copy),
-    /// Containers beside the job.
+    /// Runs containers beside the job.
     Container(Container),
 }
 
-/// `jobdw`.
+/// Arguments of `jobdw`, which creates storage for its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jobdw {
     pub file_system: FileSystem,
-    /// Bytes; of a Lustre in all, else for each compute.
+    /// Capacity in bytes: of a Lustre file system in all, else for each compute.
     pub capacity: u64,
     pub name: String,
-    /// `None` for the site's default.
+    /// Name of the storage profile; `None` for the site's default.
     pub profile: Option<String>,
-    /// Words, as written.
+    /// Words of `requires`, as written.
     pub requires: Vec<String>,
 }
 
-/// `create_persistent`.
+/// Arguments of `create_persistent`, which creates storage that outlives its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreatePersistent {
     pub file_system: FileSystem,
-    /// Bytes; `None` only for a stand-alone management target.
+    /// Capacity in bytes; `None` only for a stand-alone management target.
     pub capacity: Option<u64>,
     pub name: String,
-    /// `None` for the site's default.
+    /// Name of the storage profile; `None` for the site's default.
     pub profile: Option<String>,
 }
 
-/// `destroy_persistent`.
+/// Arguments of `destroy_persistent`, which destroys such storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DestroyPersistent {
     pub name: String,
 }
 
-/// `persistentdw`.
+/// Arguments of `persistentdw`, which mounts such storage for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Persistentdw {
     pub name: String,
-    /// Words, as written.
+    /// Words of `requires`, as written.
     pub requires: Vec<String>,
 }
 
-/// `copy_in` and `copy_out`.
+/// Arguments of `copy_in` and `copy_out`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
     pub source: Location,
     pub destination: Location,
-    /// `None` for the site's default.
+    /// Name of the data movement profile; `None` for the site's default.
     pub profile: Option<String>,
 }
 
-/// `container`.
+/// Arguments of `container`, which runs containers on the job's rabbits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     pub name: String,
     pub profile: String,
-    /// In the order in which they were written.
+    /// Storages that the containers use, in the order in which they were written.
     pub storages: Vec<StorageArgument>,
 }
 
-/// Storage that a container uses.
+/// A storage that containers use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageArgument {
     pub variable: Variable,
     /// The whole key, such as `DW_JOB_local_storage`.
     pub key: String,
-    /// Name of a `jobdw` or `persistentdw`, or a path of a global Lustre.
+    /// Name of a `jobdw` or `persistentdw`, or a path on a global Lustre.
     pub value: String,
 }
 
-/// Where a container's storage comes from.
+/// Source of a container's storage, by the prefix of its variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variable {
-    /// `DW_JOB_…`
+    /// `DW_JOB_…`: storage of this job.
     Job,
-    /// `DW_PERSISTENT_…`
+    /// `DW_PERSISTENT_…`: persistent storage.
     Persistent,
-    /// `DW_GLOBAL_…`
+    /// `DW_GLOBAL_…`: a Lustre of the site.
     Global,
 }
 
-/// Kinds of storage.
+/// File systems that storage can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileSystem {
     Raw,
@@ -126,7 +126,7 @@ pub enum FileSystem {
     Lustre,
 }
 
-/// An argument that cannot be meant.
+/// Error: an argument is missing, invalid or superfluous.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CommandFault {
     #[error("command {command:?} is unknown; write one of {}", COMMANDS.join(", "), command = .0)]
@@ -144,7 +144,7 @@ pub enum CommandFault {
 }
 
 impl Command {
-    /// Name and use of this storage, if it is storage that computes mount.
+    /// Returns the name of the storage that computes mount, if the directive makes or uses such storage.
     #[must_use]
     pub fn mounted_name(&self) -> Option<&str> {
         match self {
@@ -159,7 +159,7 @@ impl Command {
         }
     }
 
-    /// What it requires of the site beyond storage.
+    /// Returns the words of `requires`.
     #[must_use]
     pub fn requires(&self) -> &[String] {
         match self {
@@ -173,7 +173,7 @@ impl Command {
         }
     }
 
-    /// Its word in a directive.
+    /// Returns the command's word in a directive.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -188,16 +188,16 @@ impl Command {
     }
 }
 
-/// Not one of the kinds of storage.
+/// Error: the text is no file system that storage can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("no such storage; write raw, xfs, gfs2 or lustre")]
 pub struct NoSuchFileSystem;
 
 impl FileSystem {
-    /// All of them.
+    /// All file systems, in the order of their definition.
     pub const ALL: [Self; 4] = [Self::Raw, Self::Xfs, Self::Gfs2, Self::Lustre];
 
-    /// As it stands in a directive.
+    /// Returns the file system's word in a directive.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

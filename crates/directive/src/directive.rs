@@ -1,6 +1,6 @@
-//! The grammar of a `#DW` line: `#DW`, a command and arguments, separated by Unicode white space. An argument is `key`, or `key`
-//! and everything after its first `=`. Nothing quotes or escapes, and no remark follows on the line: a word that begins with `#`
-//! is refused.
+//! The grammar of a `#DW` line: `#DW`, a command and arguments, separated by Unicode white space. An argument is `key`,
+//! or `key=value`, whose value is everything after the first `=`. There are no quotes or escapes, and a comment cannot
+//! follow on the line: a word that begins with `#` is refused.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,29 +12,29 @@ use winnow::stream::LocatingSlice;
 use winnow::token::{rest, take_while};
 use winnow::{ModalResult, Parser};
 
-/// What every directive begins with.
+/// Prefix of every directive.
 pub(crate) const PREFIX: &str = "#DW";
 
-/// One directive, as it was written.
+/// One directive, as the user wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directive {
-    /// Such as `jobdw`.
+    /// Command, such as `jobdw`.
     pub command: String,
-    /// In the order in which they were written; no key is there twice.
+    /// Arguments in the order in which they were written; no key occurs twice.
     pub arguments: Vec<Argument>,
 }
 
 /// One argument of a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// What stands before the first `=`.
+    /// Key: the text before the first `=`.
     pub key: String,
-    /// What stands after it; `None` without a `=`.
+    /// Value: the text after the first `=`; `None` without a `=`.
     pub value: Option<String>,
 }
 
 impl Directive {
-    /// The value of an argument: empty when it was written without one, `None` when it is not there.
+    /// Returns the value of an argument: empty for an argument without a value, `None` for an argument that is missing.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&str> {
         let argument = self.arguments.iter().find(|argument| argument.key == key)?;
@@ -43,7 +43,7 @@ impl Directive {
 }
 
 impl Argument {
-    /// The value; empty without one.
+    /// Returns the value; empty for an argument without a value.
     #[must_use]
     pub fn value(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
@@ -66,46 +66,46 @@ impl fmt::Display for Argument {
     }
 }
 
-/// A line that is no directive.
+/// Error: the line is no directive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("column {column}: {fault}")]
 pub struct SyntaxError {
-    /// In characters, from 1.
+    /// Column of the fault, in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault and its remedy.
     pub fault: SyntaxFault,
 }
 
-/// What is wrong with a line.
+/// Fault of a line that is no directive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SyntaxFault {
-    /// Something else stands first.
+    /// The line begins with another word.
     #[error("the line does not begin with the word #DW; write `#DW COMMAND KEY=VALUE …`")]
     NoPrefix,
-    /// Nothing follows `#DW`.
+    /// The line has nothing but `#DW`.
     #[error(
         "no command follows #DW; write one, such as `#DW jobdw type=xfs capacity=1GiB name=scratch`"
     )]
     NoCommand,
-    /// An argument stands where the command belongs.
+    /// The first word after `#DW` is an argument.
     #[error(
         "{0:?} stands where the command belongs; write it before the arguments, as in `#DW jobdw type=xfs capacity=1GiB name=scratch`"
     )]
     ArgumentFirst(String),
-    /// A remark stands behind the directive.
+    /// A comment follows the directive.
     #[error("{0:?} begins a remark behind the directive; a remark needs a line of its own")]
     Remark(String),
-    /// An argument that begins with `=`.
+    /// An argument begins with `=`.
     #[error("argument {0:?} has no key; write KEY=VALUE without blanks around the `=`")]
     NoKey(String),
-    /// A key that was there before.
+    /// A key occurs twice.
     #[error("argument {key} stands twice, with the values {first:?} and {second:?}; leave one out")]
     Repeated {
-        /// The key.
+        /// Key that occurs twice.
         key: String,
-        /// Its first value.
+        /// Value at its first place.
         first: String,
-        /// Its second value.
+        /// Value at its second place.
         second: String,
     },
 }
@@ -146,7 +146,7 @@ impl FromStr for Directive {
 
 type Input<'a> = LocatingSlice<&'a str>;
 
-/// The words after `#DW`, and where each stands.
+/// Parses the words after `#DW`, with the position of each.
 fn words<'a>(input: &mut Input<'a>) -> ModalResult<Vec<(&'a str, Range<usize>)>> {
     let blanks = |least: std::ops::RangeFrom<usize>| take_while(least, char::is_whitespace);
     let word = take_while(1.., |character: char| !character.is_whitespace()).with_span();
@@ -173,8 +173,9 @@ fn column(line: &str, offset: usize) -> usize {
     line.get(..offset).unwrap_or(line).chars().count() + 1
 }
 
-/// The directives in a text that may hold several, as Flux splits a job's `dw` attribute: at each `#DW` that a blank or the end
-/// follows. A text without `#DW` is one directive that lacks it. An empty text holds none.
+/// Splits a text with several directives, such as Flux's attribute `dw` of a job, at each `#DW` that white
+/// space or the end follows. A text without `#DW` becomes a single directive, to which `#DW` is added. An empty
+/// text has no directives.
 #[must_use]
 pub fn split(text: &str) -> Vec<String> {
     let begins = |(at, _): &(usize, &str)| {

@@ -1,7 +1,8 @@
 //! Host lists as Flux and Slurm write them (RFC 29): `compute-[1-3,08-10],login`.
 //!
-//! Order and repetitions count. A range's zeros come from its first number. Unlike Flux's library this one refuses
-//! `a[1-]`, a second pair of brackets and numbers of more than 64 bits, where that one takes something else than was meant.
+//! Order and repetitions are kept. The leading zeros of a range come from its first number. Unlike Flux's library this
+//! parser refuses `a[1-]`, a second pair of brackets and numbers of more than 64 bits, which Flux's library reads as
+//! other hosts than the author meant.
 
 use thiserror::Error;
 use winnow::ascii::digit1;
@@ -9,10 +10,10 @@ use winnow::combinator::{delimited, eof, opt, preceded, separated, terminated};
 use winnow::token::take_while;
 use winnow::{ModalResult, Parser};
 
-/// Hosts that one list may name.
+/// Largest number of hosts in a list.
 const MOST: usize = 1 << 20;
 
-/// No host list.
+/// Error: the text is no host list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HostlistError {
     #[error("{0:?} is no host list; write names and ranges, as in compute-[1-3,8],login")]
@@ -23,10 +24,10 @@ pub enum HostlistError {
     TooMany(String),
 }
 
-/// The hosts of a list, in its order.
+/// Returns the hosts of a list, in its order.
 ///
 /// # Errors
-/// When it is none, or names more than 1048576 hosts.
+/// When the text is no host list, or names more than 1048576 hosts.
 pub fn expand(text: &str) -> Result<Vec<String>, HostlistError> {
     let expressions =
         expressions.parse(text).map_err(|_| HostlistError::Malformed(text.to_owned()))?;
@@ -47,7 +48,7 @@ pub fn expand(text: &str) -> Result<Vec<String>, HostlistError> {
     Ok(hosts)
 }
 
-/// `prefix`, or `prefix[ranges]suffix`.
+/// Part of a list between commas: `prefix`, or `prefix[ranges]suffix`.
 #[derive(Debug)]
 struct Expression<'a> {
     prefix: &'a str,
@@ -61,7 +62,7 @@ struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// Both numbers, and how many digits each has at least.
+    /// Returns both numbers of a range, and their smallest number of digits.
     fn bounds(&self, text: &str) -> Result<(u64, u64, usize), HostlistError> {
         let number = |digits: &str| {
             digits.parse::<u64>().map_err(|_| HostlistError::Malformed(text.to_owned()))
@@ -98,12 +99,12 @@ fn expression<'a>(input: &mut &'a str) -> ModalResult<Expression<'a>> {
         .parse_next(input)
 }
 
-/// The list of these hosts, in their order.
+/// Returns the host list of these hosts, in their order.
 #[must_use]
 pub fn compress<T: AsRef<str>>(hosts: &[T]) -> String {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for host in hosts {
-        let host = Host::of(host.as_ref());
+        let host = Host::split(host.as_ref());
         match groups.last_mut() {
             Some(group)
                 if group.prefix == host.prefix
@@ -112,17 +113,17 @@ pub fn compress<T: AsRef<str>>(hosts: &[T]) -> String {
             {
                 group.add(host);
             }
-            _ => groups.push(Group::of(host)),
+            _ => groups.push(Group::new(host)),
         }
     }
     let texts: Vec<String> = groups.iter().map(Group::text).collect();
     texts.join(",")
 }
 
-/// Sorted as Flux sorts them: by prefix, then by number, those with more digits last.
+/// Sorts hosts as Flux does: by prefix, then by number of digits, then by number.
 pub fn sort<T: AsRef<str>>(hosts: &mut [T]) {
-    hosts.sort_by(|one, other| {
-        Host::of(one.as_ref()).order().cmp(&Host::of(other.as_ref()).order())
+    hosts.sort_by(|left, right| {
+        Host::split(left.as_ref()).order().cmp(&Host::split(right.as_ref()).order())
     });
 }
 
@@ -131,12 +132,12 @@ pub fn sort<T: AsRef<str>>(hosts: &mut [T]) {
 struct Host<'a> {
     prefix: &'a str,
     digits: &'a str,
-    /// Of the digits; `None` without any that fit.
+    /// Number of the digits; `None` without digits, or if they exceed 64 bits.
     number: Option<u64>,
 }
 
 impl<'a> Host<'a> {
-    fn of(name: &'a str) -> Self {
+    fn split(name: &'a str) -> Self {
         let prefix = name.trim_end_matches(|character: char| character.is_ascii_digit());
         let digits = name.get(prefix.len()..).unwrap_or_default();
         match digits.parse() {
@@ -150,14 +151,14 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Neighbours with one prefix.
+/// Consecutive hosts with the same prefix.
 #[derive(Debug)]
 struct Group<'a> {
     prefix: &'a str,
     runs: Vec<Run<'a>>,
 }
 
-/// Consecutive numbers.
+/// Range of consecutive numbers.
 #[derive(Debug)]
 struct Run<'a> {
     first: &'a str,
@@ -166,7 +167,7 @@ struct Run<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn of(host: Host<'a>) -> Self {
+    fn new(host: Host<'a>) -> Self {
         let mut group = Self { prefix: host.prefix, runs: Vec::new() };
         group.add(host);
         group
@@ -194,10 +195,10 @@ impl<'a> Group<'a> {
         };
         match self.runs.as_slice() {
             [] => self.prefix.to_owned(),
-            [one] if one.first == one.last && !self.prefix.is_empty() => {
-                format!("{}{}", self.prefix, one.first)
+            [run] if run.first == run.last && !self.prefix.is_empty() => {
+                format!("{}{}", self.prefix, run.first)
             }
-            [one] if one.first == one.last => one.first.to_owned(),
+            [run] if run.first == run.last => run.first.to_owned(),
             runs => {
                 format!("{}[{}]", self.prefix, runs.iter().map(run).collect::<Vec<_>>().join(","))
             }

@@ -1,5 +1,5 @@
-//! What a job and its workload manager say about storage: `#DW` directives, the rules they obey, capacities, where allocations
-//! go, host lists and job ids. No Kubernetes, no I/O, no clock; everything here is a pure function.
+//! Texts of a job and its workload manager about storage: `#DW` directives, their rules, capacities, the placement of
+//! allocations, host lists and job ids. No Kubernetes, no I/O, no clock; all functions are pure.
 //!
 //! # Path of data
 //! ```text
@@ -12,7 +12,7 @@
 //! # Guarantees
 //! * A problem names the directive by index and text, the argument, its value and what to write instead. All problems of a
 //!   workflow are reported, ordered by directive and then by argument as they were written.
-//! * Sizes are integers: no capacity, factor or padding passes through a floating-point number, and what exceeds the 2^63 - 1
+//! * Sizes are integers: no capacity, factor or padding is computed in floating point, and a size beyond the 2^63 - 1
 //!   bytes that a Kubernetes field holds is refused.
 //! * No input panics.
 //!
@@ -41,4 +41,4 @@ pub use command::{
 pub use directive::{Argument, Directive, SyntaxError, SyntaxFault, split};
 pub use problem::{Fault, Problem, Problems};
 pub use rules::{Driver, Rule, RuleDef, RuleFault, Ruleset, SHIPPED_NAME, shipped};
-pub use script::{Script, Unread, of_script};
+pub use script::{Script, Unread, read_script};

@@ -1,4 +1,5 @@
-//! Where `copy_in` and `copy_out` read and write: in storage of the job, in persistent storage, or on a global Lustre.
+//! Sources and destinations of `copy_in` and `copy_out`: in storage of the job, in persistent storage, or on a global
+//! Lustre.
 
 use std::str::FromStr;
 
@@ -7,24 +8,24 @@ use thiserror::Error;
 /// The source or destination of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// `$DW_JOB_<name>[/path]`
+    /// `$DW_JOB_<name>[/path]`: in storage of this job.
     Job(Inside),
-    /// `$DW_PERSISTENT_<name>[/path]`
+    /// `$DW_PERSISTENT_<name>[/path]`: in persistent storage.
     Persistent(Inside),
     /// `/path` on a global file system.
     Global(String),
 }
 
-/// A place in storage that a directive names.
+/// A path inside storage that a directive names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// The storage's name, with `-` where the variable has `_`.
+    /// Name of the storage, with `-` where the variable has `_`.
     pub name: String,
-    /// What follows the variable, with its `/`; empty for the storage itself. A trailing `/` has a meaning.
+    /// Path after the variable, with its `/`; empty for the storage itself. A trailing `/` has a meaning.
     pub path: String,
 }
 
-/// A source or destination that cannot be meant.
+/// Error: the text is no source or destination.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LocationError {
     #[error(
@@ -44,7 +45,8 @@ pub enum LocationError {
 const JOB: &str = "$DW_JOB";
 const PERSISTENT: &str = "$DW_PERSISTENT";
 
-/// What some shell expands, splits at or ends a word with. Paths may end in a command line of the site's.
+/// Characters that some shell expands, or at which it splits or ends a word. A path may become a part of
+/// the site's command lines.
 const SHELL: &str = "$`\\\"';&|<>(){}[]*?!";
 
 impl FromStr for Location {
@@ -64,7 +66,7 @@ impl FromStr for Location {
     }
 }
 
-/// What follows the variable: `_name[/path]`.
+/// Parses the text after the variable: `_name[/path]`.
 fn inside(rest: &str, variable: &'static str) -> Result<Inside, LocationError> {
     let (name, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let name = match name.strip_prefix('_') {
@@ -76,7 +78,7 @@ fn inside(rest: &str, variable: &'static str) -> Result<Inside, LocationError> {
     Ok(Inside { name, path: plain(path)?.to_owned() })
 }
 
-/// A path that means the same to a shell, a program and a person.
+/// Returns the path, if a shell, a program and a person read it alike.
 fn plain(path: &str) -> Result<&str, LocationError> {
     let special = |character: &char| {
         SHELL.contains(*character) || character.is_control() || character.is_whitespace()
@@ -90,7 +92,7 @@ fn plain(path: &str) -> Result<&str, LocationError> {
     Ok(path)
 }
 
-/// Whether `path` is `root` or lies beneath it: `/lus/a` lies beneath `/lus`, `/lustre` does not.
+/// Returns whether `path` is `root` or lies beneath it: `/lus/a` lies beneath `/lus`, `/lustre` does not.
 #[must_use]
 pub fn is_beneath(path: &str, root: &str) -> bool {
     let root = root.trim_end_matches('/');

@@ -1,56 +1,56 @@
-//! Where a workload manager puts allocations when it knows only how many of its computes each rabbit serves: what Flux writes
-//! into Servers.
+//! Placement of allocations by a workload manager that knows only how many of the job's computes each rabbit serves.
+//! This is how Flux fills in Servers.
 
 use thiserror::Error;
 
 use crate::breakdown::Strategy;
 
-/// What is to be placed: a part of an allocation set.
+/// An allocation set to place, reduced to the members that placement needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Such as `xfs` or `ost`.
+    /// Label of the set, such as `xfs` or `ost`.
     pub label: String,
     pub strategy: Strategy,
-    /// Bytes: of each allocation with [`Strategy::PerCompute`], else of all together.
+    /// Capacity in bytes: of each allocation with [`Strategy::PerCompute`], else of all allocations together.
     pub minimum_capacity: u64,
-    /// How many allocations there are, if the set says so.
+    /// Number of allocations, if the set prescribes it.
     pub count: Option<u32>,
 }
 
-/// A rabbit, and how many of the job's computes it serves.
+/// A rabbit, and the number of the job's computes that it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
     pub rabbit: String,
     pub computes: u32,
 }
 
-/// An allocation set of Servers.
+/// An allocation set of a Servers object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedSet {
     pub label: String,
-    /// Bytes of each allocation.
+    /// Size of each allocation, in bytes.
     pub allocation_size: u64,
     pub storage: Vec<Placed>,
 }
 
-/// Allocations on one rabbit.
+/// Allocations on one rabbit, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub rabbit: String,
     pub count: u32,
 }
 
-/// Nothing can be placed.
+/// Error: no rabbit serves the job.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "no rabbit serves a compute of the job; name computes that SystemConfiguration lists beneath a rabbit"
 )]
 pub struct NoRabbits;
 
-/// Places each set on the rabbits that serve the job. No allocation is smaller than `least`.
+/// Places each set on the rabbits that serve the job. No allocation is smaller than `least` bytes.
 ///
 /// # Errors
-/// When there is no rabbit.
+/// When no rabbit serves the job.
 pub fn place(
     wanted: &[Wanted],
     served: &[Served],
@@ -66,26 +66,26 @@ pub fn place(
 fn placed(wanted: &Wanted, served: &[&Served], least: u64) -> PlacedSet {
     let capacity = u128::from(wanted.minimum_capacity);
     let (size, storage) = match (wanted.strategy, wanted.count) {
-        (Strategy::PerCompute, _) => (capacity, shares(served, 1)),
-        (Strategy::SingleServer, _) => (capacity, counted(served, 1)),
+        (Strategy::PerCompute, _) => (capacity, by_computes(served, 1)),
+        (Strategy::SingleServer, _) => (capacity, by_count(served, 1)),
         (Strategy::AcrossServers, Some(count)) => {
             let count = count.max(1);
-            (capacity.div_ceil(u128::from(count)), counted(served, count))
+            (capacity.div_ceil(u128::from(count)), by_count(served, count))
         }
         (Strategy::AcrossServers, None) => {
             let divisor =
                 served.iter().map(|served| served.computes).fold(0, greatest_common_divisor);
             let computes: u128 = served.iter().map(|served| u128::from(served.computes)).sum();
-            ((capacity * u128::from(divisor)).div_ceil(computes), shares(served, divisor))
+            ((capacity * u128::from(divisor)).div_ceil(computes), by_computes(served, divisor))
         }
     };
-    // No share exceeds the whole.
+    // No allocation is larger than the whole set.
     let allocation_size = u64::try_from(size).unwrap_or(wanted.minimum_capacity).max(least);
     PlacedSet { label: wanted.label.clone(), allocation_size, storage }
 }
 
-/// Each rabbit its computes, divided.
-fn shares(served: &[&Served], divisor: u32) -> Vec<Placed> {
+/// Gives each rabbit its number of computes, divided by `divisor`.
+fn by_computes(served: &[&Served], divisor: u32) -> Vec<Placed> {
     let share = |served: &&Served| Placed {
         rabbit: served.rabbit.clone(),
         count: served.computes / divisor,
@@ -93,8 +93,8 @@ fn shares(served: &[&Served], divisor: u32) -> Vec<Placed> {
     served.iter().map(share).collect()
 }
 
-/// One each for the rabbits with most computes, from the first again until all are placed.
-fn counted(served: &[&Served], count: u32) -> Vec<Placed> {
+/// Places one allocation after the other on the rabbits, those with most computes first, until all are placed.
+fn by_count(served: &[&Served], count: u32) -> Vec<Placed> {
     let mut order = served.to_vec();
     order.sort_by_key(|served| std::cmp::Reverse(served.computes));
     let rabbits = u32::try_from(order.len()).unwrap_or(u32::MAX);

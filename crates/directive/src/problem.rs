@@ -1,4 +1,4 @@
-//! What is wrong with the directives of a workflow, for the user who wrote them.
+//! The problems of a workflow's directives, for the user who wrote them.
 
 use std::fmt;
 
@@ -15,51 +15,51 @@ use crate::rules::RuleFault;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("DW directive {index} `{}`: {}", quoted(line), message(&fault.to_string()))]
 pub struct Problem {
-    /// Which directive, from 0.
+    /// Index of the directive, from 0.
     pub index: usize,
-    /// As it was written.
+    /// The directive, as the user wrote it.
     pub line: String,
-    /// What is wrong with it, and the remedy.
+    /// The fault and its remedy.
     pub fault: Fault,
 }
 
-/// What is wrong with a directive.
+/// Fault of a directive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// It is no directive.
+    /// The line is no directive.
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// It breaks a rule of the site.
+    /// The directive breaks a rule of the site.
     #[error(transparent)]
     Rule(#[from] RuleFault),
-    /// An argument cannot be meant.
+    /// An argument is missing, invalid or superfluous.
     #[error(transparent)]
     Command(#[from] CommandFault),
-    /// It does not fit the other directives, or what the site has.
+    /// The directive does not fit the other directives, or the site lacks what it names.
     #[error(transparent)]
     Meaning(#[from] MeaningFault),
-    /// No storage can be derived from it.
+    /// The directive and its profile exclude each other.
     #[error(transparent)]
     Breakdown(#[from] BreakdownFault),
 }
 
-/// Everything that is wrong with a workflow; never empty.
+/// All problems of a workflow; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl std::error::Error for Problems {}
 
-/// Bytes for what others say before the problems, such as the name of the Workflow.
+/// Bytes that are left for a caller's own text before the problems, such as the name of the Workflow.
 const HEAD: usize = 512;
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
-        let mut told = None;
+        let mut quoted_index = None;
         for problem in &self.0 {
-            // A directive is quoted once, whatever is wrong with it.
+            // A directive is quoted only once, even if it has several faults.
             let fault = message(&problem.fault.to_string());
-            match told.replace(problem.index) {
+            match quoted_index.replace(problem.index) {
                 None => text.push_str(&problem.to_string()),
                 Some(index) if index == problem.index => text.push_str(&format!("; {fault}")),
                 Some(_) => text.push_str(&format!("; {problem}")),
@@ -69,15 +69,15 @@ impl fmt::Display for Problems {
     }
 }
 
-/// Gathers the problems of a workflow.
+/// Collects the problems of a workflow.
 #[derive(Debug)]
-pub(crate) struct Gathered<'a> {
+pub(crate) struct ProblemList<'a> {
     lines: &'a [String],
     problems: Vec<Problem>,
 }
 
-impl<'a> Gathered<'a> {
-    pub(crate) fn of(lines: &'a [String]) -> Self {
+impl<'a> ProblemList<'a> {
+    pub(crate) fn new(lines: &'a [String]) -> Self {
         Self { lines, problems: Vec::new() }
     }
 
@@ -86,8 +86,8 @@ impl<'a> Gathered<'a> {
         self.problems.push(Problem { index, line, fault: fault.into() });
     }
 
-    /// `value` when nothing is wrong. A stable sort keeps each directive's own order.
-    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Problems> {
+    /// Returns `value`, or the problems if there are any. The stable sort keeps the order within a directive.
+    pub(crate) fn into_result<T>(mut self, value: T) -> Result<T, Problems> {
         if self.problems.is_empty() {
             return Ok(value);
         }

@@ -1,7 +1,7 @@
-//! What the site's profiles say about capacity and shape of storage. Texts are as the profile has them; an error of one names
-//! its field.
+//! The settings of the site's profiles that decide on capacity and shape of storage. Texts are unchanged from the
+//! profile; an error about a text names its field.
 
-/// The parts of an NnfStorageProfile that decide on breakdowns.
+/// Settings of an NnfStorageProfile that decide on breakdowns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageProfile {
     pub raw: LocalOptions,
@@ -10,27 +10,27 @@ pub struct StorageProfile {
     pub lustre: LustreOptions,
 }
 
-/// Of storage whose allocations belong to computes.
+/// Settings of storage whose allocations belong to computes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// `capacityScalingFactor`
+    /// Field `capacityScalingFactor`, as decimal text.
     pub scaling_factor: String,
-    /// `allocationPadding`
+    /// Field `allocationPadding`, such as `3.5%` or `100MiB`.
     pub padding: String,
-    /// `storageLabels`
+    /// Field `storageLabels`, labels of the Storage objects.
     pub labels: Vec<String>,
 }
 
-/// Of Lustre.
+/// Settings of Lustre file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LustreOptions {
-    /// `combinedMgtMdt`
+    /// Field `combinedMgtMdt`: one target for both services.
     pub combined: bool,
-    /// `mgtOptions.externalMgs`
+    /// Field `mgtOptions.externalMgs`: addresses, or `pool:<name>`.
     pub external_mgs: String,
-    /// `mgtOptions.standaloneMgtPoolName`
+    /// Field `mgtOptions.standaloneMgtPoolName`, a name of a pool.
     pub standalone_pool: String,
-    /// `mdtOptions.exclusive`
+    /// Field `mdtOptions.exclusive`: no other target on the rabbit.
     pub exclusive_mdt: bool,
     pub mgt: TargetOptions,
     pub mdt: TargetOptions,
@@ -38,37 +38,37 @@ pub struct LustreOptions {
     pub ost: TargetOptions,
 }
 
-/// Of one kind of Lustre target.
+/// Settings of one kind of Lustre target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetOptions {
-    /// `capacity`; unused for an OST. Empty for 5GiB, the CRD's default.
+    /// Field `capacity`; not used for an OST. Empty for 5GiB, the CRD's default.
     pub capacity: String,
-    /// `capacityScalingFactor`; used for an OST.
+    /// Field `capacityScalingFactor`; used for an OST only.
     pub scaling_factor: String,
     pub count: Option<u32>,
     pub scale: Option<u32>,
-    /// `colocateComputes`
+    /// Field `colocateComputes`: only rabbits of the job's computes.
     pub colocate_computes: bool,
-    /// `storageLabels`
+    /// Field `storageLabels`, labels of the Storage objects.
     pub labels: Vec<String>,
 }
 
-/// The parts of an NnfContainerProfile that decide on admission.
+/// Settings of an NnfContainerProfile that decide on admission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerProfile {
-    /// A copy that belongs to a workflow.
+    /// True for a copy that belongs to one workflow.
     pub is_pinned: bool,
-    /// The one user that may use it.
+    /// The only user that may use the profile; `None` for any.
     pub user: Option<u32>,
-    /// The one group that may use it.
+    /// The only group that may use the profile; `None` for any.
     pub group: Option<u32>,
     pub storages: Vec<ContainerStorage>,
 }
 
-/// Storage that a container profile provides for.
+/// Storage that the containers of a profile use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerStorage {
-    /// Such as `DW_JOB_local_storage`.
+    /// Name of the argument, such as `DW_JOB_local_storage`.
     pub name: String,
     pub is_optional: bool,
 }

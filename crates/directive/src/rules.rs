@@ -1,4 +1,4 @@
-//! What a site allows in directives: the rules of its DWDirectiveRule objects, each compiled once.
+//! The rules of a site for directives, from its DWDirectiveRule objects; each is compiled once.
 
 mod matching;
 mod shipped;
@@ -8,66 +8,70 @@ use std::collections::HashMap;
 use thiserror::Error;
 
 use crate::directive::Directive;
-use crate::problem::{Gathered, Problems};
+use crate::problem::{ProblemList, Problems};
 use matching::Compiled;
 pub use shipped::{SHIPPED_NAME, shipped};
 
-/// One rule: which arguments a command takes, and in which states its driver works. The fields are those of a
-/// `DWDirectiveRule`'s spec.
+/// One rule: the arguments that a command accepts, and the states in which its driver works. The fields are those
+/// of a `DWDirectiveRule`'s spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// Name of the object that the rule stands in.
+    /// Name of the object that has the rule.
     pub object: String,
-    /// The command it is about, such as `jobdw`.
+    /// Command of the rule, such as `jobdw`.
     pub command: String,
     /// Name of the driver; empty for the object's name.
     pub driver_label: String,
-    /// States, separated by commas.
+    /// States in which the driver works, separated by commas.
     pub watch_states: String,
-    /// The arguments.
+    /// Arguments that the command accepts.
     pub rule_defs: Vec<RuleDef>,
 }
 
-/// One argument that a command takes.
+/// One argument that a command accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleDef {
-    /// Regular expression that the argument's key matches, not anchored. The first definition that matches a key counts.
+    /// Regular expression that matches the argument's key, not anchored. The first definition that
+    /// matches a key counts.
     pub key: String,
-    /// `integer`, `bool`, `string` or `list-of-string`.
+    /// Type of the value: `integer`, `bool`, `string` or `list-of-string`.
     pub kind: String,
-    /// Regular expression that a string matches; empty for any.
+    /// Regular expression that a string must match; empty for any string.
     pub pattern: String,
-    /// Regular expressions of which each word of a list matches one; empty for any.
+    /// Regular expressions for the words of a list: each word must match one of them; empty for any word.
     pub patterns: Vec<String>,
-    /// Least integer; 0 for none.
+    /// Smallest integer; 0 for no limit.
     pub min: i64,
-    /// Greatest integer; 0 for none.
+    /// Largest integer; 0 for no limit.
     pub max: i64,
-    /// Whether the command needs it.
+    /// True if the argument may not be missing.
     pub is_required: bool,
-    /// Whether it needs a value.
+    /// True if the argument may not be without a value.
     pub is_value_required: bool,
-    /// Among all arguments of a workflow with this mark no value is there twice; empty for none.
+    /// Mark for a check over a whole workflow: no two arguments with the same mark may have the same value;
+    /// empty for no check.
     pub unique_within: String,
 }
 
 impl Rule {
-    /// The driver whose work this is.
+    /// Returns the name of the driver that carries the command out.
     #[must_use]
     pub fn driver(&self) -> &str {
         if self.driver_label.is_empty() { &self.object } else { &self.driver_label }
     }
 
-    /// The states in which it works.
+    /// Returns the states in which the driver works.
     pub fn states(&self) -> impl Iterator<Item = &str> {
         self.watch_states.split(',').map(str::trim).filter(|state| !state.is_empty())
     }
 }
 
-/// How a directive breaks a rule.
+/// Error: a directive breaks a rule, or a rule is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RuleFault {
-    #[error("no DWDirectiveRule is there to check it; the administrator installs the site's rules")]
+    #[error(
+        "there is no DWDirectiveRule to check it with; the administrator installs the site's rules"
+    )]
     NoRules,
     #[error("command {command:?} is unknown; write one of {known}")]
     UnknownCommand { command: String, known: String },
@@ -98,14 +102,14 @@ pub enum RuleFault {
     },
 }
 
-/// That a driver has work to do for a directive in a state: an entry of a workflow's `status.drivers`.
+/// Work of a driver for a directive in a state: an entry of a workflow's `status.drivers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
-    /// The driver.
+    /// Name of the driver.
     pub driver: String,
-    /// Which directive, from 0.
+    /// Index of the directive, from 0.
     pub directive: usize,
-    /// The state, as the rule spells it.
+    /// Name of the state, as the rule spells it.
     pub state: String,
 }
 
@@ -116,7 +120,7 @@ pub struct Ruleset {
 }
 
 impl Ruleset {
-    /// Compiles the rules. One that is malformed refuses the directives of its command, and no others.
+    /// Compiles the rules. A malformed rule refuses the directives of its command, and no others.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         let rules = rules.into_iter().map(|rule| {
@@ -126,7 +130,7 @@ impl Ruleset {
         Self { rules: rules.collect() }
     }
 
-    /// What is wrong with the rules themselves.
+    /// Returns the faults of the rules themselves.
     pub fn faults(&self) -> impl Iterator<Item = &RuleFault> {
         self.rules.iter().filter_map(|(_, compiled)| compiled.as_ref().err())
     }
@@ -136,7 +140,7 @@ impl Ruleset {
     /// # Errors
     /// All problems of all directives.
     pub fn check(&self, lines: &[String]) -> Result<Vec<Directive>, Problems> {
-        let mut problems = Gathered::of(lines);
+        let mut problems = ProblemList::new(lines);
         let mut directives = Vec::new();
         let mut unique = Unique::default();
         for (index, line) in lines.iter().enumerate() {
@@ -149,23 +153,23 @@ impl Ruleset {
                 Err(error) => problems.add(index, error),
             }
         }
-        problems.or(directives)
+        problems.into_result(directives)
     }
 
-    /// Which drivers have work in which states, by directive.
+    /// Returns the drivers that have work, with the states, by directive.
     #[must_use]
     pub fn drivers(&self, directives: &[Directive]) -> Vec<Driver> {
         let entry = |directive: usize, rule: &Rule, state: &str| {
             let (driver, state) = (rule.driver().to_owned(), state.to_owned());
             Driver { driver, directive, state }
         };
-        let of = |(index, directive): (usize, &Directive)| {
+        let entries_of = |(index, directive): (usize, &Directive)| {
             let rules = self.rules_of(&directive.command).map(|(rule, _)| rule);
             let entries = rules
                 .flat_map(move |rule| rule.states().map(move |state| entry(index, rule, state)));
             entries.collect::<Vec<_>>()
         };
-        directives.iter().enumerate().flat_map(of).collect()
+        directives.iter().enumerate().flat_map(entries_of).collect()
     }
 
     fn rules_of(
@@ -194,7 +198,7 @@ impl Ruleset {
                 Ok(compiled) => compiled.faults_of(index, directive, unique),
                 Err(fault) => vec![fault.clone()],
             };
-            // Two rules may say the same of one argument.
+            // Two rules may find the same fault in an argument.
             faults.extend(
                 found.into_iter().filter(|fault| !faults.contains(fault)).collect::<Vec<_>>(),
             );
@@ -211,7 +215,7 @@ impl Ruleset {
     }
 }
 
-/// By mark and value: which argument of which directive has it.
+/// Arguments with a mark: by mark and value, the index of the directive and the key of the argument.
 type Unique = HashMap<(String, String), (usize, String)>;
 
 #[cfg(test)]

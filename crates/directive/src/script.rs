@@ -5,21 +5,21 @@ use std::fmt;
 use crate::command::COMMANDS;
 use crate::directive::PREFIX;
 
-/// The directives of a job script, and the lines that look like directives and are not read.
+/// The directives of a job script, and the lines that look like directives but are not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Its directives, one a line.
+    /// Directives, one for each entry.
     pub directives: Vec<String>,
-    /// The lines that look like directives and are not read.
+    /// Lines that look like directives but are not read.
     pub unread: Vec<Unread>,
 }
 
-/// A line that looks like a directive, and stands behind the first command of the script or is not written as one.
+/// A line that looks like a directive, but follows the first command of the script or has another form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// Its number in the script, from 1.
+    /// Number of the line in the script, from 1.
     pub number: usize,
-    /// As it was written.
+    /// Text of the line, as written.
     pub text: String,
     why: &'static str,
 }
@@ -33,13 +33,13 @@ impl fmt::Display for Unread {
 const LATE: &str = "#DW lines stand before the first command of the script";
 const FORM: &str = "a directive begins with #DW at the beginning of its line";
 
-/// Reads the `#DW` lines among the comments that a script begins with, as Slurm's burst buffers find them: a line that ends with
-/// `\` goes on in the next one, and the first line that is no comment ends them.
+/// Reads the `#DW` lines among the comments at the beginning of a script, as Slurm's burst buffers do: a line that ends
+/// with `\` continues in the next one, and the first line that is no comment ends the directives.
 ///
-/// Leaves out the arguments for Slurm alone: `pool`, and a whole line of `pool=` and `capacity=` only, which claims capacity of a
-/// pool.
+/// Drops the arguments that are for Slurm only: `pool`, and a whole line of `pool=` and `capacity=` only, which reserves
+/// capacity of a Slurm pool.
 #[must_use]
-pub fn of_script(script: &str) -> Script {
+pub fn read_script(script: &str) -> Script {
     let mut lines: Vec<String> = Vec::new();
     let mut unread = Vec::new();
     let (mut goes_on, mut is_read) = (false, true);
@@ -48,7 +48,7 @@ pub fn of_script(script: &str) -> Script {
         match words(line).filter(|_| is_read) {
             Some(words) => {
                 let (words, more) =
-                    words.strip_suffix('\\').map_or((words, false), |it| (it, true));
+                    words.strip_suffix('\\').map_or((words, false), |rest| (rest, true));
                 match lines.last_mut().filter(|_| goes_on) {
                     Some(line) => line.push_str(words),
                     None => lines.push(words.to_owned()),
@@ -66,13 +66,13 @@ pub fn of_script(script: &str) -> Script {
     Script { directives: lines.iter().filter_map(|words| for_us(words)).collect(), unread }
 }
 
-/// Returns the words behind `#DW` at the beginning of a line.
+/// Returns the words after `#DW` at the beginning of a line.
 fn words(line: &str) -> Option<&str> {
     line.strip_prefix(PREFIX).filter(|rest| rest.chars().next().is_none_or(char::is_whitespace))
 }
 
-/// Returns whether the author of a line may have meant a directive: the line begins with `#DW`, or after blanks with `#DW`, `# DW`,
-/// `##DW` or `#dw` and a command.
+/// Returns whether the author of a line may have meant a directive: the line begins with `#DW`, or after blanks with
+/// `#DW`, `# DW`, `##DW` or `#dw` and a command.
 fn looks_like_directive(line: &str) -> bool {
     let line = line.trim();
     let after = line.trim_start_matches('#').trim_start();
@@ -86,10 +86,10 @@ fn looks_like_directive(line: &str) -> bool {
 fn for_us(words: &str) -> Option<String> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let is_pool = |word: &&str| word.starts_with("pool=");
-    let is_claim = words.iter().any(is_pool)
+    let is_reservation = words.iter().any(is_pool)
         && words.iter().all(|word| is_pool(word) || word.starts_with("capacity="));
     let words: Vec<&str> = words.into_iter().filter(|word| !is_pool(word)).collect();
-    (!is_claim).then(|| format!("{PREFIX} {}", words.join(" ")).trim_end().to_owned())
+    (!is_reservation).then(|| format!("{PREFIX} {}", words.join(" ")).trim_end().to_owned())
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     fn directives_are_read_as_slurm_reads_them() {
         let script = "#!/bin/bash\n#SBATCH -N2\n\n#DW jobdw type=xfs capacity=1GiB \\\n#DW name=a pool=rabbit\n\
                       #DWARF\n#DW pool=rabbit capacity=1GiB\n#DW\tpersistentdw name=b\necho\n";
-        let script = of_script(script);
+        let script = read_script(script);
         assert_eq!(
             script.directives,
             ["#DW jobdw type=xfs capacity=1GiB name=a", "#DW persistentdw name=b"]
@@ -109,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_words_stays_for_its_message() {
-        assert_eq!(of_script("#DW\n").directives, ["#DW"]);
-        assert_eq!(of_script(""), Script::default());
+    fn a_line_without_command_is_kept_so_that_it_is_reported() {
+        assert_eq!(read_script("#DW\n").directives, ["#DW"]);
+        assert_eq!(read_script(""), Script::default());
     }
 
     #[test]
-    fn only_a_claim_of_the_pool_is_left_out() {
+    fn only_a_reservation_of_a_slurm_pool_is_dropped() {
         for (line, directive) in [
             ("#DW pool=rabbit capacity=1GiB", None),
             ("#DW capacity=1GiB pool=rabbit", None),
@@ -126,17 +126,17 @@ mod tests {
             ),
             ("#DW name=a", Some("#DW name=a")),
         ] {
-            assert_eq!(of_script(line).directives, Vec::from_iter(directive), "{line}");
+            assert_eq!(read_script(line).directives, Vec::from_iter(directive), "{line}");
         }
     }
 
     #[test]
-    fn a_line_that_nobody_reads_is_named_with_what_is_wrong() {
+    fn a_line_that_is_not_read_is_reported_with_the_reason() {
         let script = "#!/bin/sh\n  #DW jobdw type=xfs\n# DW jobdw type=xfs\n#dw persistentdw name=a\n# DW is ours\n\
                       module load x\n#DW jobdw type=xfs capacity=1GiB name=late\n\t#DW copy_in\n";
-        let told: Vec<_> = of_script(script).unread.iter().map(ToString::to_string).collect();
+        let reports: Vec<_> = read_script(script).unread.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            reports,
             [
                 format!("line 2 `  #DW jobdw type=xfs` is not read: {FORM}"),
                 format!("line 3 `# DW jobdw type=xfs` is not read: {FORM}"),
@@ -145,6 +145,6 @@ mod tests {
                 format!("line 8 `\\t#DW copy_in` is not read: {FORM}"),
             ]
         );
-        assert_eq!(of_script(script).directives, [""; 0]);
+        assert_eq!(read_script(script).directives, [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! The directives in the documentation for users obey the shipped rules.
+//! The directives in the users' documents obey the shipped rules.
 
 use directive::{Command, Ruleset, shipped};
 

@@ -1,8 +1,8 @@
-//! A million random inputs: nothing panics, and what is accepted means something.
+//! A million random inputs: no input panics, and the result of an accepted input is consistent.
 
 use directive::{Command, Directive, Ruleset, check, hostlist, job_id, shipped};
 
-/// Pieces of which most random lines nearly make sense.
+/// Pieces of directives: most random lines of them are nearly valid.
 const PIECES: &[&str] = &[
     "#DW",
     "#DW ",
@@ -71,7 +71,7 @@ fn text(random: &mut fastrand::Rng) -> String {
     (0..pieces).map(|_| piece(random)).collect()
 }
 
-/// A line that begins well, so that the deeper checks are reached.
+/// Returns a line with a valid beginning, so that the deeper checks are reached.
 fn line(random: &mut fastrand::Rng) -> String {
     if random.bool() {
         format!("#DW {} {}", random.choice(PIECES).unwrap_or(&""), text(random))
@@ -81,12 +81,12 @@ fn line(random: &mut fastrand::Rng) -> String {
 }
 
 #[test]
-fn a_million_inputs_panic_nothing() {
+fn a_million_inputs_cause_no_panic() {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let ruleset = Ruleset::new(shipped());
     let (mut parsed, mut understood, mut refused) = (0_u32, 0_u32, 0_u32);
-    // Two lines by themselves and together, and a text for the seven parsers of scalars.
+    // Each round parses two lines separately and together, and a text with the seven parsers of scalars.
     for _ in 0..100_000 {
         let lines = [line(&mut random), line(&mut random)];
         for line in &lines {
@@ -113,14 +113,14 @@ fn a_million_inputs_panic_nothing() {
         }
         scalars(&text(&mut random), seed);
     }
-    // The generator reaches what it is there for.
+    // The generator must reach the code that it was written for.
     assert!(
         parsed > 10_000 && understood > 10 && refused > 10_000,
         "{parsed} {understood} {refused}"
     );
 }
 
-/// The parsers of single texts.
+/// Parses a text with each parser of single texts.
 fn scalars(text: &str, seed: u64) {
     let _ = directive::capacity::bytes(text);
     let _ = text.parse::<directive::capacity::Factor>();

@@ -6,7 +6,7 @@ mod disconnected;
 mod jobs;
 mod profiles;
 mod read_queue;
-mod session_start;
+mod readiness;
 mod writes;
 
 use std::collections::BTreeSet;
@@ -29,13 +29,13 @@ pub struct Exchange {
     write_requested: Notify,
     /// Notified when an object waits for its profile.
     read_requested: Notify,
-    /// Notified when an object waits for its profile while a task reads that already.
+    /// Notified when an object waits for its profile while a task already reads that profile.
     read_requested_again: Notify,
     /// Notified when a session waits for its start.
     session_waiting: Notify,
     /// Whether sessions can start.
     ready: watch::Sender<bool>,
-    /// Which watches fail, and the failures that were logged.
+    /// Failing watches, and the failures that were logged.
     watches: WatchHealth,
 }
 
@@ -47,19 +47,19 @@ struct State {
     pending_reads: ReadQueue<Key>,
     /// Nodes whose session waits for its start.
     waiting_sessions: ReadQueue<String>,
-    /// Which nodes are rabbits and computes; `None` while that is unknown.
+    /// Names of rabbits and computes; `None` while unknown.
     nodes: Option<Nodes>,
     /// Nodes whose session is notified of every change of their objects, their status included.
     job_watchers: BTreeSet<String>,
-    /// Failures of requests that were logged since a request last succeeded.
+    /// Failures logged since the last successful request.
     logged: BTreeSet<String>,
-    /// Whether the coordinator stops: sessions end as soon as they open.
+    /// Whether the coordinator is stopping: sessions end as soon as they open.
     closed: bool,
 }
 
 impl State {
-    /// Sends an object again when somebody overwrote the reported status. While a reported status is still to be written, the
-    /// writer compares it with the object.
+    /// Sends an object again if another client overwrote the reported status. While a reported status is still to be written, the
+    /// writer does the comparison.
     fn check_status(&mut self, key: &Key) {
         if !self.writes.has_status(key) {
             self.fanout.check_status(key);
@@ -67,11 +67,11 @@ impl State {
     }
 }
 
-/// The nodes of the system by kind. One that is in neither set is of unknown kind.
+/// The nodes of the system by kind. The kind of a node in neither set is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// Names of nodes that the system's layout or their agent's hello calls rabbits. Their agents write the status of their
-    /// objects themselves.
+    /// Names of nodes that the system's layout or their agent's hello calls rabbits. Their agents write the status
+    /// of their objects themselves.
     pub rabbits: BTreeSet<String>,
     /// Names of nodes that the system's layout calls computes; no rabbit is among them.
     pub computes: BTreeSet<String>,
@@ -79,7 +79,7 @@ pub struct Nodes {
 
 /// The session is over: a newer one replaced it, or the coordinator stops.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Ended;
+pub struct SessionEnded;
 
 impl Exchange {
     /// Opens a session; the returned `Notify` wakes it when [`Exchange::next`] may have a message.
@@ -105,20 +105,24 @@ impl Exchange {
         }
     }
 
-    /// Closes all sessions, now and from now on.
+    /// Closes all sessions, and every later one at once.
     pub fn close_all(&self) {
         let mut state = self.lock();
         state.closed = true;
         state.fanout.close_all();
     }
 
-    /// Whether `epoch` is the current session of `node`.
+    /// Returns whether `epoch` is the current session of `node`.
     pub fn serves(&self, node: &str, epoch: u64) -> bool {
         self.lock().fanout.serves(node, epoch)
     }
 
-    /// The next message to the node; `None` until the session is notified.
-    pub fn next(&self, node: &str, epoch: u64) -> Result<Option<v1::to_node::Message>, Ended> {
+    /// Returns the next message to the node; `None` until the session is notified.
+    pub fn next(
+        &self,
+        node: &str,
+        epoch: u64,
+    ) -> Result<Option<v1::to_node::Message>, SessionEnded> {
         use v1::to_node::Message;
         let mut state = self.lock();
         loop {
@@ -127,7 +131,7 @@ impl Exchange {
                 Next::Gone(gone) => return Ok(Some(Message::Gone(gone))),
                 Next::Synced => return Ok(Some(Message::Synced(v1::Synced {}))),
                 Next::Idle => return Ok(None),
-                Next::Ended => return Err(Ended),
+                Next::Ended => return Err(SessionEnded),
                 Next::AddFinalizer(key) => {
                     let object = state.fanout.mount(&key);
                     if object.is_some_and(|object| state.writes.add_finalizer(&object)) {
@@ -143,8 +147,7 @@ impl Exchange {
                     if state.pending_reads.push(&key) {
                         self.read_requested.notify_one();
                     } else {
-                        // The task that reads for this object may wait to retry the read of a profile that the object named
-                        // before.
+                        // The task that reads for this object may wait to retry the read of a profile that the object named before.
                         self.read_requested_again.notify_waiters();
                     }
                 }
@@ -152,7 +155,7 @@ impl Exchange {
         }
     }
 
-    /// Takes a node's report. One on an earlier version of the object is dropped, because a newer report follows.
+    /// Requests the write of a node's report. Drops a report on an earlier version of the object: a newer report follows.
     pub fn report(&self, report: &MountReport) -> Result<(), InvalidStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();
@@ -162,15 +165,15 @@ impl Exchange {
         }
         let Some(object) = state.fanout.mount(&key) else { return Ok(()) };
         let status = parse_status(&report.status, &object)?;
-        state.fanout.reported(&key, &status);
+        state.fanout.record_report(&key, &status);
         if state.writes.report(&object, status, report.released) {
             self.write_requested.notify_one();
         }
         Ok(())
     }
 
-    /// Sets which nodes are rabbits, whose agents refuse objects themselves, and which are computes; `None` while that is unknown.
-    /// In all namespaces but those of rabbits the coordinator refuses objects that it sends to no node.
+    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator refuses objects that it sends to no node,
+    /// except in namespaces of rabbits: their agents refuse objects themselves.
     pub fn set_nodes(&self, nodes: Option<Nodes>) {
         let mut state = self.lock();
         if state.nodes != nodes {
@@ -183,7 +186,7 @@ impl Exchange {
         }
     }
 
-    /// A ClientMount is new or changed.
+    /// Stores a new or changed ClientMount.
     pub fn apply_mount(&self, object: MountObject) {
         let mut state = self.lock();
         let key = object.key.clone();
@@ -197,7 +200,7 @@ impl Exchange {
         state.notify_job_watcher(&key.namespace);
     }
 
-    /// Takes the API's answer to a read or write of a ClientMount; `false` when the watch does not know that object.
+    /// Stores the API's answer to a read or write of a ClientMount. Returns `false` if the watch does not know that object.
     pub(crate) fn refresh_mount(&self, object: MountObject) -> bool {
         let key = object.key.clone();
         let known = self.lock().fanout.mount(&key);
@@ -205,7 +208,7 @@ impl Exchange {
             return false;
         };
         if object.older_than(&known) {
-            // The watch brought a newer version while ours was being written, and what followed from it counted as that write.
+            // The watch delivered a newer version while the write was running, and that version was taken for the write itself.
             self.review(&mut self.lock(), &key);
         } else {
             self.apply_mount(object);
@@ -213,7 +216,7 @@ impl Exchange {
         true
     }
 
-    /// A ClientMount is gone.
+    /// Removes a ClientMount that is gone.
     pub fn remove_mount(&self, key: &Key, uid: &str) {
         let mut state = self.lock();
         state.fanout.remove_mount(key, uid);
@@ -221,7 +224,7 @@ impl Exchange {
         state.notify_job_watcher(&key.namespace);
     }
 
-    /// Takes a complete list of ClientMounts.
+    /// Replaces all ClientMounts by a complete list.
     pub fn replace_mounts(&self, objects: Vec<MountObject>) {
         let mut state = self.lock();
         let keys: Vec<Key> = objects.iter().map(|object| object.key.clone()).collect();
@@ -235,41 +238,42 @@ impl Exchange {
         self.update_readiness(&mut state);
     }
 
-    /// A watch fails; logged when that begins and when the reason changes.
+    /// Records that a watch fails. Logs the first failure, and each new reason.
     pub fn watch_failed(&self, kind: &str, trouble: &Trouble) {
         self.watches.failing(kind, trouble);
         self.update_readiness(&mut self.lock());
     }
 
-    /// A watch works.
+    /// Records that a watch works.
     pub fn watch_recovered(&self, kind: &str) {
         self.watches.working(kind);
         self.update_readiness(&mut self.lock());
     }
 
-    /// Kinds whose watch fails now, and why.
+    /// Returns the kinds whose watch fails, with the reason.
     pub fn failing(&self) -> Vec<(String, String)> {
         self.watches.broken()
     }
 
-    /// A request failed with this message; returns whether to log it. An API that is away for a night must not fill the journal.
+    /// Records a failed request, and returns whether to log the message: an API that is unreachable for a night must
+    /// not fill the journal.
     pub(crate) fn is_new_problem(&self, line: &str) -> bool {
         self.lock().logged.insert(line.to_owned())
     }
 
-    /// A request succeeded: later failures are logged again.
+    /// Records that a request succeeded: later failures are logged again.
     pub(crate) fn request_succeeded(&self) {
         self.lock().logged.clear();
     }
 
-    /// Requests the writes that follow from a ClientMount as it is now.
+    /// Requests the writes that the current state of a ClientMount needs.
     fn review(&self, state: &mut State, key: &Key) {
         self.refuse(state, key);
         self.release_disconnected(state, key);
         state.check_status(key);
     }
 
-    /// Takes the next item of a queue; `notify` tells when the queue may have one.
+    /// Takes the next item of a queue. `notify` is notified when the queue may have one.
     async fn take<T>(&self, notify: &Notify, pop: impl Fn(&mut State) -> Option<T>) -> T {
         loop {
             if let Some(item) = pop(&mut self.lock()) {

@@ -1,17 +1,17 @@
 //! Decides what to send to each node, and in which order.
 //!
-//! A node's queue holds names only; a message is made when the node is ready to take it. So a node always gets the newest
-//! version, and a slow node costs only the memory for the names of its objects. An object is sent again only when its
-//! [`Version`] or its profile changed. A status or a finalizer changes neither, so the coordinator's own writes wake no node. If
-//! a status differs from the one that the node reported, somebody overwrote it, and the object is sent once more.
+//! A node's queue holds names only; a message is built when the node is ready to read it. So a node always gets the newest version,
+//! and a slow node costs only the memory for the names of its objects. An object is sent again only when its [`Version`] or its
+//! profile changed. A status or a finalizer changes neither, so the coordinator's own writes wake no node. If a status differs from
+//! the node's report, another client overwrote it, and the object is sent once more.
 //!
 //! Nothing is sent before ClientMounts and profiles were listed once; if a later list fails, the known objects stay. A session
 //! receives nothing before it starts, with a list of its node's objects that is younger than the session.
 
+mod listing;
 mod next;
 mod node_queue;
 mod profiles;
-mod session_start;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use tokio::sync::Notify;
 
 use crate::object::{Key, MountObject, ProfileObject};
 use crate::pending::matches_report;
+pub(crate) use listing::Listing;
 pub(crate) use next::{Next, refusal};
 use node_queue::{NodeQueue, Sent};
 use profiles::Profiles;
-pub(crate) use session_start::Listing;
 
 /// The API's answer to a read of a profile.
 pub(crate) type ProfileRead = Result<ProfileObject, NoProfile>;
 
-/// Which kind of node a session is with.
+/// The kind of a session's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// A compute, which receives its ClientMounts.
@@ -43,19 +43,19 @@ pub enum NodeKind {
 /// What changed in a ClientMount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Nothing that a node acts on, nor the status.
+    /// Neither a field that a node acts on, nor the status.
     Nothing,
-    /// Only the status.
+    /// Only the status, which no node acts on.
     Status,
-    /// Something that a node acts on.
+    /// A field that a node acts on.
     Spec,
 }
 
-/// One ClientMount, its profile, and since when it has its [`Version`].
+/// A ClientMount, its profile, and the resourceVersion since which it has its [`Version`].
 #[derive(Debug)]
 struct Entry {
     object: Arc<MountObject>,
-    /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier one is out of date.
+    /// The earliest resourceVersion seen with this [`Version`]: a report on an earlier one is outdated.
     since: String,
     /// The profile as it was read for this [`Version`], if the watch does not know it.
     profile_read: Option<ProfileRead>,
@@ -88,12 +88,12 @@ impl Fanout {
         }
     }
 
-    /// Whether `epoch` is the current session of `node`.
+    /// Returns whether `epoch` is the current session of `node`.
     pub(crate) fn serves(&self, node: &str, epoch: u64) -> bool {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch)
     }
 
-    /// The API refused the finalizer: the object is not sent, and Synced does not wait for it.
+    /// Records that the API refused the finalizer: the object is not sent, and Synced does not wait for it.
     pub(crate) fn write_refused(&mut self, key: &Key) {
         if let Some(queue) = self.queues.get_mut(&key.namespace) {
             queue.unsent.remove(&key.name);
@@ -107,7 +107,7 @@ impl Fanout {
         }
     }
 
-    /// A ClientMount as the API sent it last.
+    /// Returns the latest version of a ClientMount.
     pub(crate) fn mount(&self, key: &Key) -> Option<Arc<MountObject>> {
         self.entry(key).map(|entry| entry.object.clone())
     }
@@ -116,7 +116,7 @@ impl Fanout {
         self.mounts.values().flat_map(BTreeMap::values).map(|entry| &entry.object)
     }
 
-    /// Takes a ClientMount as the API has it now.
+    /// Stores the latest version of a ClientMount. Returns what changed.
     pub(crate) fn apply_mount(&mut self, object: MountObject) -> Change {
         let key = object.key.clone();
         let known = self.entry(&key);
@@ -158,7 +158,7 @@ impl Fanout {
         self.mark_dirty(key);
     }
 
-    /// Takes a complete list of ClientMounts: objects that are not in it are gone.
+    /// Replaces all ClientMounts by a complete list: objects that are not in it are gone.
     pub(crate) fn replace_mounts(&mut self, objects: Vec<MountObject>) {
         let listed: BTreeSet<Key> = objects.iter().map(|object| object.key.clone()).collect();
         let vanished: Vec<_> =
@@ -169,33 +169,33 @@ impl Fanout {
         for object in objects {
             self.apply_mount(object);
         }
-        self.queues.values_mut().for_each(NodeQueue::relisted);
+        self.queues.values_mut().for_each(NodeQueue::forget_start);
         self.mounts_listed = true;
     }
 
-    /// Whether a report on `resource_version` is about the object's current [`Version`].
+    /// Returns whether a report on `resource_version` concerns the object's current [`Version`].
     pub(crate) fn is_current(&self, key: &Key, uid: &str, resource_version: &str) -> bool {
         self.entry(key).is_some_and(|entry| {
             entry.object.version.uid == uid && !precedes(resource_version, &entry.since)
         })
     }
 
-    /// Whether ClientMounts and profiles were listed.
-    pub(crate) fn listed(&self) -> bool {
+    /// Returns whether ClientMounts and profiles were listed.
+    pub(crate) fn is_listed(&self) -> bool {
         self.mounts_listed && self.profiles.listed
     }
 
-    /// Whether a node has a session here.
+    /// Returns whether a node has a session here.
     pub(crate) fn is_connected(&self, node: &str) -> bool {
         self.queues.contains_key(node)
     }
 
-    /// Whether the session `epoch` has been sent everything that exists.
+    /// Returns whether session `epoch` has been sent all objects.
     pub(crate) fn is_synced(&self, node: &str, epoch: u64) -> bool {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch && queue.synced)
     }
 
-    /// A node's ClientMounts.
+    /// Returns the ClientMounts of a node.
     pub(crate) fn mounts_of(&self, node: &str) -> impl Iterator<Item = &Arc<MountObject>> {
         self.mounts.get(node).into_iter().flat_map(BTreeMap::values).map(|entry| &entry.object)
     }
@@ -207,17 +207,17 @@ impl Fanout {
         }
     }
 
-    /// The node reported this status of an object.
-    pub(crate) fn reported(&mut self, key: &Key, status: &Value) {
-        if let Some(sent) = self.sent(key) {
+    /// Records the status that the node reported for an object.
+    pub(crate) fn record_report(&mut self, key: &Key, status: &Value) {
+        if let Some(sent) = self.last_sent(key) {
             sent.reported = Some(status.clone());
         }
     }
 
-    /// Sends the object to its node again when its status differs from the one that the node reported.
+    /// Sends the object to its node again if its status differs from the node's report.
     pub(crate) fn check_status(&mut self, key: &Key) {
         let Some(object) = self.mount(key) else { return };
-        let Some(sent) = self.sent(key).filter(|sent| sent.version == object.version) else {
+        let Some(sent) = self.last_sent(key).filter(|sent| sent.version == object.version) else {
             return;
         };
         let is_as_reported = |reported: &Value| matches_report(object.status.as_ref(), reported);
@@ -227,7 +227,8 @@ impl Fanout {
         }
     }
 
-    fn sent(&mut self, key: &Key) -> Option<&mut Sent> {
+    /// Returns what was last sent about an object.
+    fn last_sent(&mut self, key: &Key) -> Option<&mut Sent> {
         self.queues.get_mut(&key.namespace)?.sent.get_mut(&key.name)
     }
 
@@ -239,7 +240,7 @@ impl Fanout {
         self.mounts.get_mut(&key.namespace)?.get_mut(&key.name)
     }
 
-    /// Marks an object as one that may have to be sent to its node.
+    /// Marks an object that may have to be sent to its node.
     fn mark_dirty(&mut self, key: &Key) {
         if let Some(queue) = self.queues.get_mut(&key.namespace) {
             queue.mark_dirty(&key.name);

@@ -1,4 +1,4 @@
-//! API objects as the fanout keeps them: the few fields that it decides by, and the JSON that it sends to nodes.
+//! API objects in the fanout: the few fields that its decisions need, and the JSON that it sends to nodes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of `namespace/name`.
+    /// Creates the key of `namespace/name`.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
@@ -30,8 +30,8 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// The fields of a ClientMount that a node acts on: two objects with equal versions ask the same of the node, whatever their
-/// status or annotations say. The API raises `generation` with every change of the spec.
+/// The fields of a ClientMount that a node acts on: objects with equal versions request the same of the node, whatever their status
+/// or annotations are. The API raises `generation` with every change of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub uid: String,
@@ -40,36 +40,36 @@ pub struct Version {
     pub labels: BTreeMap<String, String>,
 }
 
-/// One ClientMount.
+/// A ClientMount, as the fanout needs it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MountObject {
     pub key: Key,
     pub version: Version,
-    /// `metadata.resourceVersion`.
+    /// `metadata.resourceVersion` of the object.
     pub resource_version: String,
     pub finalizers: Vec<String>,
-    /// `spec.node`, the node that the object is meant for.
+    /// `spec.node`, the node that is to mount.
     pub node: String,
     /// `spec.desiredState`: `mounted` or `unmounted`.
     pub desired_state: String,
     /// Number of entries of `spec.mounts`; the status must have as many.
     pub mounts: usize,
     pub status: Option<Value>,
-    /// The whole object as the API gave it, without `managedFields`.
+    /// The whole object from the API, without `managedFields`.
     pub json: Vec<u8>,
 }
 
-/// One NnfStorageProfile.
+/// An NnfStorageProfile, as the fanout needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileObject {
     pub key: Key,
     pub resource_version: String,
-    /// The whole object as the API gave it, without `managedFields`.
+    /// The whole object from the API, without `managedFields`.
     pub json: Vec<u8>,
 }
 
 impl MountObject {
-    /// Reads a ClientMount, or names the field that is missing although every object of an API server has it.
+    /// Reads a ClientMount. Fails with the name of a missing field that every object of an API server has.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("ClientMount", &mut object)?;
         let json = json(&object);
@@ -96,29 +96,29 @@ impl MountObject {
         })
     }
 
-    /// Whether the object carries the ClientMount finalizer.
+    /// Returns whether the object carries the ClientMount finalizer.
     pub(crate) fn has_finalizer(&self) -> bool {
         self.finalizers.iter().any(|name| name == finalizer::CLIENT_MOUNT)
     }
 
-    /// Whether the status says that nothing of the object is mounted on the node.
+    /// Returns whether the status says that all mounts of the object are unmounted.
     pub(crate) fn says_unmounted(&self) -> bool {
         let status = self.status.clone().map(ClientMountStatus::deserialize);
         status.is_some_and(|status| status.is_ok_and(|status| status.says_unmounted(self.mounts)))
     }
 
-    /// Whether a node that receives the object may mount something.
+    /// Returns whether a node that receives the object may mount.
     pub(crate) fn may_be_mounted(&self) -> bool {
         !self.version.deleting && self.desired_state != "unmounted"
     }
 
-    /// Whether the finalizer may go although the node is not connected: the object is deleted, and its status proves that the node
-    /// has nothing of it mounted.
+    /// Returns whether the finalizer may be removed although the node is not connected: the object is deleted, and its status
+    /// proves that the node has unmounted it.
     ///
     /// The status is proof because of two rules. A report is written only to the generation that the node reported on: a patch
-    /// names the resourceVersion, and the writer drops a status for another generation. And a coordinator takes the statement back
-    /// in the status before it sends a node an object that it may mount; an agent in direct mode does the same, and so does the Go
-    /// daemon, which resets the status first. So nothing can be mounted while the statement stands.
+    /// names the resourceVersion, and the writer drops a status for another generation. And before a coordinator sends a node an
+    /// object that may be mounted, it writes a status that no longer says unmounted. An agent in direct mode does the same, and so
+    /// does the Go daemon, which resets the status first. So the object cannot be mounted while the status says unmounted.
     pub(crate) fn is_provably_unmounted(&self) -> bool {
         self.version.deleting
             && self.has_finalizer()
@@ -126,12 +126,12 @@ impl MountObject {
             && self.says_unmounted()
     }
 
-    /// Whether the object has no other finalizer than the ClientMount's.
+    /// Returns whether the object has no finalizer but the ClientMount's.
     pub(crate) fn has_no_other_finalizer(&self) -> bool {
         self.finalizers.iter().all(|name| name == finalizer::CLIENT_MOUNT)
     }
 
-    /// The pinned profile that the object's labels name, or a text for the user that names the missing label.
+    /// Returns the pinned profile that the object's labels name, or a text for the user about the missing label.
     pub(crate) fn profile(&self) -> Result<Key, String> {
         let get = |key: &str| {
             self.version.labels.get(key).filter(|value| !value.is_empty()).ok_or_else(|| {
@@ -144,7 +144,7 @@ impl MountObject {
         Ok(Key::new(get(label::PINNED_PROFILE_NAMESPACE)?, get(label::PINNED_PROFILE_NAME)?))
     }
 
-    /// Whether this is an earlier version of the same object than `other`.
+    /// Returns whether this is an earlier version of the same object than `other`.
     pub(crate) fn older_than(&self, other: &Self) -> bool {
         self.version.uid == other.version.uid
             && precedes(&self.resource_version, &other.resource_version)
@@ -152,7 +152,7 @@ impl MountObject {
 }
 
 impl ProfileObject {
-    /// Reads a NnfStorageProfile, or names the field that is missing although every object of an API server has it.
+    /// Reads an NnfStorageProfile. Fails with the name of a missing field that every object of an API server has.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
         Ok(Self { key, resource_version, json: json(&object) })
@@ -183,7 +183,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A ClientMount of `node` in the given state of life.
+    /// Returns a ClientMount of `node` with this generation and resourceVersion.
     pub(crate) fn mount(
         node: &str,
         name: &str,
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn unknown_fields_travel_and_managed_fields_do_not() {
+    fn unknown_fields_are_sent_and_managed_fields_are_not() {
         let json: Value = serde_json::from_slice(&mount("n1", "a", 1, 5).json).unwrap();
         assert_eq!(json["spec"]["later"], 1);
         assert_eq!(json["kind"], "ClientMount");

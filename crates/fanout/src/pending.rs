@@ -1,4 +1,4 @@
-//! The pending writes to each ClientMount, and the patches for them.
+//! Holds the pending writes to each ClientMount, and builds the patches for them.
 //!
 //! Pending writes are merged per object: only the newest status is written, and only if the object does not have it yet. One
 //! writer at a time writes an object, and each patch names the resourceVersion that it was made from.
@@ -24,7 +24,7 @@ struct Pending {
     status: Option<Value>,
     /// `metadata.generation` that the status is about. A status about another generation is dropped: a newer report follows.
     generation: i64,
-    /// Wakes the writer that waits after a refusal.
+    /// Wakes the writer, which waits after a refusal.
     notify: Arc<Notify>,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct PendingWrites {
     waiting: VecDeque<Key>,
 }
 
-/// Which of the pending writes a write carries out.
+/// The pending write that a patch carries out.
 #[derive(Clone, Debug, PartialEq)]
 enum WriteKind {
     AddFinalizer,
-    /// Write the status that was reported.
+    /// Write the reported status.
     Status(Value),
     RemoveFinalizer,
 }
@@ -51,18 +51,16 @@ pub(crate) struct Write {
     /// `metadata.uid` of the object that the write was made for.
     uid: String,
     kind: WriteKind,
-    /// JSON patch operations.
+    /// Operations of the JSON patch (RFC 6902).
     pub operations: Vec<Value>,
 }
 
-/// Why a reported status cannot be the object's status.
+/// The reason why a reported status cannot be stored.
 #[derive(Debug, Error)]
 pub enum InvalidStatus {
-    /// The status is not JSON.
     #[error("status of the report is not JSON")]
     NotJson(#[source] serde_json::Error),
-    /// The status is JSON, but no object.
-    #[error("status of the report is no JSON object")]
+    #[error("status of the report is not a JSON object")]
     NotAnObject,
     /// The status does not have one entry for each mount.
     #[error("status.mounts of the report has {reported} entries, spec.mounts has {specified}")]
@@ -75,12 +73,12 @@ pub enum InvalidStatus {
 }
 
 impl Write {
-    /// Whether the write adds the finalizer.
+    /// Returns whether the write adds the finalizer.
     pub(crate) fn adds_finalizer(&self) -> bool {
         self.kind == WriteKind::AddFinalizer
     }
 
-    /// Whether the write goes to the status subresource.
+    /// Returns whether the write goes to the status subresource.
     pub(crate) fn is_status(&self) -> bool {
         matches!(self.kind, WriteKind::Status(_))
     }
@@ -89,29 +87,29 @@ impl Write {
 impl PendingWrites {
     /// Requests that the finalizer be added; returns whether a writer has to start.
     pub(crate) fn add_finalizer(&mut self, object: &MountObject) -> bool {
-        self.pending(object, |pending| pending.add_finalizer = true)
+        self.change_pending(object, |pending| pending.add_finalizer = true)
     }
 
     /// Requests that a status be written and, with `release`, the finalizer removed; returns whether a writer has to start.
     pub(crate) fn report(&mut self, object: &MountObject, status: Value, release: bool) -> bool {
-        self.pending(object, |pending| {
+        self.change_pending(object, |pending| {
             pending.status = Some(status);
             pending.generation = object.version.generation;
             pending.remove_finalizer = release;
         })
     }
 
-    /// Whether a status of this object is still to be written.
+    /// Returns whether a status of this object is still to be written.
     pub(crate) fn has_status(&self, key: &Key) -> bool {
         self.pending.get(key).is_some_and(|pending| pending.status.is_some())
     }
 
-    /// The next object that waits for a writer.
+    /// Takes the next object that waits for a writer.
     pub(crate) fn take(&mut self) -> Option<Key> {
         self.waiting.pop_front()
     }
 
-    /// The next write of a taken object; `None` ends the writer's work, because nothing is left to write.
+    /// Returns the next write of a taken object; `None` ends the writer's work: all writes are done.
     pub(crate) fn next(&mut self, key: &Key, object: Option<&MountObject>) -> Option<Write> {
         let pending = self.pending.get(key)?;
         let object = object.filter(|object| object.version.uid == pending.uid);
@@ -122,9 +120,9 @@ impl PendingWrites {
         write
     }
 
-    /// The API accepted a write. The write counts as done even if the server stored something else, as when its schema prunes a
-    /// field: another attempt would change nothing.
-    pub(crate) fn written(&mut self, key: &Key, write: &Write) {
+    /// Records that the API accepted a write. The write counts as done even if the server stored another value, for example
+    /// because the schema prunes a field: another attempt would not change that.
+    pub(crate) fn write_accepted(&mut self, key: &Key, write: &Write) {
         let pending = self.pending.get_mut(key).filter(|pending| pending.uid == write.uid);
         let Some(pending) = pending else { return };
         match &write.kind {
@@ -138,25 +136,26 @@ impl PendingWrites {
         }
     }
 
-    /// An object changed: the API may now accept what it refused, or nothing is left to write.
+    /// Wakes the writer of a changed object: the API may now accept a write that it refused, or the write may not be needed any
+    /// more.
     pub(crate) fn wake(&self, key: &Key) {
         if let Some(pending) = self.pending.get(key) {
             pending.notify.notify_one();
         }
     }
 
-    /// Every object may have changed.
+    /// Wakes all writers: every object may have changed.
     pub(crate) fn wake_all(&self) {
         self.pending.values().for_each(|pending| pending.notify.notify_one());
     }
 
-    /// The `Notify` that wakes the writer of an object when the object changed.
+    /// Returns the `Notify` that wakes the writer of an object.
     pub(crate) fn notify(&self, key: &Key) -> Option<Arc<Notify>> {
         self.pending.get(key).map(|pending| pending.notify.clone())
     }
 
     /// Changes the pending writes of an object; returns whether the object had none and was queued for a writer.
-    fn pending(&mut self, object: &MountObject, change: impl FnOnce(&mut Pending)) -> bool {
+    fn change_pending(&mut self, object: &MountObject, change: impl FnOnce(&mut Pending)) -> bool {
         let uid = object.version.uid.clone();
         match self.pending.entry(object.key.clone()) {
             hash_map::Entry::Occupied(known) => {
@@ -191,7 +190,7 @@ pub(crate) fn parse_status(status: &[u8], object: &MountObject) -> Result<Value,
     Ok(status)
 }
 
-/// The status of an object that no node will act on.
+/// Returns the status of an object that is sent to no node.
 pub(crate) fn refused_status(object: &MountObject, why: &str) -> Value {
     let mounts = vec![json!({"state": object.desired_state, "ready": false}); object.mounts];
     let error = json!({
@@ -205,11 +204,11 @@ fn write(object: &MountObject, pending: &Pending) -> Option<Write> {
         return Some(patch(object, WriteKind::AddFinalizer, add_finalizer(object)));
     }
     let releasing = pending.remove_finalizer && object.version.deleting && object.has_finalizer();
-    // Removing the last finalizer deletes the object: nobody could read a status written before.
+    // Removing the last finalizer deletes the object: writing its status first would be in vain.
     let skips_status = releasing && object.has_no_other_finalizer();
     let is_current = pending.generation == object.version.generation;
     if let Some(status) = pending.status.as_ref().filter(|_| is_current && !skips_status) {
-        let merged = merged(object.status.as_ref(), status);
+        let merged = merge_status(object.status.as_ref(), status);
         if object.status.as_ref() != Some(&merged) {
             let operations = vec![json!({"op": "add", "path": "/status", "value": merged})];
             return Some(patch(object, WriteKind::Status(status.clone()), operations));
@@ -218,13 +217,13 @@ fn write(object: &MountObject, pending: &Pending) -> Option<Write> {
     releasing.then(|| patch(object, WriteKind::RemoveFinalizer, remove_finalizer(object)))
 }
 
-/// Whether a status has all that was reported, whatever other fields it has.
+/// Returns whether a status contains all fields of a report.
 pub(crate) fn matches_report(current: Option<&Value>, reported: &Value) -> bool {
-    current == Some(&merged(current, reported))
+    current == Some(&merge_status(current, reported))
 }
 
-/// The current status with the node's fields replaced; other fields of the status, or of its entries, stay.
-fn merged(current: Option<&Value>, reported: &Value) -> Value {
+/// Returns the current status with the node's fields replaced. Keeps other fields of the status and of its entries.
+fn merge_status(current: Option<&Value>, reported: &Value) -> Value {
     let mut merged = current.and_then(Value::as_object).cloned().unwrap_or_default();
     let entries = merged.remove("mounts");
     for field in ["allReady", "error"] {
@@ -237,9 +236,9 @@ fn merged(current: Option<&Value>, reported: &Value) -> Value {
     {
         for (mount, entry) in mounts.iter_mut().zip(entries) {
             let known = mount.as_object().cloned().unwrap_or_default();
-            let mut all = entry.as_object().cloned().unwrap_or_default();
-            all.extend(known);
-            *mount = Value::Object(all);
+            let mut fields = entry.as_object().cloned().unwrap_or_default();
+            fields.extend(known);
+            *mount = Value::Object(fields);
         }
     }
     merged.retain(|_, value| !value.is_null());
@@ -261,8 +260,8 @@ fn remove_finalizer(object: &MountObject) -> Vec<Value> {
     vec![json!({"op": "replace", "path": "/metadata/finalizers", "value": others})]
 }
 
-/// Replacing `resourceVersion` by itself makes the API server answer 409 when the object has moved on; a failed `test`
-/// operation would be 422, as an invalid patch is.
+/// Builds a patch that fails if the object has changed: replacing `resourceVersion` by itself makes the API server answer 409
+/// then. A failed `test` operation would be 422, as for an invalid patch.
 fn patch(object: &MountObject, kind: WriteKind, mut operations: Vec<Value>) -> Write {
     operations.insert(
         0,

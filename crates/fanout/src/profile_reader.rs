@@ -1,4 +1,4 @@
-//! Reads the profiles that objects name and that the watch does not know.
+//! Reads profiles that objects name and the watch does not know.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::object::{Key, ProfileObject};
 use crate::requests::{Backoff, for_each, with_timeout};
 use crate::watch::resource;
 
-/// How many profiles are read at the same time: all computes of a job may name one that the watch does not know.
+/// Number of parallel reads: all computes of a job may name a profile that the watch does not know.
 const READERS: usize = 16;
 
-/// Reads the profiles that objects wait for, until dropped. The watch reports it when a missing profile appears.
+/// Reads the profiles that objects wait for, until dropped. The watch reports when a missing profile is created.
 pub async fn read_profiles(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(READERS));
     let next = || exchange.take_pending_read();
@@ -46,7 +46,7 @@ async fn read_for(client: &Client, exchange: &Exchange, permits: &Semaphore, key
                     continue;
                 }
             }
-            // There was no answer, so nobody knows whether the profile exists.
+            // Without an answer it is unknown whether the profile exists.
             Err(error) => {
                 let text = format!("read NnfStorageProfile {profile}: {}", plain(&error));
                 if exchange.is_new_problem(&text) {
@@ -68,8 +68,8 @@ async fn read(client: &Client, profile: &Key) -> kube::Result<ProfileRead> {
     let only = ListParams::default().fields(&format!("metadata.name={}", profile.name));
     match with_timeout(api.list(&only)).await.map(|mut list| list.items.pop()) {
         Ok(Some(object)) => Ok(ProfileObject::read(object).map_err(NoProfile::Missing)),
-        Ok(None) => Ok(Err(NoProfile::missing(&profile.namespace, &profile.name))),
-        // The user reads it in the object's status, because only an administrator can grant the right.
+        Ok(None) => Ok(Err(NoProfile::not_found(&profile.namespace, &profile.name))),
+        // The object's status tells the user: only an administrator can grant the right.
         Err(kube::Error::Api(status)) if status.code == 403 => {
             let (namespace, name) = (&profile.namespace, &profile.name);
             Ok(Err(NoProfile::forbidden(namespace, name, "list", &status.message)))

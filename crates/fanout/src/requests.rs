@@ -1,5 +1,4 @@
-//! Requests to the API: how long one may take, when a failed one is repeated, and a task for each object to request something
-//! for.
+//! Requests to the API: their timeout, the delays before retries, and one task per object.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -9,9 +8,9 @@ use controller::{Delays, Retry};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Shortest delay before a refused write is repeated: it fails until somebody has changed something.
+/// Shortest delay before a refused write is repeated: the API refuses it until an object or a rule has changed.
 pub(crate) const REFUSED_DELAY: Duration = Duration::from_secs(30);
-/// How long the API may take to answer a request.
+/// Longest time that the API may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Growing delays between retries, beginning with the shortest.
@@ -19,7 +18,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Backoff(Option<Delays>);
 
 impl Backoff {
-    /// The next delay.
+    /// Returns the next delay.
     pub(crate) fn next(&mut self) -> Duration {
         if self.0.is_none() {
             self.0 = Retry::Soon.delays();
@@ -28,7 +27,7 @@ impl Backoff {
     }
 }
 
-/// Awaits a request for at most [`REQUEST_TIMEOUT`], because an API server may take it and die without an answer.
+/// Awaits a request for at most [`REQUEST_TIMEOUT`]: an API server may die after it has read the request.
 pub(crate) async fn with_timeout<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> kube::Result<T> {
@@ -38,8 +37,8 @@ pub(crate) async fn with_timeout<T>(
     })
 }
 
-/// Starts a task for every item that `next` yields, until dropped. A panic in a task becomes a panic of the caller, because
-/// nobody else awaits the tasks.
+/// Starts a task for every item that `next` yields, until dropped. A panic in a task becomes a panic of the caller: the tasks
+/// are not awaited elsewhere.
 pub(crate) async fn for_each<T, N, F>(next: impl Fn() -> N, work: impl Fn(T) -> F)
 where
     N: Future<Output = T>,

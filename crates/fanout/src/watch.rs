@@ -44,19 +44,19 @@ pub async fn profiles(client: Client, exchange: Arc<Exchange>) {
     .await;
 }
 
-/// The API resource of one of our kinds.
+/// Returns the API resource of a kind.
 #[must_use]
 pub fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-/// All objects of a kind.
+/// Selects all objects of a kind, in all namespaces.
 #[must_use]
 pub fn everywhere<K: Resource<DynamicType = ()>>() -> Watched {
     Watched { resource: resource::<K>(), namespace: None, config: Config::default() }
 }
 
-/// Passes the events of a watch to `take`, until dropped, and sets in the exchange whether the watch works.
+/// Passes the events of a watch to `take`, until dropped, and records in the exchange whether the watch works.
 pub async fn follow(
     client: Client,
     watched: Watched,
@@ -79,14 +79,14 @@ fn key(object: &DynamicObject) -> Key {
     Key::new(&object.namespace().unwrap_or_default(), &object.name_any())
 }
 
-/// Reads an object; leaves out one that cannot be read, and logs why.
+/// Reads an object. Returns `None` for one that cannot be read, and logs the reason.
 fn read<T>(item: Item<DynamicObject>, read: fn(DynamicObject) -> Result<T, String>) -> Option<T> {
     read(item.ok()?).map_err(|error| log::warn!(error; "skip an object")).ok()
 }
 
 fn read_all<T>(
     items: Vec<Item<DynamicObject>>,
-    one: fn(DynamicObject) -> Result<T, String>,
+    read_one: fn(DynamicObject) -> Result<T, String>,
 ) -> Vec<T> {
-    items.into_iter().filter_map(|item| read(item, one)).collect()
+    items.into_iter().filter_map(|item| read(item, read_one)).collect()
 }

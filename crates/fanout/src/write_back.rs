@@ -1,4 +1,4 @@
-//! Carries out pending writes: one writer for each object, and a limited number of requests at a time.
+//! Sends pending writes to the API: one writer per object, and a limited number of requests at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::pending::Write;
 use crate::requests::{Backoff, REFUSED_DELAY, for_each, with_timeout};
 use crate::watch::resource;
 
-/// How many writes run in parallel: enough that an API server can commit them in groups.
+/// Number of parallel writes: enough for an API server to commit them in groups.
 const WRITERS: usize = 64;
-/// Conflicts on one object after which the writer still tries again at once.
+/// Number of conflicts on one object in a row after which the writer still retries at once.
 const CONFLICTS_AT_ONCE: u32 = 5;
 
-/// Carries out pending writes, until dropped.
+/// Sends pending writes, until dropped.
 pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     let permits = Arc::new(Semaphore::new(WRITERS));
     let next = || exchange.take_write();
@@ -30,20 +30,20 @@ pub async fn write_back(client: Client, exchange: Arc<Exchange>) {
     for_each(next, |key| writer(key).write()).await;
 }
 
-/// Writes to one object until there is nothing to write.
+/// A writer of one object, which ends once no write is pending.
 #[derive(Debug)]
 struct Writer {
     api: Api<DynamicObject>,
     exchange: Arc<Exchange>,
     key: Key,
-    /// Limits the requests of all writers: each request needs a permit; a writer that waits has none.
+    /// Limits the requests of all writers: each request needs a permit. A waiting writer holds none.
     permits: Arc<Semaphore>,
     backoff: Backoff,
-    /// Conflicts since the API accepted a write.
+    /// Number of conflicts since the last accepted write.
     conflicts: u32,
-    /// The API's last reason to refuse; each reason is logged once.
+    /// Last reason of a refusal; the log names each reason once.
     refusal: Option<String>,
-    /// How long to wait after a refusal.
+    /// Delay after a refusal.
     refused_delay: Duration,
 }
 
@@ -61,14 +61,15 @@ impl Writer {
                 Ok(()) => {
                     (self.backoff, self.conflicts, self.refusal) = (Backoff::default(), 0, None);
                 }
-                Err(error) => self.failed(&write, &error).await,
+                Err(error) => self.handle_failure(&write, &error).await,
             }
         }
     }
 
-    async fn failed(&mut self, write: &Write, error: &kube::Error) {
-        match Failure::of(error) {
-            // While somebody replaces its CRD, the API has no objects of the kind; if this one is gone, the watch reports that.
+    /// Waits after a failed write until the next attempt makes sense.
+    async fn handle_failure(&mut self, write: &Write, error: &kube::Error) {
+        match Failure::classify(error) {
+            // While the CRD is being replaced, the API has no objects of the kind. If the object is gone, the watch reports that.
             Failure::NotFound => {
                 let longest = self.backoff.next();
                 self.until_changed(longest).await;
@@ -85,8 +86,8 @@ impl Writer {
         }
     }
 
-    /// The writer tries again, though seldom, because a refusal can pass: a policy may not be evaluable for a while, or a CRD may
-    /// be older than this program during an upgrade.
+    /// Logs a refusal, and waits. A refusal may be temporary: a policy may fail to evaluate for a while, or during an upgrade a
+    /// CRD may be older than this program.
     async fn refused(&mut self, write: &Write, error: &kube::Error) {
         let (key, why) = (&self.key, plain(error));
         if self.refusal.as_ref() != Some(&why) {
@@ -94,7 +95,7 @@ impl Writer {
             self.refusal = Some(why);
         }
         self.exchange.write_refused(&self.key, write);
-        // Chance keeps writers apart that were refused at the same time.
+        // Jitter spreads the retries of writers that were refused at the same time.
         let refused_delay =
             delays(self.refused_delay, self.refused_delay).next().unwrap_or(self.refused_delay);
         self.until_changed(refused_delay).await;
@@ -103,7 +104,7 @@ impl Writer {
     async fn conflict(&mut self) {
         self.conflicts += 1;
         match self.reread().await {
-            // After several conflicts in a row the writer waits, because somebody else writes all the time.
+            // After several conflicts in a row the writer waits: another client writes all the time.
             Ok(true) if self.conflicts <= CONFLICTS_AT_ONCE => {}
             Ok(true) => sleep(self.backoff.next()).await,
             Ok(false) => {
@@ -120,7 +121,7 @@ impl Writer {
 
     /// Waits until the object changes, for at most `longest`.
     async fn until_changed(&self, longest: Duration) {
-        // In both cases the writer tries again.
+        // The writer tries again in both cases.
         let _ = timeout(longest, self.exchange.changed(&self.key)).await;
     }
 
@@ -145,22 +146,24 @@ impl Writer {
             })
             .await?;
         self.exchange.request_succeeded();
-        self.exchange.written(&self.key, write);
+        self.exchange.write_accepted(&self.key, write);
         self.refresh(stored);
         Ok(())
     }
 
-    /// Reads the object again; `false` when the API does not have it or has another of that name, which the watch will report.
+    /// Reads the object again. Returns `false` if the API does not have it, or has another object of that name; the watch reports
+    /// that.
     async fn reread(&self) -> kube::Result<bool> {
         let object = self.request(self.api.get_opt(&self.key.name)).await?;
         Ok(object.is_some_and(|object| self.refresh(object)))
     }
 
-    /// Takes the API's answer, which may come before the watch event of the write or after that of the object's deletion.
+    /// Stores the API's answer. It may arrive before the watch event of the write, or after that of the object's deletion.
     fn refresh(&self, object: DynamicObject) -> bool {
-        let ended = object.metadata.deletion_timestamp.is_some() && object.finalizers().is_empty();
+        let is_gone =
+            object.metadata.deletion_timestamp.is_some() && object.finalizers().is_empty();
         match MountObject::read(object) {
-            Ok(object) if ended => {
+            Ok(object) if is_gone => {
                 self.exchange.remove_mount(&self.key, &object.version.uid);
                 false
             }
@@ -173,7 +176,7 @@ impl Writer {
     }
 }
 
-/// What to do about a failed write.
+/// The kind of a failed write, which decides the next attempt.
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
     Conflict,
@@ -183,7 +186,7 @@ enum Failure {
 }
 
 impl Failure {
-    fn of(error: &kube::Error) -> Self {
+    fn classify(error: &kube::Error) -> Self {
         match error {
             error if is_refusal(error) => Self::Refused,
             kube::Error::Api(status) if status.code == 404 => Self::NotFound,

@@ -1,6 +1,6 @@
-//! All Workflows and Computes, and what they say of a job on a node.
+//! Stores all Workflows and Computes, and answers questions about a job on a node from them.
 //!
-//! Every method takes one lock and returns; nothing waits inside.
+//! Every method takes one lock and returns; no method waits while it holds the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,17 @@ use proto::v1::job_state::{Assignment, Knowledge};
 use proto::v1::{JobName, JobState};
 use tokio::sync::{Notify, watch};
 
-use crate::name::shown;
+use crate::name::describe;
 use crate::workflow::{Computes, Workflow, WorkflowKey, has_reached};
 
 /// The state in which a Workflow's mounts are made; before it the Computes may still be missing.
 const PRE_RUN: &str = "PreRun";
 
-/// When a question was opened: what the API answers to a list requested after that is certain.
+/// Number of a question, in the order of opening. A list that was requested after the question is a certain answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// Shared by the watches, the task that requests lists, and the nodes' sessions.
+/// The known Workflows and Computes, shared by the watches, the task that requests lists, and the nodes' sessions.
 #[derive(Debug, Default)]
 pub struct Jobs {
     state: Mutex<State>,
@@ -36,37 +36,40 @@ struct State {
     computes: BTreeMap<WorkflowKey, Computes>,
     /// Number of questions so far.
     questions: u64,
-    /// Questions up to this one were followed by a list of all Workflows.
+    /// Number of the last question after which all Workflows were listed.
     listed: u64,
-    /// And by a look at the Computes of this Workflow.
+    /// Number of the last question after which the Computes of a Workflow were read.
     looked: BTreeMap<WorkflowKey, u64>,
-    /// What somebody waits for.
+    /// Whether a question waits for a list of all Workflows.
     wants_list: bool,
+    /// Workflows whose Computes a question waits for.
     wants_computes: BTreeSet<WorkflowKey>,
-    /// Why the API does not answer.
+    /// The reason why the API does not answer; `None` while it does.
     failing: Option<String>,
 }
 
-/// What is to be requested from the API.
+/// A request to the API: all Workflows, and the Computes of some.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Look {
+    /// Number of the last question before the request.
     upto: u64,
     pub(crate) computes: BTreeSet<WorkflowKey>,
 }
 
 impl Jobs {
+    /// Registers a question, and returns its number.
     pub fn ask(&self) -> Ticket {
         let mut state = self.lock();
         state.questions += 1;
         Ticket(state.questions)
     }
 
-    /// Returns what changes whenever an answer may be another.
+    /// Returns a receiver that is notified whenever an answer may have changed.
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// What is known of a job on a node, without its ClientMounts. What is missing is requested from the API.
+    /// Returns the known state of a job on a node, without its ClientMounts. Requests missing objects from the API.
     pub fn state(&self, job: &JobName, node: &str, ticket: Ticket) -> JobState {
         let mut state = self.lock();
         let (answer, is_wanted) = state.answer(job, node, ticket);
@@ -77,12 +80,12 @@ impl Jobs {
         answer
     }
 
-    /// Takes in a Workflow, unless a newer reading of it is known.
+    /// Stores a Workflow, unless a newer version is known.
     pub fn apply_workflow(&self, workflow: Workflow) {
         self.change(|state| state.put(workflow));
     }
 
-    /// A Workflow is no more.
+    /// Removes a Workflow that is gone.
     pub fn remove_workflow(&self, key: &WorkflowKey, uid: &str) {
         self.change(|state| {
             let is_this = state.workflows.get(key).is_some_and(|known| known.state.uid == uid);
@@ -90,21 +93,22 @@ impl Jobs {
         });
     }
 
-    /// Takes in all Workflows, as a list answered.
+    /// Replaces all Workflows by a list of the watch.
     pub fn replace_workflows(&self, workflows: Vec<Workflow>) {
         self.change(|state| {
-            state.workflows = workflows.into_iter().map(|one| (one.key(), Arc::new(one))).collect();
+            state.workflows =
+                workflows.into_iter().map(|known| (known.key(), Arc::new(known))).collect();
             state.ask_again();
             true
         });
     }
 
-    /// Takes in the Computes of a Workflow.
+    /// Stores the Computes of a Workflow, unless a newer version is known.
     pub fn apply_computes(&self, key: WorkflowKey, computes: Computes) {
         self.change(|state| state.put_computes(key, computes));
     }
 
-    /// A Workflow has no Computes any more.
+    /// Removes the Computes of a Workflow that are gone.
     pub fn remove_computes(&self, key: &WorkflowKey) {
         self.change(|state| {
             state.looked.remove(key);
@@ -112,7 +116,7 @@ impl Jobs {
         });
     }
 
-    /// Takes in all Computes, as a list answered.
+    /// Replaces all Computes by a list of the watch.
     pub fn replace_computes(&self, computes: BTreeMap<WorkflowKey, Computes>) {
         self.change(|state| {
             state.computes = computes;
@@ -121,8 +125,8 @@ impl Jobs {
         });
     }
 
-    /// What is to be requested from the API next; waits for a question that needs it.
-    pub(crate) async fn wanted(&self) -> Look {
+    /// Waits for a question that needs a request, and returns the request.
+    pub(crate) async fn next_look(&self) -> Look {
         loop {
             if let Some(look) = self.lock().take_look() {
                 return look;
@@ -131,15 +135,15 @@ impl Jobs {
         }
     }
 
-    /// The API answered a look: with all Workflows, then with the Computes of some.
-    pub(crate) fn looked(
+    /// Stores the API's answer to a request: all Workflows, and the Computes of some.
+    pub(crate) fn look_answered(
         &self,
         look: &Look,
         workflows: Vec<Workflow>,
         computes: BTreeMap<WorkflowKey, Option<Computes>>,
     ) {
         self.change(|state| {
-            // What the list lacks is left to the watch, which may know of what was made since.
+            // Workflows that are not in the list are kept: the watch may know newer ones.
             for workflow in workflows {
                 state.put(workflow);
             }
@@ -156,7 +160,7 @@ impl Jobs {
         });
     }
 
-    /// The API did not answer; the request is repeated. Returns whether the reason is new.
+    /// Records that the API did not answer, and queues the request again. Returns whether the reason is new.
     pub(crate) fn look_failed(&self, look: Look, why: String) -> bool {
         let mut is_new = false;
         self.change(|state| {
@@ -182,7 +186,7 @@ impl Jobs {
 }
 
 impl State {
-    /// A list of the watch may be older than what questions were answered with since: those that are open ask once more.
+    /// Makes open questions request again: a list of the watch may be older than earlier answers.
     fn ask_again(&mut self) {
         self.listed = 0;
         self.looked.clear();
@@ -217,24 +221,30 @@ impl State {
         Some(Look { upto: self.questions, computes: std::mem::take(&mut self.wants_computes) })
     }
 
-    /// The answer, and whether the API is needed for a better one.
+    /// Returns the answer, and whether a request to the API may give a better one.
     fn answer(&mut self, job: &JobName, node: &str, ticket: Ticket) -> (JobState, bool) {
-        let meant = self.workflows.values().filter(|known| known.identity().is(job));
-        let meant: Vec<_> = meant.cloned().collect();
-        // A job that was requeued: what is on its way out is not what is meant.
-        let living: Vec<_> = meant.iter().filter(|known| !known.state.deleting).cloned().collect();
-        match if living.is_empty() { meant } else { living }.as_slice() {
+        let matching = self.workflows.values().filter(|known| known.identity().matches(job));
+        let matching: Vec<_> = matching.cloned().collect();
+        // A requeued job may have a Workflow that is being deleted: the question is about the other one.
+        let living: Vec<_> =
+            matching.iter().filter(|known| !known.state.deleting).cloned().collect();
+        match if living.is_empty() { matching } else { living }.as_slice() {
             [] if self.listed >= ticket.0 => (unknown(job), false),
             [] => {
                 self.wants_list = true;
                 (self.uncertain(), true)
             }
-            [one] => self.known(one, node, ticket),
+            [workflow] => self.answer_about(workflow, node, ticket),
             several => (ambiguous(job, several), false),
         }
     }
 
-    fn known(&mut self, workflow: &Workflow, node: &str, ticket: Ticket) -> (JobState, bool) {
+    fn answer_about(
+        &mut self,
+        workflow: &Workflow,
+        node: &str,
+        ticket: Ticket,
+    ) -> (JobState, bool) {
         let key = workflow.key();
         let computes = self.computes.get(&key).map(|computes| &computes.names);
         if computes.is_some_and(|names| names.contains(node)) {
@@ -253,22 +263,23 @@ impl State {
 
     fn uncertain(&self) -> JobState {
         let why = self.failing.clone();
-        let why = why.unwrap_or_else(|| "the API is being asked for it".to_owned());
+        let why = why.unwrap_or_else(|| "the API is being asked for the Workflow".to_owned());
         JobState { knowledge: Knowledge::Uncertain.into(), why, ..JobState::default() }
     }
 }
 
+/// The prolog for Flux recognises this text.
 fn unknown(job: &JobName) -> JobState {
-    let why = format!("no Workflow is that of {}", shown(job));
+    let why = format!("no Workflow is that of {}", describe(job));
     JobState { knowledge: Knowledge::Unknown.into(), why, ..JobState::default() }
 }
 
 fn ambiguous(job: &JobName, several: &[Arc<Workflow>]) -> JobState {
     let names: Vec<_> = several
         .iter()
-        .map(|one| format!("{}/{}", one.state.namespace, one.state.workflow))
+        .map(|workflow| format!("{}/{}", workflow.state.namespace, workflow.state.workflow))
         .collect();
-    let why = format!("{} fits the Workflows {}", shown(job), names.join(", "));
+    let why = format!("{} matches the Workflows {}", describe(job), names.join(", "));
     JobState { knowledge: Knowledge::Ambiguous.into(), why, ..JobState::default() }
 }
 

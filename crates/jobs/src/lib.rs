@@ -1,18 +1,18 @@
-//! What the API says of a job on one node, for whoever waits for that job's mounts.
+//! Answers questions about a job on one node, for the node's agent and scripts that wait for the job's mounts.
 //!
 //! ```text
-//! API ─ watch ─► Jobs ─ state ─► whoever waits on a node
-//! API ─ look ──►   (before anything reports that a job does not exist, or has no mounts here)
+//! API ─ watch ─► Jobs ─ state ─► node that waits for a job
+//! API ─ look ──►   (before an answer that a job does not exist, or has no mounts on this node)
 //! ```
-//! Whether the sites' controllers write these objects or an engine of ours makes no difference.
+//! It makes no difference whether the sites' controllers or Warren's engine write these objects.
 //!
 //! # Guarantees
-//! * No answer says that a job does not exist, or that a node is none of its computes, before a list that was requested after
-//!   the question: a watch that is behind must not let a job start without its storage.
-//! * What the API does not answer is said to be uncertain.
+//! * An answer that a job does not exist, or that a node is not one of its computes, is given only after a list that was requested
+//!   after the question: a watch that is behind must not let a job start without its storage.
+//! * While the API does not answer, the answer is Uncertain.
 //!
 //! # Assumptions
-//! A workload manager creates the Workflow, and names the Computes before it asks for PreRun, before it calls a prolog.
+//! Before a workload manager calls a prolog, it creates the Workflow, fills its Computes, and requests PreRun, in this order.
 
 mod known;
 mod look;
@@ -23,7 +23,7 @@ mod workflow;
 
 pub use known::Jobs;
 pub use look::look;
-pub use name::{Identity, shown};
+pub use name::{Identity, describe};
 pub use questions::Questions;
 pub use watch::{computes, workflows};
-pub use workflow::{Computes, Workflow, has_reached, missing};
+pub use workflow::{Computes, Workflow, directives_without_mount, has_reached};

@@ -1,4 +1,4 @@
-//! Lists from the API itself, where what the watches know is not certain enough.
+//! Lists objects directly from the API, for questions that need a more certain answer than the watches give.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,20 +14,22 @@ use crate::known::{Jobs, Look};
 use crate::watch::{computes_of_workflow, workflow};
 use crate::workflow::{Computes, Workflow, WorkflowKey};
 
-/// An API server that took a request and answers nothing.
+/// Longest time to wait for an answer of the API.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks: all nodes of a machine may have a question in one second, and one list answers all earlier questions.
+/// Shortest interval between two requests: all nodes of a machine may open questions within one second, and one list
+/// answers all earlier questions.
 const REST: Duration = Duration::from_millis(200);
+/// Longest delay before a failed request is repeated.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// Looks whenever a question needs it, until dropped; in one namespace or in all.
+/// Sends the requests that questions need, until dropped; in one namespace or in all.
 pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     let mut pace = delays(REST, LONGEST);
     loop {
-        let look = jobs.wanted().await;
+        let look = jobs.next_look().await;
         match timeout(PATIENCE, ask(&client, namespace.as_deref(), &look)).await {
             Ok(Ok((workflows, computes))) => {
-                jobs.looked(&look, workflows, computes);
+                jobs.look_answered(&look, workflows, computes);
                 pace = delays(REST, LONGEST);
                 sleep(REST).await;
             }
@@ -39,7 +41,7 @@ pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
                 let why = format!("Workflows cannot be listed: {why}");
                 if jobs.look_failed(look, why.clone()) {
                     log::warn!(
-                        "{why}; whoever waits for a job waits on, and the API is asked again"
+                        "{why}; nodes that wait for a job keep waiting, and the API is asked again"
                     );
                 }
                 sleep(pace.next().unwrap_or(LONGEST)).await;
@@ -50,13 +52,13 @@ pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
 
 type Found = (Vec<Workflow>, BTreeMap<WorkflowKey, Option<Computes>>);
 
-/// First the Workflows, then Computes: a workload manager writes them in the other order.
+/// Lists the Workflows first, then Computes: a workload manager writes the Computes before it requests PreRun.
 async fn ask(client: &Client, namespace: Option<&str>, look: &Look) -> kube::Result<Found> {
     let workflows: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &workflow()),
         None => Api::all_with(client.clone(), &workflow()),
     };
-    // Without a resourceVersion the answer is as new as the question.
+    // Without a resourceVersion the API answers with its newest state.
     let listed = workflows.list(&ListParams::default()).await?;
     let workflows = listed.items.iter().map(Workflow::read).collect();
     let mut computes = BTreeMap::new();

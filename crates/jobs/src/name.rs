@@ -1,28 +1,28 @@
-//! Names of jobs: what a workload manager calls one, and whether that is a certain Workflow. Pure.
+//! Matches job names of workload managers with Workflows. Pure.
 
 use std::collections::BTreeMap;
 
 use api::names::label;
 use proto::v1::{JobName, JobState, job_name::Name, job_state::Knowledge};
 
-/// The digits of Flux's base 58, as Flux writes job ids (RFC 19 of flux-framework).
+/// Digits of Flux's base 58, in which Flux writes job ids (RFC 19 of flux-framework).
 const DIGITS: &str = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-/// Before the number of a job of Flux, and before its Workflow's name.
+/// Prefix of the Workflow names of Flux jobs; the job's number follows.
 const FLUX_WORKFLOW: &str = "fluxjob-";
 
-/// What tells one Workflow from another.
+/// The fields by which a Workflow is identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity<'a> {
-    /// `metadata.namespace`.
+    /// `metadata.namespace` of the Workflow.
     pub namespace: &'a str,
-    /// `metadata.name`.
+    /// `metadata.name` of the Workflow.
     pub name: &'a str,
-    /// `spec.jobID` as text.
+    /// `spec.jobID` of the Workflow, as text.
     pub job_id: &'a str,
 }
 
 impl<'a> Identity<'a> {
-    /// The Workflow that the labels of an object name.
+    /// Returns the identity of the Workflow that the labels of an object name.
     #[must_use]
     pub fn of_labels(labels: &'a BTreeMap<String, String>) -> Option<Self> {
         let get = |key: &str| labels.get(key).map(String::as_str);
@@ -33,48 +33,49 @@ impl<'a> Identity<'a> {
         })
     }
 
-    /// Whether it is the one that is meant.
+    /// Returns whether the Workflow has this job name.
     #[must_use]
-    pub fn is(&self, meant: &JobName) -> bool {
-        match &meant.name {
-            Some(Name::Workflow(meant)) => match meant.split_once('/') {
+    pub fn matches(&self, job: &JobName) -> bool {
+        match &job.name {
+            Some(Name::Workflow(workflow)) => match workflow.split_once('/') {
                 Some((namespace, name)) => (namespace, name) == (self.namespace, self.name),
-                None => meant == self.name,
+                None => workflow == self.name,
             },
-            Some(Name::Job(meant)) => self.is_job(meant),
+            Some(Name::Job(job)) => self.has_job_id(job),
             None => false,
         }
     }
 
-    /// Whether this is the job's Workflow: the one that `state` names or, while none is known, one that fits the job's name.
+    /// Returns whether this is the job's Workflow: the one that `state` names, or while that is unknown, one that has the job's
+    /// name.
     #[must_use]
     pub fn is_of(&self, job: &JobName, state: Option<&JobState>) -> bool {
         match state.filter(|state| state.knowledge() == Knowledge::Known) {
             Some(state) => {
                 (self.namespace, self.name) == (state.namespace.as_str(), state.workflow.as_str())
             }
-            None => self.is(job),
+            None => self.matches(job),
         }
     }
 
-    fn is_job(&self, meant: &str) -> bool {
-        if meant.is_empty() {
+    fn has_job_id(&self, job: &str) -> bool {
+        if job.is_empty() {
             return false;
         }
         let flux = self.name.strip_prefix(FLUX_WORKFLOW).filter(|rest| is_decimal(rest));
-        let by_number = number(meant).is_some_and(|number| {
+        let by_number = number(job).is_some_and(|number| {
             [Some(self.job_id), flux]
                 .into_iter()
                 .flatten()
                 .any(|own| self::number(own) == Some(number))
         });
-        meant == self.job_id || meant == self.name || by_number
+        job == self.job_id || job == self.name || by_number
     }
 }
 
-/// The name for people, as it was given.
+/// Returns the job's name for messages, as it was given.
 #[must_use]
-pub fn shown(job: &JobName) -> String {
+pub fn describe(job: &JobName) -> String {
     match &job.name {
         Some(Name::Job(job)) => format!("job {job}"),
         Some(Name::Workflow(workflow)) => format!("Workflow {workflow}"),
@@ -82,7 +83,7 @@ pub fn shown(job: &JobName) -> String {
     }
 }
 
-/// A job's number, in decimal or in Flux's base 58 (`ƒ2AVx5` or `f2AVx5`).
+/// Parses a job's number, in decimal or in Flux's base 58 (`ƒ2AVx5` or `f2AVx5`).
 fn number(text: &str) -> Option<u64> {
     if is_decimal(text) {
         return text.parse().ok();
@@ -106,8 +107,8 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_read_in_both_ways_of_writing_it() {
-        // The smallest, the example that Flux tests its own with, and the largest.
+    fn a_job_number_is_read_in_decimal_and_base_58() {
+        // The smallest number, the example of Flux' own tests, and the largest number.
         for (text, expected) in [
             ("0", Some(0)),
             ("ƒ1", Some(0)),
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_found_by_each_of_its_names_and_by_no_other() {
+    fn a_workflow_matches_each_name_of_its_job_and_no_other() {
         let flux = Identity { namespace: "default", name: "fluxjob-1", job_id: "f2" };
         let slurm = Identity { namespace: "default", name: "bb42", job_id: "42" };
         for (own, meant, found) in [
@@ -142,18 +143,18 @@ mod tests {
             (slurm, "042", true),
             (slurm, "bb4", false),
         ] {
-            assert_eq!(own.is(&job(meant)), found, "{meant} and {own:?}");
+            assert_eq!(own.matches(&job(meant)), found, "{meant} and {own:?}");
         }
     }
 
     #[test]
-    fn a_workflow_is_found_by_its_name_and_its_namespace() {
+    fn a_workflow_matches_its_name_and_namespace() {
         let own = Identity { namespace: "default", name: "w", job_id: "7" };
         for (meant, found) in
             [("w", true), ("default/w", true), ("other/w", false), ("7", false), ("", false)]
         {
             let meant = JobName { name: Some(Name::Workflow(meant.to_owned())) };
-            assert_eq!(own.is(&meant), found, "{meant:?}");
+            assert_eq!(own.matches(&meant), found, "{meant:?}");
         }
     }
 }

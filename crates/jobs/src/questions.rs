@@ -25,7 +25,7 @@ struct Question {
     /// The job that the question is about; `None` for all ClientMounts of the node.
     job: Option<JobName>,
     ticket: Ticket,
-    /// The last answer.
+    /// The last answer; `None` before the first one.
     answer: Option<JobState>,
 }
 
@@ -54,12 +54,12 @@ impl Questions {
         self.open.is_empty()
     }
 
-    /// Whether a question about a job is open.
+    /// Returns whether a question about a job is open.
     pub fn is_about_jobs(&self) -> bool {
         self.open.values().any(|question| question.job.is_some())
     }
 
-    /// Answers from these jobs from now on.
+    /// Sets the jobs from which questions are answered from now on.
     pub fn set_jobs(&mut self, jobs: Arc<Jobs>) {
         self.changes = jobs.changes();
         self.jobs = jobs;
@@ -77,8 +77,8 @@ impl Questions {
         }
     }
 
-    /// The next answer that differs from the last one to its question. `mounts` returns the node's ClientMounts whose labels
-    /// match, or `None` while they are not known.
+    /// Returns the next answer that differs from the last one to its question. `mounts` returns the node's ClientMounts whose
+    /// labels match, or `None` while they are unknown.
     pub fn next(
         &mut self,
         node: &str,

@@ -1,4 +1,4 @@
-//! What the watches on Workflows and Computes bring.
+//! Watches Workflows and Computes, and stores them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) fn computes_of_workflow() -> ApiResource {
     ApiResource::erase::<api::Computes>(&())
 }
 
-/// Watches the Workflows of a namespace, or of all, until dropped. While the watch is broken, what is known stays.
+/// Watches the Workflows of a namespace, or of all, until dropped. While the watch fails, the known Workflows are kept.
 pub async fn workflows(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     follow(client, namespace, workflow(), |event| match event {
         Event::Applied(Ok(object)) => jobs.apply_workflow(Workflow::read(&object)),
@@ -41,8 +41,8 @@ pub async fn computes(client: Client, namespace: Option<String>, jobs: Arc<Jobs>
         Event::Deleted(Ok(object)) => jobs.remove_computes(&key(&object)),
         Event::Listed(items) => {
             let items = readable(items);
-            let all = items.iter().map(|object| (key(object), Computes::read(object)));
-            jobs.replace_computes(all.collect());
+            let computes = items.iter().map(|object| (key(object), Computes::read(object)));
+            jobs.replace_computes(computes.collect());
         }
         Event::Applied(Err(_)) | Event::Deleted(Err(_)) | Event::Failing(_) | Event::Working => {}
     })

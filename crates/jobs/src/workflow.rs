@@ -1,6 +1,6 @@
-//! Workflows and Computes as they are kept here: the few fields that decide whether a job's mounts are complete.
+//! The fields of Workflows and Computes that decide whether a job's mounts are complete.
 //!
-//! Nothing of them is required: what an object does not say is empty, and its job is not ready.
+//! No field is required: a missing field is read as empty, and the job counts as not ready.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -15,10 +15,10 @@ use crate::name::Identity;
 /// Namespace and name of a Workflow and its Computes.
 pub(crate) type WorkflowKey = (String, String);
 
-/// Directives that give every compute a mount.
+/// Commands of directives that give every compute a mount.
 const STORAGE: [&str; 2] = ["jobdw", "persistentdw"];
 
-/// Whether `state` is `than` or follows it. A state that nobody knows follows nothing.
+/// Returns whether `state` is `than` or follows it. An unknown state follows none.
 #[must_use]
 pub fn has_reached(state: &str, than: &str) -> bool {
     let position = |state: &str| {
@@ -32,7 +32,7 @@ pub fn has_reached(state: &str, than: &str) -> bool {
 pub struct Workflow {
     pub(crate) resource_version: String,
     pub(crate) job_id: String,
-    /// What an answer says of its job, but for the place of a node and the mounts.
+    /// The answer about the job, without assignment and mounts, which depend on the node.
     pub(crate) state: JobState,
 }
 
@@ -105,8 +105,8 @@ fn texts(values: Option<&Value>) -> HashMap<String, String> {
 }
 
 fn storage_directives(directives: Option<&Value>) -> Vec<Directive> {
-    let all = directives.and_then(Value::as_array).into_iter().flatten();
-    let storage = (0..).zip(all).filter_map(|(index, directive)| {
+    let lines = directives.and_then(Value::as_array).into_iter().flatten();
+    let storage = (0..).zip(lines).filter_map(|(index, directive)| {
         let text = directive.as_str()?;
         let command = text.split_whitespace().nth(1)?;
         STORAGE.contains(&command).then(|| Directive { index, text: text.to_owned() })
@@ -114,14 +114,14 @@ fn storage_directives(directives: Option<&Value>) -> Vec<Directive> {
     storage.collect()
 }
 
-/// The directives of which no mount is for.
+/// Returns the directives that have no mount. `mounts` has the directive's index of each mount.
 #[must_use]
-pub fn missing(
+pub fn directives_without_mount(
     directives: &[Directive],
     mounts: impl IntoIterator<Item = Option<u32>>,
 ) -> Vec<&Directive> {
-    let there: BTreeSet<u32> = mounts.into_iter().flatten().collect();
-    directives.iter().filter(|directive| !there.contains(&directive.index)).collect()
+    let mounted: BTreeSet<u32> = mounts.into_iter().flatten().collect();
+    directives.iter().filter(|directive| !mounted.contains(&directive.index)).collect()
 }
 
 #[cfg(test)]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_is_read_and_what_is_missing_is_empty() {
+    fn missing_fields_are_read_as_empty() {
         let directives = json!([
             "#DW jobdw type=xfs name=a",
             "#DW  container name=c",
@@ -149,24 +149,27 @@ mod tests {
         let read = workflow(&spec, &json!({"ready": true, "env": {"DW_JOB_a": "/mnt", "n": 1}}));
         let state = &read.state;
         assert_eq!((read.job_id.as_str(), state.user_id, state.group_id), ("42", 1050, 0));
-        assert_eq!(state.directives.iter().map(|one| one.index).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(
+            state.directives.iter().map(|directive| directive.index).collect::<Vec<_>>(),
+            [0, 2]
+        );
         assert_eq!(state.env, HashMap::from([("DW_JOB_a".to_owned(), "/mnt".to_owned())]));
         assert_eq!(workflow(&json!({"jobID": "f2"}), &Value::Null).job_id, "f2");
         assert!(!workflow(&Value::Null, &Value::Null).state.ready);
     }
 
     #[test]
-    fn states_follow_each_other_and_an_unknown_one_follows_none() {
+    fn an_unknown_state_follows_none() {
         assert!(has_reached("PreRun", "PreRun") && has_reached("Teardown", "PostRun"));
         assert!(!has_reached("DataIn", "PreRun") && !has_reached("", "Proposal"));
         assert!(!has_reached("Later", "Proposal"));
     }
 
     #[test]
-    fn a_directive_without_a_mount_is_named() {
+    fn directives_without_a_mount_are_found() {
         let directives: Vec<_> =
             [0, 2].map(|index| Directive { index, text: String::new() }).into();
-        assert_eq!(missing(&directives, [Some(2), None])[0].index, 0);
-        assert!(missing(&directives, [Some(2), Some(0)]).is_empty());
+        assert_eq!(directives_without_mount(&directives, [Some(2), None])[0].index, 0);
+        assert!(directives_without_mount(&directives, [Some(2), Some(0)]).is_empty());
     }
 }

@@ -1,11 +1,11 @@
-//! Admission: functions of the program that opens an API, asked before a change is stored.
+//! Admission: functions of the program that opens an API, called before a change is stored.
 
 use crate::status::Status;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a client is about to do to an object.
+/// The operation that a client requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Create,
@@ -13,31 +13,31 @@ pub enum Operation {
     Delete,
 }
 
-/// A change, as a webhook gets it.
+/// A change, with the members that an admission webhook gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     pub operation: Operation,
-    /// Who makes it: the user of the client's [`crate::Identity`]; empty for what [`crate::Api::open`] installs.
+    /// User of the client's [`crate::Identity`]; empty for objects that [`crate::Api::open`] installs.
     pub user: &'a str,
-    /// Empty for the core group.
+    /// API group of the kind; empty for the core group.
     pub group: &'a str,
     pub version: &'a str,
-    /// The plural, such as `clientmounts`.
+    /// Plural name of the kind, such as `clientmounts`.
     pub resource: &'a str,
-    /// `status`, or none.
+    /// `status`, or `None` for the object itself.
     pub subresource: Option<&'a str>,
-    /// The object as it is stored; none for one that is created.
+    /// The object as it is stored; `None` when it is created.
     pub old: Option<&'a Value>,
-    /// The object as it is to be stored; none for one that is deleted.
+    /// The object to be stored; `None` when it is deleted.
     pub new: Option<&'a Value>,
 }
 
 type Complete = dyn Fn(Change<'_>) -> Option<Value> + Send + Sync;
 type Admit = dyn Fn(Change<'_>) -> Result<(), Status> + Send + Sync;
 
-/// Completes new objects, and admits or refuses changes; by default it does neither. The API asks about clients' writes, dry runs
-/// among them, and about what [`crate::Api::open`] installs; it does not ask about garbage collection. Both functions run on the
-/// writer's thread and must not block.
+/// Functions that complete new objects, and admit or refuse changes; by default there are none. The API calls them for
+/// clients' writes, dry runs among them, and for objects that [`crate::Api::open`] installs; it does not call them for
+/// garbage collection. Both functions run on the writer's thread and must not block.
 #[derive(Clone, Default)]
 pub struct Admission {
     complete: Option<Arc<Complete>>,
@@ -45,13 +45,14 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Asks `admit` about every change. Its refusal is the answer: a webhook's would be `Status::new(403, "Forbidden", …)`.
+    /// Calls `admit` for every change. Its refusal is the answer to the client; a webhook's would
+    /// be `Status::new(403, "Forbidden", …)`.
     pub fn new(admit: impl Fn(Change<'_>) -> Result<(), Status> + Send + Sync + 'static) -> Self {
         Self { complete: None, admit: Some(Arc::new(admit)) }
     }
 
-    /// Asks `complete` for what is to be stored instead of a new object; `None` leaves the object as it is. Comes before
-    /// validation, as mutating webhooks do.
+    /// Calls `complete` for each new object, to get the object that is stored instead; `None` leaves the object as it
+    /// is. The call precedes validation, as that of mutating webhooks does.
     #[must_use]
     pub fn completing(
         self,
@@ -60,12 +61,12 @@ impl Admission {
         Self { complete: Some(Arc::new(complete)), ..self }
     }
 
-    /// Whether there is a function that admits.
+    /// Returns whether there is a function that admits.
     pub(crate) fn asks(&self) -> bool {
         self.admit.is_some()
     }
 
-    /// Whether there is a function that completes.
+    /// Returns whether there is a function that completes.
     pub(crate) fn completes(&self) -> bool {
         self.complete.is_some()
     }

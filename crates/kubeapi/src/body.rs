@@ -8,10 +8,11 @@ use thiserror::Error;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
-/// A body ends when its reader takes nothing for this long while a piece is ready.
+/// A body ends when its reader takes no piece for this long while one is ready.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
-/// Bytes of one piece. The transport buffers one piece for each stream of a connection that the client does not read.
+/// Size of a piece, in bytes. The transport buffers one piece for each stream of a connection that the
+/// client does not read.
 const PIECE: usize = 64 << 10;
 
 pub(crate) trait RequestBody:
@@ -29,36 +30,37 @@ pub struct Body(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
-    /// Pieces of a long answer, and how many bytes are left.
+    /// Pieces of a long answer, and the number of bytes that are left.
     Pieces(Receiver<Bytes>, u64),
-    /// The events of a watch as they come.
+    /// Events of a watch, as they occur.
     Events(Receiver<Bytes>),
 }
 
-/// The reader took nothing for too long.
+/// The reader took no piece for too long.
 #[derive(Debug, Error)]
-#[error("nobody has read the answer for {} s", STALLED.as_secs())]
+#[error("the client has not read the answer for {} s", STALLED.as_secs())]
 pub struct Stalled;
 
 impl Body {
-    /// A long answer is cut into pieces, so that it leaves memory as the client reads it.
+    /// Makes a body of an answer. A long answer is cut into pieces, so that it leaves memory as the client reads it.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         if bytes.len() <= PIECE {
             return Self(Kind::Whole(Some(bytes)));
         }
         let length = bytes.len() as u64;
-        Self(Kind::Pieces(fed(pieces(bytes)), length))
+        Self(Kind::Pieces(spawn_feed(pieces(bytes)), length))
     }
 
-    /// Makes one piece ahead of what the client reads. The body ends early when the client stops reading this stream and
-    /// keeps its connection: such a client must not keep objects in memory for ever.
+    /// Makes a body of a watch's events. One piece is encoded ahead of the client's reading. The body ends
+    /// early when the client stops reading this stream and keeps its connection: such a client must not keep
+    /// objects in memory for ever.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self(Kind::Events(fed(events)))
+        Self(Kind::Events(spawn_feed(events)))
     }
 }
 
-/// Copies each piece: a slice of the answer would keep all of it in memory.
+/// Cuts an answer into pieces. Each piece is copied: a slice would keep the whole answer in memory.
 fn pieces(bytes: Bytes) -> impl Stream<Item = Bytes> {
     stream::unfold(bytes, |mut rest| async {
         let piece = rest.split_to(rest.len().min(PIECE));
@@ -66,7 +68,8 @@ fn pieces(bytes: Bytes) -> impl Stream<Item = Bytes> {
     })
 }
 
-fn fed(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Receiver<Bytes> {
+/// Feeds the pieces into a channel, in a task of their own.
+fn spawn_feed(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(feed(pieces, sender, STALLED));
     receiver
@@ -75,7 +78,7 @@ fn fed(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Receiver<Bytes> {
 async fn feed(events: impl Stream<Item = Bytes>, reader: Sender<Bytes>, stalled: Duration) {
     let mut events = pin!(events);
     loop {
-        // The next piece is made only when the channel has room for it.
+        // The next piece is produced only when the channel has room for it.
         let Ok(Ok(room)) = timeout(stalled, reader.reserve()).await else { return };
         let event = tokio::select! {
             event = events.next() => event,
@@ -142,7 +145,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     #[tokio::test]
-    async fn a_reader_that_stops_is_given_no_more() {
+    async fn a_reader_that_stops_gets_no_more_events() {
         let (sender, mut reader) = mpsc::channel(1);
         let endless = futures::stream::repeat(Bytes::from_static(b"event"));
         let feeding = tokio::spawn(feed(endless, sender, SHORT));
@@ -150,12 +153,12 @@ mod tests {
             reader.recv().await.unwrap();
         }
         feeding.await.unwrap();
-        assert!(reader.recv().await.is_some(), "one is made ahead");
+        assert!(reader.recv().await.is_some(), "one event is encoded ahead");
         assert!(reader.recv().await.is_none());
     }
 
     #[tokio::test]
-    async fn a_reader_with_nothing_to_read_waits_as_long_as_it_takes() {
+    async fn a_reader_may_wait_for_an_event_longer_than_the_time_limit() {
         let (sender, mut reader) = mpsc::channel(1);
         let late = futures::stream::once(async {
             sleep(SHORT * 10).await;
@@ -166,7 +169,7 @@ mod tests {
         assert!(reader.recv().await.is_none());
     }
 
-    /// An answer, and what tells that nobody has it any more.
+    /// Returns an answer, and a reference that dies when the answer's bytes are dropped.
     fn answer(length: usize) -> (Body, Weak<()>) {
         struct Owned {
             bytes: Vec<u8>,
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_long_answer_comes_whole_and_says_how_long_it_is() {
+    async fn a_long_answer_arrives_whole_and_states_its_length() {
         for length in [0, 1, PIECE, PIECE + 1, 3 * PIECE, 4 * PIECE - 1] {
             let body = answer(length).0;
             assert_eq!(http_body::Body::size_hint(&body).exact(), Some(length as u64));
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_long_answer_that_nobody_reads_is_not_kept() {
+    async fn a_long_answer_is_dropped_when_its_client_does_not_read() {
         let (mut body, kept) = answer(10 * PIECE);
         let _piece = body.frame().await.unwrap().unwrap();
         sleep(STALLED / 2).await;
@@ -202,11 +205,11 @@ mod tests {
         sleep(STALLED).await;
         assert_eq!(kept.strong_count(), 0);
         while let Some(Ok(_)) = body.frame().await {}
-        assert!(!http_body::Body::is_end_stream(&body), "it is not all that was to be read");
+        assert!(!http_body::Body::is_end_stream(&body), "the client got a part of the answer only");
     }
 
     #[tokio::test]
-    async fn nothing_is_made_for_a_reader_that_has_gone() {
+    async fn no_event_is_encoded_for_a_reader_that_has_disconnected() {
         let (sender, reader) = mpsc::channel(1);
         let feeding = tokio::spawn(feed(futures::stream::pending(), sender, STALLED));
         drop(reader);

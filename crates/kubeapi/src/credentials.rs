@@ -1,4 +1,5 @@
-//! What proves the server to its clients and the clients to the server: a CA of its own, a certificate, a bearer token.
+//! Credentials by which server and clients authenticate each other: a CA of the server's own, a certificate, and a
+//! bearer token.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,13 +19,15 @@ use thiserror::Error;
 use uuid::Uuid;
 
 const FILE: &str = "credentials.json";
-/// Years that the CA is good for, and the server's certificate.
+/// Validity of the CA and of the server's certificate, in years.
 const YEARS: i16 = 10;
-/// A certificate with less than this left is replaced at start, in seconds: two years, so that no run outlives it.
+/// Remaining validity, in seconds, below which a certificate is replaced at start: two years, so that no run of the
+/// server outlives its certificate.
 const RENEW: i64 = 2 * 365 * 24 * 3600;
-/// First year of every certificate, long ago: the clock may be ahead when it is made, and right afterwards.
+/// First year of every certificate's validity, long ago: the clock may be ahead when the certificate is created,
+/// and be corrected later.
 const FIRST_YEAR: i32 = 2020;
-/// A clock that says less, the first second of 2026, is wrong.
+/// First second of 2026 in unix time: a clock that is behind it is wrong.
 const THIS_PROGRAM: i64 = 1_767_225_600;
 
 #[derive(Debug, Error)]
@@ -35,11 +38,11 @@ pub enum CredentialsError {
     Parse { path: PathBuf, source: serde_json::Error },
     #[error("{} cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("a certificate cannot be made")]
+    #[error("a certificate cannot be created")]
     MakeCertificate(#[from] rcgen::Error),
 }
 
-/// The server's identity. `Debug` shows no secret.
+/// Identity of the server. `Debug` shows no secret.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Credentials {
     server: SocketAddr,
@@ -48,15 +51,15 @@ pub struct Credentials {
     ca_key: String,
     certificate: String,
     key: String,
-    /// Unix time at which CA and certificate expire.
+    /// Unix time at which the CA expires; `expires` is that of the certificate.
     ca_expires: i64,
     expires: i64,
 }
 
 impl Credentials {
-    /// Reads the credentials kept in `directory`, or makes them. They stay the same across restarts; a certificate that is for
-    /// another address, or that expires within two years, is replaced under the same CA, so that kubeconfig files stay good,
-    /// unless the CA itself expires.
+    /// Reads the credentials in `directory`, or creates them. They stay the same across restarts. A certificate for
+    /// another address, or one that expires within two years, is replaced under the same CA, so that kubeconfig files
+    /// stay valid, unless the CA itself expires.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);
         let credentials = match fs::read(&path) {
@@ -73,7 +76,7 @@ impl Credentials {
                     log::info!(
                         "the API server's certificate was replaced, under the same authority"
                     );
-                    kept.reissued(server)?
+                    kept.reissue(server)?
                 } else {
                     return Ok(kept);
                 }
@@ -111,11 +114,11 @@ impl Credentials {
             ca_expires,
             expires: 0,
         }
-        .reissued(server)
+        .reissue(server)
     }
 
-    /// The same CA and token with a new certificate for `server`.
-    fn reissued(self, server: SocketAddr) -> Result<Self, CredentialsError> {
+    /// Returns the same CA and token with a new certificate for `server`.
+    fn reissue(self, server: SocketAddr) -> Result<Self, CredentialsError> {
         let issuer =
             Issuer::from_ca_cert_pem(&self.ca_certificate, KeyPair::from_pem(&self.ca_key)?)?;
         let mut names = vec![
@@ -143,8 +146,8 @@ impl Credentials {
         })
     }
 
-    /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole. One that says the same
-    /// already is left alone: a start must not fail on a full disk where there is nothing to write.
+    /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole. A file with the same
+    /// content is left alone: a start must not fail on a full disk when there is nothing to write.
     pub fn write_kubeconfig(&self, path: &Path) -> Result<(), CredentialsError> {
         let ca = STANDARD.encode(&self.ca_certificate);
         let server = SocketAddr::new(reachable(self.server.ip()), self.server.port());
@@ -180,7 +183,7 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// The address under which a client on this host finds a server that listens on `ip`.
+/// Returns the address at which a client on this host reaches a server that listens on `ip`.
 fn reachable(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -189,24 +192,24 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Valid from [`FIRST_YEAR`] for [`YEARS`] from now; answers when that ends, in unix time. A clock that is far behind does not
-/// make a certificate that has expired when it is put right.
+/// Makes a certificate valid from [`FIRST_YEAR`] until [`YEARS`] from now; returns the end in unix time. A clock that
+/// is far behind counts as [`THIS_PROGRAM`], so that the certificate is not expired once the clock is corrected.
 fn set_validity(params: &mut CertificateParams) -> i64 {
     let now = Timestamp::now().max(Timestamp::constant(THIS_PROGRAM, 0)).to_zoned(TimeZone::UTC);
     let month = u8::try_from(now.month()).unwrap_or(1);
     params.not_before = rcgen::date_time_ymd(FIRST_YEAR, 1, 1);
-    // A day that every year has.
+    // Every month has a day 28, in every year.
     params.not_after = rcgen::date_time_ymd(i32::from(now.year() + YEARS), month, 28);
     params.not_after.unix_timestamp()
 }
 
-/// Whether a file has this text, and only its owner may read it.
+/// Returns whether a file has this text and only its owner may read it.
 fn holds(path: &Path, text: &str) -> bool {
     let private = fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o777 == 0o600);
     private && fs::read(path).is_ok_and(|found| found == text.as_bytes())
 }
 
-/// Replaces a file that only its owner may read, as a whole and durably.
+/// Replaces a file as a whole and durably; only its owner may read it.
 fn write_private(path: &Path, text: &str) -> Result<(), CredentialsError> {
     let failed = |source| CredentialsError::Write { path: path.to_owned(), source };
     let directory =

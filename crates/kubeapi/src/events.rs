@@ -7,12 +7,12 @@ use crate::status::Status;
 use crate::store::Batch;
 use serde_json::Value;
 
-/// Seconds that an event is kept for.
+/// Time that an Event is kept, in seconds.
 const KEPT: i64 = 3600;
-/// Revisions between two searches for old Events.
+/// Number of revisions between two searches for old Events.
 const EVERY: u64 = 64;
 
-/// Deletes old Events, once every [`EVERY`] revisions.
+/// Deletes old Events when the revision is a multiple of [`EVERY`].
 pub(crate) fn forget_old(
     batch: &mut Batch<'_>,
     definition: &Definition,
@@ -32,7 +32,7 @@ pub(crate) fn forget_old(
     old.into_iter().try_for_each(|key| batch.remove(definition, key))
 }
 
-/// When an event last happened, in unix time.
+/// Returns the time at which an Event last occurred, in unix time.
 fn last_seen(event: &Object) -> i64 {
     let pointers = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
     let body = Value::Object(event.body.clone());

@@ -1,4 +1,4 @@
-//! The shapes in which objects are shown: as they are, as rows of a table, or as metadata alone.
+//! The forms in which objects are answered: whole, as rows of a table, or as metadata alone.
 
 use crate::object::Stored;
 use crate::registry::{Column, Resource, builtin, event_table};
@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What a client asked to see (`as=` in its Accept header).
+/// The form that a client asked for (`as=` in its Accept header).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
@@ -15,7 +15,7 @@ pub(crate) enum Form {
     Metadata,
 }
 
-/// What a table row carries beside its cells (`includeObject`).
+/// Content of a table row beside its cells (`includeObject`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Include {
     None,
@@ -30,12 +30,12 @@ pub(crate) struct Page {
     pub(crate) revision: u64,
     pub(crate) items: Vec<Arc<Stored>>,
     pub(crate) token: Option<String>,
-    /// Objects after this page; unknown under a selector.
+    /// Number of objects after this page; unknown under a selector.
     pub(crate) remaining: Option<usize>,
 }
 
 impl Form {
-    pub(crate) fn one(
+    pub(crate) fn encode_object(
         self,
         resource: &Resource,
         stored: &Stored,
@@ -92,7 +92,7 @@ impl Form {
     }
 }
 
-/// A list put together from objects that are encoded already.
+/// Assembles a list from objects that are encoded already.
 fn list(kind: &str, api_version: &str, meta: &Value, items: &[Bytes]) -> Bytes {
     let (kind, version) = (json!(kind), json!(api_version));
     let head = format!(r#"{{"kind":{kind},"apiVersion":{version},"metadata":{meta},"items":["#);

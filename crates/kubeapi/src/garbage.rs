@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Collects garbage for the changes of a batch from event `index` on, its own changes included.
-/// Only when a stored object does not decode.
+/// Collects garbage for the changes of a batch from event `index` on, including the changes that the collection itself
+/// makes. Fails only when a stored object does not decode.
 pub(crate) fn settle(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Status> {
     while let Some(event) = batch.events().get(index).cloned() {
         index += 1;
         match event.verb {
-            Verb::Deleted => after_end(batch, &event.key, &event.object)?,
+            Verb::Deleted => after_removal(batch, &event.key, &event.object)?,
             Verb::Added | Verb::Modified => {
                 let before = event.previous.as_ref().map_or(&[][..], |before| &before.owners);
                 release_owners(batch, &event.key, before)?;
-                after_change(batch, &event.key, &event.object)?;
+                after_write(batch, &event.key, &event.object)?;
             }
         }
     }
     Ok(())
 }
 
-fn after_end(batch: &mut Batch<'_>, key: &Key, ended: &Stored) -> Result<(), Status> {
+fn after_removal(batch: &mut Batch<'_>, key: &Key, ended: &Stored) -> Result<(), Status> {
     for dependent in batch.dependents(&ended.uid) {
         collect(batch, &dependent)?;
     }
@@ -40,7 +40,7 @@ fn after_end(batch: &mut Batch<'_>, key: &Key, ended: &Stored) -> Result<(), Sta
     finish_crd(batch, &key.resource)
 }
 
-fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Result<(), Status> {
+fn after_write(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Result<(), Status> {
     if !stored.owners.is_empty() {
         collect(batch, key)?;
     }
@@ -67,9 +67,9 @@ fn after_change(batch: &mut Batch<'_>, key: &Key, stored: &Arc<Stored>) -> Resul
 /// State of the owner that an owner reference names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnerState {
-    /// The owner is there, cannot be read, or is of a kind that is not served here and may well exist elsewhere.
+    /// The owner exists, cannot be read, or is of a kind that is not served here and may well exist elsewhere.
     Present,
-    /// The owner is being deleted in the foreground, and waits for its dependents.
+    /// The owner is being deleted in the foreground and waits for its dependents.
     Deleting,
     Absent,
 }
@@ -88,7 +88,8 @@ fn is_foreground(stored: &Stored) -> Result<bool, Status> {
     Ok(stored.deleting && stored.decode()?.has_finalizer(FOREGROUND))
 }
 
-/// Deletes an object whose owners are all gone or going. From an object that has one, it removes the references to all other owners.
+/// Deletes an object whose owners are all deleted or being deleted. While an object has a living owner, only its
+/// references to the other owners are removed.
 fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     let Some(stored) = batch.get(key) else { return Ok(()) };
     if stored.deleting || stored.owners.is_empty() {
@@ -112,7 +113,8 @@ fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     drop_owners(batch, key, |uid| gone.iter().any(|owner| owner == uid))
 }
 
-/// Whether an object that an owner waits for should wait for its own dependents; not where they wait for each other.
+/// Returns whether an object that its owner waits for should wait for its own dependents; false where the two
+/// wait for each other.
 fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
     let dependents = batch.dependents(&stored.uid);
     for dependent in dependents.iter().filter_map(|key| batch.get(key)) {
@@ -140,7 +142,7 @@ fn present_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Ke
     (found.uid == owner.uid).then_some(key)
 }
 
-/// Looks after the owners that an object had: it may have been the last one that blocked them.
+/// Ends the foreground deletion of owners that this object was the last to block.
 fn release_owners(batch: &mut Batch<'_>, key: &Key, owners: &[Owner]) -> Result<(), Status> {
     for owner in owners {
         if let Some(owner) = present_owner(batch, key, owner) {
@@ -150,7 +152,7 @@ fn release_owners(batch: &mut Batch<'_>, key: &Key, owners: &[Owner]) -> Result<
     Ok(())
 }
 
-/// Lets a foreground deletion end once no dependent blocks it.
+/// Ends a foreground deletion once no dependent blocks it.
 fn release_foreground(batch: &mut Batch<'_>, owner: &Key) -> Result<(), Status> {
     let Some(stored) = batch.get(owner).filter(|stored| stored.deleting) else { return Ok(()) };
     let mut object = stored.decode()?;
@@ -168,7 +170,7 @@ fn release_foreground(batch: &mut Batch<'_>, owner: &Key) -> Result<(), Status> 
     }
     object.remove_finalizer(FOREGROUND);
     let definition = definition(batch, owner)?;
-    delete::store_or_end(batch, &definition, owner, object).map(drop)
+    delete::store_or_remove(batch, &definition, owner, object).map(drop)
 }
 
 fn orphan(batch: &mut Batch<'_>, key: &Key, object: &Object) -> Result<(), Status> {
@@ -178,7 +180,7 @@ fn orphan(batch: &mut Batch<'_>, key: &Key, object: &Object) -> Result<(), Statu
     let mut object = object.clone();
     object.remove_finalizer(ORPHAN);
     let definition = definition(batch, key)?;
-    delete::store_or_end(batch, &definition, key, object).map(drop)
+    delete::store_or_remove(batch, &definition, key, object).map(drop)
 }
 
 fn drop_owners(
@@ -207,7 +209,8 @@ fn definition(batch: &Batch<'_>, key: &Key) -> Result<Arc<Definition>, Status> {
     batch.registry().get(&key.resource).cloned().ok_or_else(Status::no_such_path)
 }
 
-/// Empties a namespace that is being deleted; the namespace goes when it is empty, and says what remains until then.
+/// Deletes the content of a namespace that is being deleted. The namespace is removed once it is empty; until then its
+/// status lists what remains.
 fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
     let key = Key::global(builtin::NAMESPACES, name);
     let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };
@@ -234,7 +237,7 @@ fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
         object.body.insert("spec".to_owned(), json!({}));
         object.body.insert("status".to_owned(), json!({"phase": "Terminating"}));
     } else {
-        object.body.insert("status".to_owned(), terminating(&remaining, &finalizers));
+        object.body.insert("status".to_owned(), terminating_status(&remaining, &finalizers));
     }
     if remaining.is_empty() && object.finalizers().is_empty() {
         return batch.remove(&definition, key).map(drop);
@@ -246,8 +249,11 @@ fn finish_namespace(batch: &mut Batch<'_>, name: &str) -> Result<(), Status> {
     }
 }
 
-/// The status that shows an operator what is left in a namespace, in the words of the namespace controller.
-fn terminating(remaining: &BTreeMap<String, usize>, finalizers: &BTreeMap<String, usize>) -> Value {
+/// Returns the status that lists what remains in a namespace, in the words of the namespace controller.
+fn terminating_status(
+    remaining: &BTreeMap<String, usize>,
+    finalizers: &BTreeMap<String, usize>,
+) -> Value {
     let list = |counts: &BTreeMap<String, usize>, what: &str, joint: &str| {
         let parts: Vec<String> =
             counts.iter().map(|(name, count)| format!("{name}{joint}{count} {what}")).collect();
@@ -266,7 +272,7 @@ fn terminating(remaining: &BTreeMap<String, usize>, finalizers: &BTreeMap<String
     json!({"phase": "Terminating", "conditions": conditions})
 }
 
-/// Deletes the objects of a CRD that is being deleted; the CRD goes when none is left.
+/// Deletes the objects of a CRD that is being deleted; the CRD is removed after the last of them.
 fn finish_crd(batch: &mut Batch<'_>, resource: &Arc<str>) -> Result<(), Status> {
     let key = Key::global(builtin::CRDS, resource);
     let Some(stored) = batch.get(&key).filter(|stored| stored.deleting) else { return Ok(()) };
@@ -282,7 +288,7 @@ fn finish_crd(batch: &mut Batch<'_>, resource: &Arc<str>) -> Result<(), Status> 
     if batch.keys(resource, None).is_empty() {
         object.remove_finalizer(crd::CLEANUP_FINALIZER);
         let definition = definition(batch, &key)?;
-        delete::store_or_end(batch, &definition, &key, object)?;
+        delete::store_or_remove(batch, &definition, &key, object)?;
     }
     Ok(())
 }

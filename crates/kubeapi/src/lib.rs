@@ -7,14 +7,15 @@
 //! ```
 //!
 //! Guarantees
-//! * A write that was answered is on stable storage; a write that failed changed nothing that anybody can see.
-//! * Every change has its own resourceVersion. A watch that resumes from one sees each later change once, across restarts
+//! * A write that was answered is on stable storage; a write that failed changed nothing that a client can see.
+//! * Every change has its own resourceVersion. A watch that resumes from it sees each later change once, across restarts
 //!   too; when the log no longer reaches back that far, the watch gets a 410.
-//! * Owners, namespaces and CRDs take what depends on them along in the same commit.
-//! * A store file that is not what was written, or that lost a write that was answered, is refused by name. An object that
-//!   cannot be read in a file that is whole costs that object, which the log names.
+//! * A deleted owner, namespace or CRD takes its dependents along in the same commit.
+//! * A store file that differs from what was written, or that has lost an answered write, is refused by name. An object
+//!   that cannot be read in an intact file costs only that object, which the log names.
 //! * Nothing polls: without requests and changes no thread wakes.
-//! * A bug that panics the writer ends the process, whatever the build profile: started anew it has every acknowledged write.
+//! * A bug that panics the writer ends the process, whatever the build profile: after a restart the server has every
+//!   acknowledged write.
 //!
 //! Admission
 //! * An [`Admission`] completes new objects, and admits or refuses changes, where kube-apiserver calls webhooks.
@@ -23,11 +24,12 @@
 //! * `/backup`, which kube-apiserver does not have, returns all objects of one moment as they are stored.
 //!
 //! Assumptions
-//! * One process owns the directory; whoever may reach the service may do everything.
+//! * One process owns the directory; every client that reaches the service may do everything.
 //! * All objects fit into memory, a few times over.
 //!
-//! What is not implemented answers a `Status` that says so: server-side apply, the scale subresource, webhooks, conversion
-//! between versions other than by name, and in CRDs every keyword of a schema that Warren's own do not use, CEL rules among them.
+//! Requests for what is not implemented are answered by a `Status` that names the gap: server-side apply, the scale
+//! subresource, webhooks, conversion between versions other than by name, and in CRDs every keyword of a schema that
+//! Warren's own CRDs do not use, CEL rules among them.
 
 mod admission;
 mod body;
@@ -65,23 +67,24 @@ use std::sync::{Arc, mpsc};
 use store::{DiskError, Job, Rules, Store};
 use thiserror::Error;
 
-/// Namespaces that are there from the start.
+/// Namespaces that every API has from the start.
 const FIRST_NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the objects live; made with mode 0700 when absent. One process at a time.
+    /// Directory of the store, created with mode 0700 when absent. One process at a time may use it.
     pub directory: PathBuf,
-    /// CustomResourceDefinitions to install, or to bring up to date.
+    /// CustomResourceDefinitions that are installed or updated when the API opens.
     pub crds: Vec<Value>,
-    /// Changes that a watch may be behind, and resume; fewer when their objects are large (64 MiB together).
+    /// Number of changes that a watch may be behind and still resume; fewer when their objects are
+    /// large (64 MiB together).
     pub history: usize,
-    /// Asked about every change of a client that is right otherwise.
+    /// Functions that complete new objects and admit or refuse changes, see [`Admission`].
     pub admission: Admission,
 }
 
 impl Config {
-    /// Ten thousand changes of history, no CRDs, and every change admitted.
+    /// Returns a configuration with ten thousand changes of history, no CRDs, and every change admitted.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -92,7 +95,7 @@ impl Config {
     }
 }
 
-/// Who is asking, for the log. Everybody who gets this far may do everything.
+/// User that the log and admission functions see. All identities have all rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub user: String,
@@ -100,11 +103,11 @@ pub struct Identity {
 
 #[derive(Debug, Error)]
 pub enum OpenError {
-    #[error("the directory {} cannot be made", directory.display())]
+    #[error("the directory {} cannot be created", directory.display())]
     MakeDirectory { directory: PathBuf, source: std::io::Error },
     #[error("the store in {} cannot be opened", directory.display())]
     OpenStore { directory: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
-    /// Nothing of it is served: a backup has to take its place.
+    /// The file was damaged: the API serves nothing from it, and a backup has to replace it.
     #[error("the store file {} cannot be relied on", file.display())]
     Damaged { file: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{what} cannot be installed")]
@@ -120,7 +123,7 @@ impl OpenError {
     }
 }
 
-/// Makes the directory of a store, for its owner alone.
+/// Creates the directory of a store, for its owner alone.
 fn make_directory(directory: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
@@ -155,7 +158,7 @@ impl Api {
         Ok(api)
     }
 
-    /// The API as `identity` sees it: a tower Service for `kube::Client::new` or an HTTP server.
+    /// Returns the API for `identity`: a tower Service for `kube::Client::new` or an HTTP server.
     pub fn service(&self, identity: Identity) -> ApiService {
         ApiService::new(self, identity)
     }
@@ -169,7 +172,7 @@ impl Api {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
         let what = format!("{} {}", text("/kind"), text("/metadata/name"));
         let failed = |source: Status| OpenError::Install { what: what.clone(), source };
-        // A channel of the standard library: whoever opens an API may sit in a task of an async runtime, whose own channels
+        // A channel of the standard library: `open` may be called in a task of an async runtime, whose own channels
         // stop answering a task that has done much without yielding.
         let (reply, answer) = mpsc::sync_channel(1);
         let apply =

@@ -6,13 +6,13 @@ use crate::registry::{Definition, builtin};
 use crate::status::Cause;
 use serde_json::json;
 
-/// Annotations of one object together (apimachinery `TotalAnnotationSizeLimitB`).
+/// Largest total of an object's annotations, in bytes (apimachinery `TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_LIMIT: u64 = 256 * 1024;
 
-/// Finalizers that need no domain.
+/// Finalizers that are valid without a domain.
 const STANDARD: [&str; 3] = [FOREGROUND, ORPHAN, "kubernetes"];
 
-/// Checks the metadata of a new object, or what an update made of it.
+/// Returns the faults in the metadata of a new or updated object.
 pub(crate) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     let name = object.name();

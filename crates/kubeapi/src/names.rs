@@ -1,4 +1,4 @@
-//! What Kubernetes lets names, labels and annotations look like (apimachinery `validation`).
+//! The forms of names, labels and annotations that Kubernetes accepts (apimachinery `validation`).
 
 use regex::Regex;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ struct Form {
     wanted: &'static str,
 }
 
-/// A form of texts without line breaks.
+/// Builds a form of texts without line breaks.
 macro_rules! form {
     ($pattern:literal, $most:expr, $wanted:literal) => {
         Form {
@@ -48,8 +48,8 @@ static DATA_KEY: Form = form!(
     253,
     "at most 253 letters, digits, '-', '_' and '.', and must not be '.' nor start with '..'"
 );
-/// kube-apiserver also takes control characters, which no program gives a name on purpose, and which whoever lists the objects
-/// would have to disarm.
+/// kube-apiserver also accepts control characters. No program uses them in a name on purpose, and every program that
+/// lists the objects would have to escape them.
 static SEGMENT: Form =
     form!(r"[^/%\p{Cc}]*", usize::MAX, "a part of a path: without '/', '%' and control characters");
 
@@ -63,22 +63,22 @@ impl Form {
     }
 }
 
-/// What is wrong with an RFC 1123 label: a namespace's name.
+/// Returns the fault of a name that is no RFC 1123 label, as a namespace's name must be.
 pub(crate) fn dns_label(name: &str) -> Option<&'static str> {
     LABEL.fault(name)
 }
 
-/// What is wrong with an RFC 1123 subdomain: the name of almost every object.
+/// Returns the fault of a name that is no RFC 1123 subdomain, as the names of almost all objects must be.
 pub(crate) fn dns_subdomain(name: &str) -> Option<&'static str> {
     SUBDOMAIN.fault(name)
 }
 
-/// What is wrong with a part of a path.
+/// Returns the fault of a name that cannot be a part of a path.
 pub(crate) fn path_segment(name: &str) -> Option<&'static str> {
     if matches!(name, "." | "..") { Some("must not be '.' or '..'") } else { SEGMENT.fault(name) }
 }
 
-/// What is wrong with a label key, annotation key or finalizer: `[prefix/]name`.
+/// Returns the fault of a label key, annotation key or finalizer: `[prefix/]name`.
 pub(crate) fn qualified_name(key: &str) -> Option<&'static str> {
     match key.split_once('/') {
         Some((prefix, name)) if SUBDOMAIN.fits(prefix) => KEY.fault(name),
@@ -87,12 +87,12 @@ pub(crate) fn qualified_name(key: &str) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with the value of a label.
+/// Returns the fault of a label's value.
 pub(crate) fn label_value(value: &str) -> Option<&'static str> {
     LABEL_VALUE.fault(value)
 }
 
-/// What is wrong with a key of a ConfigMap's or Secret's data: it may become the name of a file.
+/// Returns the fault of a key of a ConfigMap's or Secret's data, which may become a file name.
 pub(crate) fn data_key(key: &str) -> Option<&'static str> {
     DATA_KEY.fault(key)
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_as_kubernetes_takes_them() {
+    fn names_are_checked_as_by_kubernetes() {
         for good in ["a", "rabbit-1", "x9000c3s0b0n0", "1.2"] {
             assert!(dns_subdomain(good).is_none(), "{good}");
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn label_keys_and_values() {
+    fn label_and_data_keys_and_label_values_are_checked() {
         for good in ["a", "nnf.cray.hpe.com/job_id", "A.b_c"] {
             assert!(qualified_name(good).is_none(), "{good}");
         }

@@ -13,7 +13,7 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of an owner whose dependents are to be orphaned.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// Where an object lives. Ordered as kube-apiserver lists: by resource, namespace, name.
+/// Identity of an object. Ordered as kube-apiserver lists: by resource, namespace, name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) resource: Arc<str>,
@@ -23,7 +23,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Of a cluster-scoped object.
+    /// Returns the key of a cluster-scoped object.
     pub(crate) fn global(resource: &str, name: &str) -> Self {
         Self { resource: resource.into(), namespace: String::new(), name: name.to_owned() }
     }
@@ -38,17 +38,17 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// A decoded object.
+/// A decoded object: type, metadata and body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Object {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) meta: ObjectMeta,
-    /// Everything but `apiVersion`, `kind` and `metadata`.
+    /// All members but `apiVersion`, `kind` and `metadata`.
     pub(crate) body: Map<String, Value>,
 }
 
-/// A null among labels, annotations or finalizers is an empty text, as in Go.
+/// Replaces nulls among labels, annotations and finalizers by empty texts, as Go does.
 fn without_nulls(mut meta: Value) -> Value {
     let empty = |value: &mut Value| {
         if value.is_null() {
@@ -144,7 +144,7 @@ impl Object {
         }
     }
 
-    /// Drops the maps and lists of metadata that are empty: in Go, and so in every comparison, they are the same as absent ones.
+    /// Drops the empty maps and lists of metadata: in Go, and so in every comparison, they are the same as absent ones.
     pub(crate) fn drop_empty_metadata(&mut self) {
         let meta = &mut self.meta;
         meta.labels.take_if(|labels| labels.is_empty());
@@ -155,12 +155,13 @@ impl Object {
         meta.generation.take_if(|generation| *generation == 0);
     }
 
-    /// Writes the numbers of the body as the store has them.
+    /// Converts the numbers of the body to the form in which they are stored.
     pub(crate) fn canonicalise(&mut self) {
         self.body.values_mut().for_each(value::canonical);
     }
 
-    /// Sets the deletion timestamp. A first call also moves the generation, so that controllers see a change they must answer.
+    /// Sets the deletion timestamp. The first call also raises the generation, so that controllers see a
+    /// change to react to.
     pub(crate) fn mark_deleting(&mut self) {
         if self.is_deleting() {
             return;
@@ -170,7 +171,7 @@ impl Object {
         self.meta.generation = self.meta.generation.map(|generation| generation.saturating_add(1));
     }
 
-    /// Whether two objects are equal but for their resourceVersion.
+    /// Returns whether two objects are equal except for their resourceVersion.
     pub(crate) fn same_content(&self, other: &Self) -> bool {
         let same_meta = || {
             let (mut left, mut right) = (self.meta.clone(), other.meta.clone());
@@ -181,7 +182,7 @@ impl Object {
         self.api_version == other.api_version && self.body == other.body && same_meta()
     }
 
-    /// Whether anything but metadata (and, for kinds with a status subresource, status) differs.
+    /// Returns whether two objects are equal except for metadata (and, with `ignore_status`, status).
     pub(crate) fn same_spec(&self, other: &Self, ignore_status: bool) -> bool {
         let relevant = |object: &Self| {
             let mut body = object.body.clone();
@@ -212,13 +213,13 @@ pub(crate) struct Stored {
     pub(crate) revision: u64,
     pub(crate) uid: String,
     pub(crate) labels: Vec<(String, String)>,
-    /// Values of the fields that a field selector may name; absent fields are absent.
+    /// Values of the fields that a field selector may name; an absent field has no entry.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) owners: Vec<Owner>,
     pub(crate) deleting: bool,
 }
 
-/// An owner reference, reduced to what garbage collection needs.
+/// An owner reference, reduced to the members that garbage collection needs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Owner {
     pub(crate) group: String,
@@ -229,7 +230,7 @@ pub(crate) struct Owner {
 }
 
 impl Stored {
-    /// An object of a kind whose selectable fields have these values.
+    /// Builds a stored object whose selectable fields have these values.
     pub(crate) fn new(object: &Object, fields: Vec<(String, String)>, revision: u64) -> Self {
         let group =
             |api_version: &str| api_version.split_once('/').unwrap_or_default().0.to_owned();
@@ -244,7 +245,7 @@ impl Stored {
         Self { labels, fields, owners: owners.collect(), ..Self::opaque(object, revision) }
     }
 
-    /// An object whose kind is no longer served.
+    /// Builds a stored object of a kind that is no longer served.
     pub(crate) fn opaque(object: &Object, revision: u64) -> Self {
         Self {
             json: object.to_json(),
@@ -270,7 +271,7 @@ impl Stored {
     }
 }
 
-/// The time as API objects carry it: whole seconds.
+/// Returns the time in whole seconds, as API objects have it.
 pub(crate) fn now() -> Time {
     let now = k8s_openapi::jiff::Timestamp::now();
     Time(k8s_openapi::jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))

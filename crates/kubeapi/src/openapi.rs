@@ -1,4 +1,4 @@
-//! OpenAPI v3: an index, and one document per group and version. kubectl reads from them which fields a kind has
+//! OpenAPI v3: an index, and one document for each group and version. kubectl learns from them the fields of a kind
 //! (`explain`) and that the server validates fields itself.
 
 use crate::registry::{Definition, Registry, Version, discovery};
@@ -7,7 +7,7 @@ use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// `/openapi/v3`
+/// Returns the document of `/openapi/v3`.
 pub(crate) fn index(registry: &Registry) -> Value {
     let paths = discovery::group_versions(registry).into_iter().map(|(group, version)| {
         let path = if group.is_empty() {
@@ -21,7 +21,7 @@ pub(crate) fn index(registry: &Registry) -> Value {
     json!({"paths": paths.collect::<Map<_, _>>()})
 }
 
-/// One group and version; none when it is not served.
+/// Returns the document of one group and version; `None` when it is not served.
 pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut paths = Map::new();
     let mut schemas = Map::new();
@@ -31,13 +31,13 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
         schemas.insert(name, schema(definition, version, "#/components/schemas/"));
         let root = root(definition, version);
         paths.insert(root.clone(), json!({"get": operation(definition, version, "list"), "post": operation(definition, version, "post")}));
-        let mut one = json!({});
+        let mut item = json!({});
         for verb in ["get", "put", "patch", "delete"] {
-            one[verb] = operation(definition, version, verb);
-            one[verb]["responses"]["200"]["content"]["application/json"]["schema"] =
+            item[verb] = operation(definition, version, verb);
+            item[verb]["responses"]["200"]["content"]["application/json"]["schema"] =
                 reference.clone();
         }
-        paths.insert(format!("{root}/{{name}}"), one);
+        paths.insert(format!("{root}/{{name}}"), item);
     }
     if schemas.is_empty() {
         return None;
@@ -49,7 +49,7 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
     }))
 }
 
-/// The name of the schema of ObjectMeta in every document.
+/// Name of ObjectMeta's schema in every document.
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 fn served<'a>(
@@ -66,7 +66,7 @@ fn served<'a>(
     })
 }
 
-/// `io.example.group.v1.Kind`: the group backwards, as apiextensions names its schemas.
+/// Returns the name of a kind's schema, with the group reversed as in apiextensions: `io.example.group.v1.Kind`.
 fn schema_name(definition: &Definition, version: &Version) -> String {
     if version.group.is_empty() {
         return format!("io.k8s.api.core.{}.{}", version.name, definition.kind);
@@ -75,7 +75,7 @@ fn schema_name(definition: &Definition, version: &Version) -> String {
     format!("{}.{}.{}", backwards.join("."), version.name, definition.kind)
 }
 
-/// The schema of a kind with the members that every object has.
+/// Returns the schema of a kind, with the members that every object has.
 fn schema(definition: &Definition, version: &Version, prefix: &str) -> Value {
     let mut schema = version.openapi.clone();
     let metadata = json!({"allOf": [{"$ref": format!("{prefix}{META}")}], "default": {}, "description": "Standard object's metadata."});
@@ -119,7 +119,8 @@ fn operation(definition: &Definition, version: &Version, verb: &str) -> Value {
     })
 }
 
-/// ObjectMeta and what it refers to, by name: Kubernetes' own words, so that `explain` prints what it prints everywhere.
+/// Returns the schemas of ObjectMeta and of the types that it refers to, with Kubernetes' own descriptions, so that
+/// `explain` prints the usual text.
 fn metadata_schemas(definitions: &'static str) -> Map<String, Value> {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.definitions_path = definitions.into();

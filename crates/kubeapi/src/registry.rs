@@ -1,4 +1,4 @@
-//! Which kinds the server serves, under which names, versions and schemas.
+//! The kinds that the server serves, with their names, versions and schemas.
 
 pub(crate) mod builtin;
 pub(crate) mod column;
@@ -50,7 +50,7 @@ impl Registry {
         self.by_id.remove(id);
     }
 
-    /// By `plural.group`, the name a CRD goes by.
+    /// Returns the kind with this id: `plural.group`, which is the name of its CRD.
     pub(crate) fn get(&self, id: &str) -> Option<&Arc<Definition>> {
         self.by_id.get(id)
     }
@@ -59,7 +59,7 @@ impl Registry {
         self.by_id.values()
     }
 
-    /// By the parts of a request path.
+    /// Finds the kind that a request path names.
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Resource> {
         self.iter().filter(|definition| definition.plural == plural).find_map(|definition| {
             let serves =
@@ -69,7 +69,7 @@ impl Registry {
         })
     }
 
-    /// By group and kind, as owner references name their owners.
+    /// Finds the kind that an owner reference names, by group and kind.
     pub(crate) fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Definition>> {
         self.iter().find(|definition| {
             definition.kind == kind

@@ -1,4 +1,4 @@
-//! What a client says around its request: query options, accepted forms, the body.
+//! The parts of a request around its object: query options, accepted forms, the body.
 
 mod protobuf;
 
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Longest time that a watch may ask for.
+/// Longest watch that a client may request, in seconds.
 const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 
-/// The query of a request; of an option that comes twice the first counts, as in Go.
+/// Query options of a request. The first value of a repeated option counts, as in Go.
 #[derive(Debug, Default)]
 pub(crate) struct Query(HashMap<String, String>);
 
-/// What writes have in common.
+/// Options that all writes have.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
@@ -41,18 +41,18 @@ impl Query {
         Self(first)
     }
 
-    /// An option that is empty counts as absent.
+    /// Returns the value of an option; an empty value counts as absent.
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
-    /// As Go reads flags: everything but two words is true.
+    /// Parses a flag as Go does: every text but two means true.
     fn flag(&self, name: &str) -> Option<bool> {
         let value = self.0.get(name)?;
         Some(value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// A number below zero counts as none.
+    /// Parses a number; a negative number counts as absent.
     fn number(&self, name: &str) -> Result<Option<u64>, Status> {
         let Some(text) = self.0.get(name) else { return Ok(None) };
         let number = text.parse::<i64>();
@@ -69,7 +69,8 @@ impl Query {
         self.flag("watch") == Some(true)
     }
 
-    /// Checks the `resourceVersion` of a get. This server always answers with the latest revision, which satisfies any.
+    /// Checks the `resourceVersion` of a get. This server always answers with the latest revision,
+    /// which satisfies any minimum.
     pub(crate) fn revision(&self) -> Result<(), Status> {
         self.get("resourceVersion").map_or(Ok(()), |text| Status::read_revision(text).map(drop))
     }
@@ -100,7 +101,7 @@ impl Query {
         }
     }
 
-    /// What a list or the deletion of a collection is about.
+    /// Returns the selectors of a list or of the deletion of a collection.
     pub(crate) fn selection(&self) -> Result<Selection, Status> {
         for number in ["limit", "timeoutSeconds"] {
             self.number(number)?;
@@ -134,14 +135,15 @@ impl Query {
         })
     }
 
-    /// The options of a delete: the body's alone when there is one, as kube-apiserver reads them, else the query's.
+    /// Returns the options of a delete: from the body alone if there is one, as kube-apiserver reads them,
+    /// else from the query.
     pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
         if !body.is_null() {
             return DeleteOptions::read(body);
         }
         self.number("gracePeriodSeconds")?;
         let policy = self.get("propagationPolicy").map(Policy::parse).transpose();
-        let policy = policy.map_err(|cause| delete::refused(&[cause]))?;
+        let policy = policy.map_err(|cause| delete::invalid_options(&[cause]))?;
         Ok(DeleteOptions { policy, dry_run: self.dry_run()?, ..DeleteOptions::default() })
     }
 
@@ -157,7 +159,7 @@ impl Query {
     }
 }
 
-/// The first form of the Accept header that this server has; 406 when it has none of them.
+/// Returns the first form in the Accept header that this server has; 406 when it has none of them.
 pub(crate) fn accepted(headers: &HeaderMap, query: &Query) -> Result<Form, Status> {
     let Some(accept) = headers.get(ACCEPT) else { return Ok(Form::Object) };
     let include = query.include()?;
@@ -181,14 +183,13 @@ fn form(clause: &str, include: Include) -> Option<Form> {
     }
 }
 
-/// The media type of the body, without parameters.
+/// Returns the media type of the body, without parameters.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     text.split(';').next().unwrap_or_default().trim()
 }
 
-/// Reads the whole body.
-/// 413 over the limit, 400 when the client breaks off.
+/// Reads the whole body. Answers 413 over the limit, 400 when the client breaks off.
 pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<Vec<u8>, Status> {
     let announced = headers
         .get(http::header::CONTENT_LENGTH)
@@ -203,7 +204,7 @@ pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<
     }
 }
 
-/// Decodes a body. Of a key that comes twice in JSON the last one counts.
+/// Decodes a body. The last value of a repeated JSON key counts.
 pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
     let malformed = |kind: &str, error: &dyn std::fmt::Display| {
         Status::bad_request(format!("the body is not valid {kind}: {error}"))
@@ -215,7 +216,7 @@ pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
             serde_json::from_slice(bytes).map_err(|error| malformed("JSON", &error))
         }
         "application/yaml" | "application/x-yaml" | "text/yaml" => {
-            // As YAML 1.2 has it: `on` and `n` are words, not booleans.
+            // As in YAML 1.2, `on` and `n` are words, not booleans.
             let options = serde_saphyr::options! { strict_booleans: true };
             let text = std::str::from_utf8(bytes).map_err(|error| malformed("UTF-8", &error))?;
             serde_saphyr::from_str_with_options(text, options)

@@ -6,31 +6,31 @@ use percent_encoding::percent_decode_str;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Objects(Target),
-    /// `/api`
+    /// `/api`: the versions of the core group.
     CoreVersions,
-    /// `/apis`
+    /// `/apis`: all other groups with their versions.
     Groups,
-    /// `/apis/<group>`
+    /// `/apis/<group>`: the versions of one group.
     Group(String),
-    /// `/api/v1` and `/apis/<group>/<version>`
+    /// `/api/v1` and `/apis/<group>/<version>`: the resources of one version.
     Resources {
         group: String,
         version: String,
     },
     Version,
     Health,
-    /// `/backup`, which no kube-apiserver has: everything there is, see [`crate::restore`].
+    /// `/backup`, which no kube-apiserver has: all objects of the store, see [`crate::restore`].
     Backup,
-    /// `/openapi/v3`
+    /// `/openapi/v3`: the index of the OpenAPI documents.
     OpenApiIndex,
-    /// `/openapi/v3/api/v1` and `/openapi/v3/apis/<group>/<version>`
+    /// `/openapi/v3/api/v1` and `/openapi/v3/apis/<group>/<version>`: the OpenAPI document of one version.
     OpenApiV3 {
         group: String,
         version: String,
     },
 }
 
-/// Reads a path; none when it leads nowhere.
+/// Parses a path; `None` when no route has it.
 pub(crate) fn parse(path: &str) -> Option<Route> {
     let decode =
         |part: &str| percent_decode_str(part).decode_utf8().ok().map(std::borrow::Cow::into_owned);
@@ -71,7 +71,7 @@ pub(crate) fn parse(path: &str) -> Option<Route> {
 
 fn objects(group: &str, version: &str, parts: &[&str]) -> Option<Target> {
     let (namespace, parts) = match parts {
-        // The namespace itself, or a part of it, not something in it.
+        // The namespace itself or its status, not an object inside it.
         ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status"] if group.is_empty() => {
             (None, parts)
         }
@@ -108,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn object_paths() {
+    fn paths_of_objects_are_parsed() {
         let all = target("/apis/g.io/v1/things");
         assert_eq!(
             (all.group.as_str(), all.plural.as_str(), all.namespace, all.name),
             ("g.io", "things", None, None)
         );
-        let one = target("/apis/g.io/v1/namespaces/n/things/a/status");
-        assert_eq!((one.namespace.as_deref(), one.name.as_deref()), (Some("n"), Some("a")));
-        assert_eq!(one.subresource, Some(Subresource::Status));
+        let status = target("/apis/g.io/v1/namespaces/n/things/a/status");
+        assert_eq!((status.namespace.as_deref(), status.name.as_deref()), (Some("n"), Some("a")));
+        assert_eq!(status.subresource, Some(Subresource::Status));
         let namespace = target("/api/v1/namespaces/n");
         assert_eq!(
             (namespace.plural.as_str(), namespace.name.as_deref()),

@@ -1,4 +1,4 @@
-//! A CRD's OpenAPI schema, compiled once: what prunes, defaults and validates every object that is written.
+//! A CRD's OpenAPI schema, compiled once: it prunes, defaults and validates every object that is written.
 
 mod compile;
 mod default;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One node of a structural schema (apiextensions `Structural`): what values it allows.
+/// One node of a structural schema (apiextensions `Structural`).
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
     kind: Option<Type>,
@@ -24,15 +24,15 @@ pub(crate) struct Schema {
     items: Option<Box<Schema>>,
     default: Option<Value>,
     required: Vec<String>,
-    /// The values of `enum`; none when any value will do.
+    /// Values of `enum`; empty when any value is accepted.
     choices: Vec<Value>,
     pattern: Option<Regex>,
     format: Option<String>,
-    /// Least and greatest number.
+    /// Smallest and largest number.
     value: (Option<f64>, Option<f64>),
-    /// Fewest and most characters.
+    /// Smallest and largest number of characters.
     length: (Option<u64>, Option<u64>),
-    /// Fewest and most items.
+    /// Smallest and largest number of items.
     count: (Option<u64>, Option<u64>),
 }
 
@@ -60,7 +60,7 @@ impl Type {
     }
 }
 
-/// What of an object a write can have made wrong.
+/// Part of an object that a write can have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,

@@ -7,7 +7,7 @@ pub(crate) use labels::LabelSelector;
 use crate::object::Stored;
 use crate::registry::Resource;
 use crate::status::Status;
-/// Conditions on fields; all must hold.
+/// Conditions on fields; all of them must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FieldSelector(Vec<FieldTest>);
 
@@ -43,25 +43,25 @@ impl FieldSelector {
         }
     }
 
-    /// An absent field counts as empty.
+    /// Returns whether the object meets all conditions. An absent field counts as empty.
     pub(crate) fn matches(&self, stored: &Stored) -> bool {
         self.0
             .iter()
             .all(|test| (stored.field(&test.field).unwrap_or_default() == test.value) == test.equal)
     }
 
-    /// Narrows the selection to one object.
+    /// Restricts the selection to the object of this name.
     pub(crate) fn require_name(&mut self, name: String) {
         self.0.push(FieldTest { field: "metadata.name".to_owned(), value: name, equal: true });
     }
 }
 
 impl FieldTest {
-    /// `field=value`, `field==value` or `field!=value`.
+    /// Parses `field=value`, `field==value` or `field!=value`.
     fn parse(part: &str) -> Result<Self, Status> {
         let split = [("!=", false), ("==", true), ("=", true)].into_iter();
         let split = split.filter_map(|(by, equal)| Some((part.split_once(by)?, equal))).next();
-        // Kubernetes escapes these characters by a backslash; no field that can be selected by has them.
+        // Kubernetes escapes these characters by a backslash; no selectable field has them.
         let plain = split.filter(|((_, value), _)| !value.contains(['=', '\\']));
         let ((field, value), equal) = plain.ok_or_else(|| {
             Status::bad_request(format!("field selector: {part:?} is no condition on a field"))
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn label_selectors_select() {
+    fn label_selectors_select_by_all_their_conditions() {
         let stored = stored();
         let yes = [
             "",
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn field_selectors_select() {
+    fn field_selectors_select_by_all_their_conditions() {
         let stored = stored();
         for text in ["metadata.name=a", "metadata.name!=b,type=Opaque", "metadata.namespace==n"] {
             assert!(FieldSelector::parse(text).unwrap().matches(&stored), "{text}");

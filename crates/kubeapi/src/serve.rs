@@ -17,21 +17,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
-/// Limits of each listener. Only a request with the token counts as a connection's first request on TCP: otherwise anybody
-/// who can connect could fill all places with idle connections.
+/// Limits of each listener. On TCP only a request with the token counts as a connection's first request: otherwise any
+/// host that can connect could fill all places with idle connections.
 const LIMITS: Limits = Limits {
     connections: 1024,
     pending: 256,
     first_request: Limits::FIRST_REQUEST,
     remedy: "let fewer clients keep connections to this API",
 };
-/// Bytes that wait to be sent on a connection, or on a stream of one.
+/// Largest number of unsent bytes of a connection, and of each of its streams.
 const UNSENT: usize = 64 << 10;
-/// How long requests in flight may take to finish on shutdown.
+/// Time that requests in flight may take to finish on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
 
 struct Connections {
-    /// How long a client may leave sent bytes unread.
+    /// Time for which a client may leave sent bytes unread.
     stalled: Duration,
     graceful: GracefulShutdown,
     stop: watch::Sender<bool>,
@@ -72,10 +72,10 @@ impl Connections {
     }
 
     fn stoppable(&self, service: ApiService) -> ApiService {
-        service.stopped_by(self.stop.subscribe())
+        service.with_stop(self.stop.subscribe())
     }
 
-    /// Ends the watches, and waits at most [`GRACE`] for other requests.
+    /// Ends the watches, then waits at most [`GRACE`] for other requests.
     async fn finish(self) {
         self.stop.send_replace(true);
         if tokio::time::timeout(GRACE, self.graceful.shutdown()).await.is_err() {

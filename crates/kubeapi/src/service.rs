@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 use tokio::sync::watch::Receiver;
 use write::Change;
 
-/// The API as one client sees it. Cheap to clone.
+/// The API as one client uses it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ApiService {
     store: Arc<Store>,
@@ -38,8 +38,8 @@ impl ApiService {
         Self { store: Arc::clone(&api.store), identity, stop: None }
     }
 
-    /// Ends the watches of this service when `stop` becomes true.
-    pub(crate) fn stopped_by(mut self, stop: Receiver<bool>) -> Self {
+    /// Makes the watches of this service end when `stop` becomes true.
+    pub(crate) fn with_stop(mut self, stop: Receiver<bool>) -> Self {
         self.stop = Some(stop);
         self
     }
@@ -66,7 +66,7 @@ struct Call {
     query: Query,
     target: Target,
     resource: Resource,
-    /// How the answer is to look.
+    /// Form of the answer.
     form: Form,
 }
 
@@ -111,7 +111,7 @@ impl ApiService {
         let (method, headers, query) =
             (&parts.method, &parts.headers, Query::parse(parts.uri.query()));
         let form = request::accepted(headers, &query)?;
-        // A kind that lies in namespaces may be asked for in all of them, but not written.
+        // Objects of a namespaced kind may be listed in all namespaces, but not written without one.
         let definition = &resource.definition;
         let everywhere = definition.namespaced && target.namespace.is_none();
         let clearable = !everywhere && &*definition.id != builtin::NAMESPACES;
@@ -122,7 +122,7 @@ impl ApiService {
             (&Method::GET, true, None | Some(Subresource::Status)) if !everywhere => {
                 query.revision()?;
                 let (resource, stored) = target.get(&self.store.shared.read())?;
-                return Ok(json_response(200, form.one(&resource, &stored, true)?));
+                return Ok(json_response(200, form.encode_object(&resource, &stored, true)?));
             }
             (&Method::GET, false, None) => {
                 let page = list::list(&self.store.shared.read(), &target, &query.list()?)?;

@@ -1,4 +1,4 @@
-//! The errors of the API: every refusal is a `Status` object with the code, reason and details that kube-apiserver gives.
+//! Errors of the API: every refusal is a `Status` object with the code, reason and details of kube-apiserver's.
 
 mod cause;
 
@@ -7,7 +7,7 @@ pub(crate) use cause::Cause;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// A failed request, as the client reads it (`metav1.Status`).
+/// A refused request, as the client reads it (`metav1.Status`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
     pub code: u16,
@@ -18,7 +18,7 @@ pub struct Status {
 
 const PAGE_NOT_FOUND: &str = "404 page not found\n";
 
-/// What a request was about, for the `details` of a refusal.
+/// The object that a request was about, for the `details` of a refusal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) group: &'a str,
@@ -32,7 +32,7 @@ impl Subject<'_> {
     }
 }
 
-/// `plural.group "name"`
+/// Prints the subject as `plural.group "name"`.
 impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dot = if self.group.is_empty() { "" } else { "." };
@@ -41,7 +41,7 @@ impl fmt::Display for Subject<'_> {
 }
 
 impl Status {
-    /// A refusal of its own, with a code and reason of `metav1.StatusReason`.
+    /// Builds a refusal with a code, a reason of `metav1.StatusReason` and a message.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: None }
     }
@@ -78,7 +78,7 @@ impl Status {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
 
-    /// No group, version or kind of a definition is there: the handler that answers then is not that of an API.
+    /// Answers an unknown group, version or resource with a plain-text 404, as kube-apiserver's mux does.
     pub(crate) fn page_not_found() -> Self {
         Self::new(404, "NotFound", PAGE_NOT_FOUND)
     }
@@ -96,15 +96,14 @@ impl Status {
         Self::new(405, "MethodNotAllowed", why)
     }
 
-    /// Reads the resourceVersion of a get, a watch or an object.
-    /// 500 without a reason for a text that is no number: kube-apiserver parses it in its storage layer, whose errors
-    /// have none. A list answers 400.
+    /// Parses the resourceVersion of a get, a watch or an object. Answers 500 without a reason for a text that is no
+    /// number: kube-apiserver parses it in its storage layer, whose errors have no reason. A list answers 400.
     pub(crate) fn read_revision(text: &str) -> Result<u64, Self> {
         text.parse().map_err(|_| Self::new(500, "", format!("{text:?} is no resourceVersion")))
     }
 
-    /// The refusal of a new object with a resourceVersion. kube-apiserver's storage layer refuses it, without a reason.
-    pub(crate) fn revision_of_new() -> Self {
+    /// Refuses a new object with a resourceVersion, as kube-apiserver's storage layer does: without a reason.
+    pub(crate) fn new_object_has_revision() -> Self {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }
 
@@ -116,7 +115,7 @@ impl Status {
         Self::new(409, "AlreadyExists", format!("{subject} already exists")).about(subject)
     }
 
-    /// Tells a client that asked for a generated name to try again.
+    /// Adds the advice to try again, for a client that asked for a generated name.
     pub(crate) fn no_unique_name(mut self) -> Self {
         let why = "the server was not able to generate a unique name for the object";
         self.message = format!("{}, {why}", self.message);
@@ -149,7 +148,7 @@ impl Status {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// 422 with every field that is wrong. `kind` is the object's kind, not its plural, as in kube-apiserver.
+    /// Answers 422 with all faulty fields. `kind` is the object's kind, not its plural, as in kube-apiserver.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let list: Vec<String> = causes.iter().map(Cause::to_string).collect();
         let subject = Subject { group, plural: kind, name };
@@ -162,7 +161,7 @@ impl Status {
             .with_details(details)
     }
 
-    /// The patch is well formed but does not fit the object.
+    /// Answers 422 for a patch that is well formed but does not fit the object.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(422, "Invalid", message)
     }
@@ -175,8 +174,8 @@ impl Status {
         Self::new(503, "ServiceUnavailable", message)
     }
 
-    /// The client has seen a later state than this server has, which was restored from an older copy. Clients know the cause
-    /// and list anew.
+    /// Answers 504 to a client that has seen a later state than this server has: the server was restored from an older
+    /// backup. Clients know this cause and list again.
     pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
         let why = format!("Too large resource version: {asked}, current: {current}");
         Self::new(504, "Timeout", why.as_str()).with_cause("ResourceVersionTooLarge", &why)

@@ -1,6 +1,6 @@
-//! The objects: in memory for readers, on disk before any answer, with a log of changes for watchers.
+//! The store: objects in memory for readers, on disk before any answer, with a log of changes for watches.
 //!
-//! One thread writes. Readers and watchers share [`State`] under a lock that is held for moments only.
+//! A single thread writes. Readers and watches share [`State`] under a lock that is held only briefly.
 
 mod acknowledged;
 pub(crate) mod backup;
@@ -30,13 +30,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, mp
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
-/// Everything there is, at one revision.
+/// All objects at one revision.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Of the latest change; the `resourceVersion` of lists.
+    /// Revision of the latest change; the `resourceVersion` of lists.
     pub(crate) revision: u64,
     pub(crate) objects: BTreeMap<Key, Arc<Stored>>,
-    /// Which objects name the owner of this uid.
+    /// Dependents: the objects with an owner reference to this uid.
     pub(crate) dependents: HashMap<String, BTreeSet<Key>>,
     pub(crate) log: Log,
     pub(crate) registry: Arc<Registry>,
@@ -44,11 +44,11 @@ pub(crate) struct State {
     pub(crate) unread: BTreeSet<Key>,
 }
 
-/// What readers, watchers and the writer share.
+/// The part of the store that readers, watches and the writer share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: RwLock<State>,
-    /// One signal per resource; it carries the revision of the latest change.
+    /// A signal for each resource; it carries the revision of the latest change.
     signals: Mutex<Signals>,
 }
 
@@ -58,7 +58,7 @@ struct Signals {
     by_resource: HashMap<Arc<str>, watch::Sender<u64>>,
 }
 
-/// The handle that keeps the writer alive.
+/// Handle that keeps the writer alive.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) shared: Arc<Shared>,
@@ -67,8 +67,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the store in `directory`, which exists, and starts its writer. `crds` describe the objects of kinds whose
-    /// stored definitions cannot be read. `rules` apply to each job.
+    /// Opens the store in `directory`, which must exist, and starts its writer. `crds` describe the objects of kinds
+    /// whose stored definitions cannot be read. `rules` apply to each job.
     pub(crate) fn open(
         directory: &Path,
         history: usize,
@@ -106,19 +106,19 @@ impl Store {
         Ok(Self { shared, queue: Mutex::new(Some(queue)), writer: Mutex::new(Some(writer)) })
     }
 
-    /// Hands a job to the writer; its reply channel hears when the change is on disk.
+    /// Queues a job for the writer, which calls the job's `reply` once the change is on disk.
     pub(crate) fn submit(&self, job: Job) -> Result<(), Status> {
         let stopped = || Status::unavailable("the API server is shutting down");
         let queue = lock(&self.queue);
         queue.as_ref().ok_or_else(stopped)?.send(job).map_err(|_| stopped())
     }
 
-    /// Finishes what is queued, ends every watch and closes the files.
+    /// Finishes the queued jobs, ends all watches and closes the files.
     pub(crate) fn close(&self) {
         drop(lock(&self.queue).take());
         let writer = lock(&self.writer).take();
         if let Some(writer) = writer {
-            // A writer that panics ends the process, so that the result is always Ok.
+            // A panic of the writer ends the process, so the result is always Ok.
             drop(writer.join());
         }
         self.shared.end_watches();
@@ -136,7 +136,7 @@ impl Shared {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A receiver that hears of every later change to `resource`; none once the store has closed.
+    /// Returns a receiver that is notified of every later change to `resource`; `None` once the store is closed.
     pub(crate) fn subscribe(&self, resource: &Arc<str>) -> Option<watch::Receiver<u64>> {
         let mut signals = lock(&self.signals);
         if signals.closed {
@@ -159,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// Wakes every watch, so that it can send its client the latest revision.
+    /// Wakes all watches, so that they can send the latest revision to their clients.
     fn signal_all(&self, revision: u64) {
         for sender in lock(&self.signals).by_resource.values() {
             sender.send_replace(revision);
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// The objects of one resource, in one namespace or in all, in list order, from `start` on.
+    /// Returns the objects of one resource, in one namespace or in all, in list order, beginning at `start`.
     pub(crate) fn range<'a>(
         &'a self,
         resource: &Arc<str>,
@@ -198,7 +198,7 @@ impl State {
         })
     }
 
-    /// The objects of one resource as they were at an earlier revision.
+    /// Returns the objects of one resource as they were at an earlier revision.
     pub(crate) fn snapshot(
         &self,
         resource: &Arc<str>,
@@ -240,7 +240,7 @@ impl State {
         }
     }
 
-    /// Takes over a registry, and shows the objects of changed kinds as their new schemas want them.
+    /// Replaces the registry, and converts the objects of changed kinds to their new schemas.
     fn adopt(&mut self, registry: Arc<Registry>) {
         let changed: Vec<Arc<Definition>> = registry
             .iter()
@@ -264,18 +264,19 @@ impl State {
         for (key, stored) in objects {
             match stored.decode() {
                 Ok(object) => {
-                    self.set(&key, Some(&Arc::new(shown(definition, object, stored.revision))));
+                    self.set(&key, Some(&Arc::new(converted(definition, object, stored.revision))));
                 }
                 Err(status) => {
-                    ::log::error!(key:% = key, error:% = status; "stored object does not decode");
+                    ::log::error!(key:% = key, error:% = status; "a stored object cannot be decoded");
                 }
             }
         }
     }
 }
 
-/// A stored object as its definition shows it today: in the storage version, with the defaults of the current schema.
-fn shown(definition: &Definition, mut object: Object, revision: u64) -> Stored {
+/// Converts a stored object to the current definition of its kind: to the storage version, with the defaults
+/// of the current schema.
+fn converted(definition: &Definition, mut object: Object, revision: u64) -> Stored {
     object.api_version.clone_from(&definition.storage_version);
     if definition.custom
         && let Some(version) = definition.storage()

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-/// The first float that is larger than an int64.
+/// The smallest float that is larger than any int64.
 pub(crate) const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
-/// Bytes of a request body, and of what a patch may copy (apiserver `MaxRequestBodyBytes`).
+/// Largest request body, and largest total of values that a patch copies, in bytes (apiserver `MaxRequestBodyBytes`).
 pub(crate) const BODY_LIMIT: usize = 3 << 20;
-/// Levels of nesting that an object may have. JSON parsers stop at 128, this server's own among them, and lists and events
-/// wrap objects in a few levels more.
+/// Greatest depth of nesting of an object. JSON parsers, this server's own among them, stop at 128 levels, and lists
+/// and events wrap objects in a few levels more.
 pub(crate) const DEEPEST: usize = 100;
 
 pub(crate) fn depth(value: &Value, limit: usize) -> usize {
@@ -22,13 +22,13 @@ pub(crate) fn depth(value: &Value, limit: usize) -> usize {
     }
 }
 
-/// What JSON calls the type of a value.
+/// Returns the JSON Schema name of a value's type.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(number) if number.is_i64() => "integer",
-        // Kubernetes has no larger integers.
+        // Integers beyond an int64 are floats in Kubernetes.
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) => "array",
@@ -36,7 +36,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Writes numbers as the store has them: `3.0` as `3`, and integers beyond an int64 as floats.
+/// Converts numbers to the form in which they are stored: `3.0` to `3`, and integers beyond an int64 to floats.
 pub(crate) fn canonical(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(canonical),
@@ -44,15 +44,15 @@ pub(crate) fn canonical(value: &mut Value) {
         Value::Number(number) if !number.is_i64() => {
             let float = number.as_f64().unwrap_or_default();
             let whole = float.fract() == 0.0 && float.abs() < BEYOND_INTEGERS;
-            *value = if whole { truncated(float) } else { json!(float) };
+            *value = if whole { without_fraction(float) } else { json!(float) };
         }
         Value::Number(_) | Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 
-/// A number without its fraction.
-#[expect(clippy::cast_possible_truncation, reason = "that is what it is for")]
-pub(crate) fn truncated(number: f64) -> Value {
+/// Returns the number without its fraction.
+#[expect(clippy::cast_possible_truncation, reason = "dropping the fraction is the purpose")]
+pub(crate) fn without_fraction(number: f64) -> Value {
     json!(number as i64)
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_numbers_have_one_form() {
+    fn equal_numbers_are_stored_in_one_form() {
         let mut value = json!({"a": [3.0, 2.5, u64::MAX, 7], "b": 1e3});
         canonical(&mut value);
         assert_eq!(value, json!({"a": [3, 2.5, 1.844_674_407_370_955_2e19, 7], "b": 1000}));

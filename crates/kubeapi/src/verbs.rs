@@ -18,7 +18,7 @@ use crate::status::Status;
 use crate::store::State;
 use std::sync::Arc;
 
-/// What a request path names.
+/// The objects that a request path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) group: String,
@@ -33,7 +33,7 @@ pub(crate) struct Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subresource {
     Status,
-    /// One that no kind of this server has.
+    /// A subresource that no kind of this server has.
     Unknown,
 }
 
@@ -41,7 +41,7 @@ impl Target {
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Resource, Status> {
         let resource = registry
             .find(&self.group, &self.version, &self.plural)
-            .ok_or_else(|| self.nowhere())?;
+            .ok_or_else(|| self.no_such_kind())?;
         let definition = &resource.definition;
         let serves = match self.subresource {
             None => true,
@@ -52,13 +52,14 @@ impl Target {
             let name = self.name.as_deref().unwrap_or_default();
             return Err(Status::not_found(definition.subject(name)));
         }
-        let nowhere = self.namespace.is_none() && self.name.is_some();
-        let wrong_scope = if definition.namespaced { nowhere } else { self.namespace.is_some() };
-        if wrong_scope || !serves { Err(self.nowhere()) } else { Ok(resource) }
+        let no_namespace = self.namespace.is_none() && self.name.is_some();
+        let wrong_scope =
+            if definition.namespaced { no_namespace } else { self.namespace.is_some() };
+        if wrong_scope || !serves { Err(self.no_such_kind()) } else { Ok(resource) }
     }
 
-    /// The 404 of a path without a kind: built-in groups answer a Status, unknown groups plain text, as in kube-apiserver.
-    pub(crate) fn nowhere(&self) -> Status {
+    /// Returns the 404 for a path of no served kind: a Status in built-in groups, plain text in unknown ones, as kube-apiserver does.
+    fn no_such_kind(&self) -> Status {
         match self.group.as_str() {
             "" | "apiextensions.k8s.io" | "coordination.k8s.io" | "events.k8s.io" => {
                 Status::no_such_path()
@@ -67,7 +68,8 @@ impl Target {
         }
     }
 
-    /// An object may leave its namespace out. The namespace of a cluster-scoped object is ignored. 400 for another one.
+    /// Answers 400 for an object of another namespace than the path's. An object may leave its namespace out; the
+    /// namespace of a cluster-scoped object is ignored.
     fn check_namespace(&self, object: &Object) -> Result<(), Status> {
         match (self.namespace.as_deref(), object.namespace()) {
             (Some(here), there) if !there.is_empty() && here != there => {
@@ -79,7 +81,7 @@ impl Target {
         }
     }
 
-    /// 400 for an object without a name, or with another name or namespace than the path's.
+    /// Answers 400 for an object without a name, or with another name or namespace than the path's.
     fn check_identity(&self, object: &Object) -> Result<(), Status> {
         let (here, there) = (self.name.as_deref().unwrap_or_default(), object.name());
         if here != there {
@@ -107,7 +109,7 @@ impl Target {
     }
 }
 
-/// How strictly unknown fields are taken (`fieldValidation`).
+/// Treatment of unknown fields (`fieldValidation`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
     Strict,

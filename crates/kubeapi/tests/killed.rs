@@ -25,7 +25,7 @@ const ROUNDS: &str = "KUBEAPI_CRASH_ROUNDS";
 const WRITERS: usize = 6;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Not a test: the server that the test kills.
+/// The server that the test kills; not a test by itself.
 #[tokio::test]
 #[ignore = "the server side of the crash test, started by it"]
 async fn server() {
@@ -33,7 +33,7 @@ async fn server() {
     let directory = PathBuf::from(directory);
     let socket = directory.join("socket");
     drop(std::fs::remove_file(&socket));
-    // A log so short that crashes hit its trimming too.
+    // The log is so short that some crashes interrupt its trimming.
     let config = Config { history: 200, ..Config::new(directory.join("store")) };
     let api = Api::open(config).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
@@ -84,7 +84,7 @@ impl Connection {
         self.0.send_request(request.body(Full::new(Bytes::from(text))).unwrap()).await.ok()
     }
 
-    /// The answer; none when the server died before it was whole.
+    /// Returns the answer; `None` when the server died before the answer was complete.
     async fn call(&mut self, method: Method, path: &str, body: &Value) -> Option<(u16, Value)> {
         let response = self.send(method, path, body).await?;
         let code = response.status().as_u16();
@@ -93,14 +93,14 @@ impl Connection {
     }
 }
 
-/// Counts up in a ConfigMap of its own.
+/// A client that counts up in its own ConfigMap.
 struct Writer {
     name: String,
     acknowledged: u64,
 }
 
 impl Writer {
-    /// Writes until the server dies. Checks first that nothing acknowledged is missing.
+    /// Writes until the server dies. First checks that no acknowledged write is missing.
     async fn run(&mut self, directory: &Path, acknowledge: &impl Fn()) {
         let Some(mut connection) = Connection::open(directory).await else { return };
         let path = format!("{MAPS}/{}", self.name);
@@ -108,7 +108,7 @@ impl Writer {
             return;
         };
         let stored = if code == 404 { 0 } else { count(&found) };
-        // One write may have been stored whose answer the crash swallowed.
+        // The crash may have swallowed the answer to one stored write.
         let range = self.acknowledged..=self.acknowledged + 1;
         assert!(
             range.contains(&stored),
@@ -142,14 +142,14 @@ fn count(object: &Value) -> u64 {
     object["data"]["n"].as_str().unwrap().parse().unwrap()
 }
 
-/// Follows all ConfigMaps, and checks that each count comes once and in order.
+/// A client that watches all ConfigMaps, and checks that each count arrives once and in order.
 struct Watcher {
     revision: u64,
     seen: BTreeMap<String, u64>,
 }
 
 impl Watcher {
-    /// Reads events until the server dies, or until `enough`.
+    /// Reads events until the server dies, or until `enough` is true.
     async fn run(&mut self, directory: &Path, enough: impl Fn(&BTreeMap<String, u64>) -> bool) {
         let Some(mut connection) = Connection::open(directory).await else { return };
         let path = format!("{MAPS}?watch=true&resourceVersion={}", self.revision);
@@ -184,14 +184,14 @@ impl Watcher {
 }
 
 #[tokio::test]
-async fn nothing_acknowledged_is_lost_and_no_event_is_skipped() {
+async fn no_acknowledged_write_is_lost_and_no_event_is_skipped() {
     let rounds: u32 = std::env::var(ROUNDS).map_or(200, |rounds| rounds.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let mut first = start(directory).await;
     let mut connection = Connection::open(directory).await.unwrap();
     let (_, list) = connection.call(Method::GET, MAPS, &Value::Null).await.unwrap();
-    // It has the store until it is gone.
+    // The store is locked until the first server has ended.
     first.kill().await.unwrap();
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
     let mut watcher = Watcher { revision, seen: BTreeMap::new() };
@@ -200,7 +200,7 @@ async fn nothing_acknowledged_is_lost_and_no_event_is_skipped() {
     for round in 0..rounds {
         let child = RefCell::new(start(directory).await);
         let left = Cell::new(1 + round * 7 % 40);
-        // The kill comes in the middle of the other writers' requests.
+        // The kill comes in the middle of the other clients' requests.
         let acknowledge = || {
             left.set(left.get().saturating_sub(1));
             if left.get() == 0 {

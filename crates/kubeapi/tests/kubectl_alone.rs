@@ -1,6 +1,6 @@
 //! A real kubectl against the server, over TLS with the kubeconfig that the server wrote.
 //!
-//! `KUBEAPI_KUBECTL` names the program, so that another one can be tried too, from 1.27 on.
+//! `KUBEAPI_KUBECTL` names the program, so that other versions can be tried too, from 1.27 on.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -32,8 +32,8 @@ struct Cluster {
     serving: tokio::task::JoinHandle<()>,
 }
 
-/// What kubectl said.
-struct Said {
+/// Result and output of kubectl.
+struct CommandOutput {
     ok: bool,
     out: String,
     err: String,
@@ -69,7 +69,7 @@ impl Cluster {
         command
     }
 
-    async fn kubectl(&self, arguments: &[&str], input: &str) -> Said {
+    async fn kubectl(&self, arguments: &[&str], input: &str) -> CommandOutput {
         let mut command = self.command(arguments);
         command
             .stdin(std::process::Stdio::piped())
@@ -81,15 +81,19 @@ impl Cluster {
         drop(stdin);
         let output = child.wait_with_output().await.unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Said { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
+        CommandOutput {
+            ok: output.status.success(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 
-    /// What a kubectl that must succeed printed.
+    /// Runs kubectl, which must succeed, and returns its output.
     async fn ok(&self, arguments: &[&str], input: &str) -> String {
-        let said = self.kubectl(arguments, input).await;
-        assert!(said.ok, "kubectl {arguments:?}: {}{}", said.out, said.err);
-        assert!(!said.err.contains("error"), "kubectl {arguments:?}: {}", said.err);
-        said.out
+        let output = self.kubectl(arguments, input).await;
+        assert!(output.ok, "kubectl {arguments:?}: {}{}", output.out, output.err);
+        assert!(!output.err.contains("error"), "kubectl {arguments:?}: {}", output.err);
+        output.out
     }
 
     async fn end(self) {
@@ -141,8 +145,11 @@ async fn kubectl_works_on_our_kinds() {
             .await
             .contains("w1")
     );
-    let told = cluster.ok(&["describe", "widget", "w1"], "").await;
-    assert!(told.lines().any(|line| line.split_whitespace().eq(["Node:", "n1"])), "{told}");
+    let description = cluster.ok(&["describe", "widget", "w1"], "").await;
+    assert!(
+        description.lines().any(|line| line.split_whitespace().eq(["Node:", "n1"])),
+        "{description}"
+    );
     assert!(cluster.ok(&["get", "wd,cm,secrets", "-A"], "").await.contains("w1"));
     assert!(cluster.ok(&["explain", "widget.spec"], "").await.contains("count"));
     assert!(cluster.ok(&["explain", "widget.spec.items"], "").await.contains("size"));
@@ -249,13 +256,13 @@ async fn a_client_without_the_token_is_unauthorized() {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_the_token() {
+async fn kubectl_with_a_wrong_token_is_refused() {
     if !has_kubectl().await {
         return;
     }
     let cluster = Cluster::start().await;
-    let said = cluster.kubectl(&["--token=wrong", "get", "ns"], "").await;
-    assert!(!said.ok && said.err.contains("must be logged in"), "{}", said.err);
+    let output = cluster.kubectl(&["--token=wrong", "get", "ns"], "").await;
+    assert!(!output.ok && output.err.contains("must be logged in"), "{}", output.err);
     cluster.end().await;
 }
 

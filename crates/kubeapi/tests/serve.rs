@@ -1,4 +1,4 @@
-//! The unix socket: who gets in, how it ends, and how still it is.
+//! Tests of the unix socket: which clients get in, how it closes, and that it stays idle.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 const SOCKET: &str = "KUBEAPI_TEST_SOCKET";
 const PEER: &str = "KUBEAPI_TEST_PEER";
-/// Of nobody, who owns nothing.
+/// Uid of the user `nobody`, who owns no files.
 const FOREIGN: u32 = 65534;
 
 #[tokio::test]
@@ -43,14 +43,14 @@ async fn watches_end_when_the_socket_closes() {
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(first.starts_with(b"{\"type\":\"ADDED\""));
     stop.send(()).unwrap();
-    // The last word is how far the watch has come, so that its client can resume elsewhere.
+    // The last event is a bookmark with the watch's revision, so that its client can resume elsewhere.
     let rest = body.collect().await.unwrap().to_bytes();
     let last: Value = serde_json::from_slice(&rest).unwrap();
     assert_eq!(last["type"], "BOOKMARK");
     serving.await.unwrap();
 }
 
-/// One of the ignored tests of this binary, in a process of its own.
+/// Returns a command that runs one of the ignored tests of this binary in a process of its own.
 fn child(test: &str, socket: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--ignored", "--nocapture"]).env(SOCKET, socket);
@@ -58,7 +58,7 @@ fn child(test: &str, socket: &Path) -> Command {
     command
 }
 
-/// Not a test: a client of another user.
+/// A client of another user; not a test by itself.
 #[test]
 #[ignore = "the client side of a test, started by it"]
 fn foreign_client() {
@@ -67,7 +67,7 @@ fn foreign_client() {
     nix::unistd::setuid(uid.parse::<u32>().unwrap().into()).unwrap();
     let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
     let request = "GET /version HTTP/1.1\r\nhost: local\r\nconnection: close\r\n\r\n";
-    // The server may have hung up already; then there is nothing to read either.
+    // The server may have closed the connection already; then there is nothing to read either.
     drop(stream.write_all(request.as_bytes()));
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer));
@@ -79,13 +79,13 @@ fn foreign_client() {
     }
 }
 
-/// What a client of the foreign user is told by a server that lets `allowed` in.
-async fn told_to_a_foreigner(allowed: Vec<u32>) -> String {
+/// Returns the answer that a client of the foreign user gets from a server that admits `allowed`.
+async fn answer_to_foreign_client(allowed: Vec<u32>) -> String {
     let directory = tempfile::tempdir().unwrap();
     let api = Api::open(Config::new(directory.path().join("store"))).unwrap();
     let socket = directory.path().join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
-    // Whoever may open the socket is asked for his uid; the file modes are not what keeps him out.
+    // The server checks the uid of every client that can open the socket; here the file modes keep no client out.
     for (path, mode) in [(directory.path(), 0o755), (socket.as_path(), 0o777)] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -93,9 +93,9 @@ async fn told_to_a_foreigner(allowed: Vec<u32>) -> String {
     let output =
         child("foreign_client", &socket).env(PEER, FOREIGN.to_string()).output().await.unwrap();
     serving.abort();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let words = said.lines().filter(|line| matches!(*line, "answered" | "refused"));
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    let words = stdout.lines().filter(|line| matches!(*line, "answered" | "refused"));
     words.collect::<Vec<_>>().concat()
 }
 
@@ -104,12 +104,12 @@ async fn a_foreign_user_is_refused_unless_listed() {
     if !gate::root() {
         return;
     }
-    assert_eq!(told_to_a_foreigner(Vec::new()).await, "refused");
-    assert_eq!(told_to_a_foreigner(vec![FOREIGN + 1]).await, "refused");
-    assert_eq!(told_to_a_foreigner(vec![1, FOREIGN]).await, "answered");
+    assert_eq!(answer_to_foreign_client(Vec::new()).await, "refused");
+    assert_eq!(answer_to_foreign_client(vec![FOREIGN + 1]).await, "refused");
+    assert_eq!(answer_to_foreign_client(vec![1, FOREIGN]).await, "answered");
 }
 
-/// Not a test: a server with nothing to do.
+/// A server without requests; not a test by itself.
 #[tokio::test]
 #[ignore = "the server side of a test, started by it"]
 async fn resting_server() {
@@ -123,7 +123,7 @@ async fn resting_server() {
     serve::unix(listener, api, Vec::new(), std::future::pending()).await;
 }
 
-/// How often the threads of a process have been scheduled (proc(5), `/proc/<pid>/task/<tid>/status`).
+/// Returns how often the threads of a process have been scheduled (proc(5), `/proc/<pid>/task/<tid>/status`).
 fn context_switches(child: &Child) -> u64 {
     let tasks = format!("/proc/{}/task", child.id().unwrap());
     let tasks = std::fs::read_dir(tasks).unwrap();
@@ -139,7 +139,7 @@ fn context_switches(child: &Child) -> u64 {
 
 #[tokio::test]
 async fn a_server_at_rest_does_not_wake() {
-    /// Long enough to see a timer of any sensible period.
+    /// Long enough to catch a timer of any reasonable period.
     const WINDOW: Duration = Duration::from_secs(5);
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
@@ -155,8 +155,8 @@ async fn a_server_at_rest_does_not_wake() {
     let response = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
     let mut body = response.into_body();
     body.frame().await.unwrap().unwrap();
-    // On a busy machine the answer may take the server a moment longer than its client: not every window must be still, but
-    // a server with a timer has none that is.
+    // On a busy machine the server may finish an answer a moment after its client: some windows may have a switch, but
+    // a server with a timer has one in every window.
     let mut woken = Vec::new();
     for _ in 0..4 {
         let before = context_switches(&server);

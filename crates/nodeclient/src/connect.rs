@@ -1,4 +1,4 @@
-//! Unix sockets of daemons of this host.
+//! Connects to unix sockets of daemons on this host.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use tower::service_fn;
 
 use crate::failure::Failure;
 
-/// A gRPC channel over a unix socket.
+/// Opens a gRPC channel over a unix socket.
 ///
 /// # Errors
-/// When nobody answers there; `remedy` says what to do then.
+/// If no daemon answers; `remedy` tells the user what to do then.
 pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Failure> {
     let stream = connect(path, remedy).await?;
-    // The first connection is the one that was made; one that is lost is lost.
+    // Hands out the connection that was made above; a lost connection is not replaced.
     let mut stream = Some(TokioIo::new(stream));
-    // The address is not used: the connector has its socket.
+    // The connector ignores this address: it has its socket.
     let endpoint = Endpoint::from_static("http://warren");
     let connector = service_fn(move |_: Uri| {
         let stream = stream.take();
@@ -28,7 +28,7 @@ pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Fai
     })
 }
 
-/// Finds out early and in plain words whether anybody listens.
+/// Checks that a daemon listens on the socket, for a plain error before the first request.
 pub async fn probe(path: &Path, remedy: &str) -> Result<(), Failure> {
     connect(path, remedy).await.map(drop)
 }

@@ -1,7 +1,7 @@
-//! The environment of a job as a file that a shell may source.
+//! Writes the environment of a job to a file that a shell may source.
 //!
-//! Each line is `KEY='value'`, quoted so that nothing in a value is run. The file is written under another name, given to the
-//! job's user and renamed: whoever reads it reads all of it, and a link that somebody put in its place is replaced, not followed.
+//! Each line is `KEY='value'`, quoted so that a shell runs no part of a value. The file is written under another name, given to the
+//! job's user, and renamed: readers see it only when it is complete, and a symbolic link at its path is replaced, not followed.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -13,24 +13,23 @@ use std::path::Path;
 use nix::unistd::{Gid, Uid, fchown, geteuid};
 use tempfile::Builder;
 
-/// What a workload manager adds with a secret in it: it goes to the job in another way.
+/// Variable of workload managers that holds a secret; the job gets it in another way.
 const TOKEN: &str = "DW_WORKFLOW_TOKEN";
 
-/// Who owns the file, when root writes it.
+/// Owner of the file, if root writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub user: u32,
     pub group: u32,
 }
 
-/// Writes the file; the names that no variable of a shell can have are left out and returned.
-/// When it cannot be written; what was there before is there still.
+/// Writes the file. Skips and returns names that a shell variable cannot have. If writing fails, an existing file stays.
 pub(crate) fn write(
     path: &Path,
     env: &BTreeMap<String, String>,
     owner: Option<Owner>,
 ) -> io::Result<Vec<String>> {
-    let (text, left_out) = text(env);
+    let (text, left_out) = render(env);
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut file = Builder::new()
         .permissions(Permissions::from_mode(0o600))
@@ -44,7 +43,7 @@ pub(crate) fn write(
     Ok(left_out)
 }
 
-fn text(env: &BTreeMap<String, String>) -> (String, Vec<String>) {
+fn render(env: &BTreeMap<String, String>) -> (String, Vec<String>) {
     let (mut text, mut left_out) = (String::new(), Vec::new());
     for (name, value) in env {
         if name == TOKEN {
@@ -80,7 +79,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a shell reads what is written for shells")]
-    fn a_shell_that_sources_it_runs_nothing_and_gets_every_value() {
+    fn a_shell_that_sources_the_file_runs_nothing_and_gets_every_value() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("env");
         let trap = directory.path().join("trap");
@@ -106,12 +105,12 @@ mod tests {
             "the last is empty; {}",
             String::from_utf8_lossy(&shell.stderr)
         );
-        assert!(!trap.exists(), "something was run");
+        assert!(!trap.exists(), "a command of a value was run");
     }
 
     #[test]
-    fn names_that_would_be_commands_and_the_token_are_left_out() {
-        let (text, left_out) = text(&env(&[
+    fn invalid_names_and_the_token_are_left_out() {
+        let (text, left_out) = render(&env(&[
             ("DW_JOB_a", "/a"),
             ("DW_WORKFLOW_TOKEN", "secret"),
             ("A=1; x", "1"),
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_owners_alone_and_takes_the_place_of_a_link_without_following_it() {
+    fn the_file_is_private_to_its_owner_and_replaces_a_link() {
         let directory = tempfile::tempdir().unwrap();
         let (path, other) = (directory.path().join("env"), directory.path().join("other"));
         fs::write(&other, "mine").unwrap();
@@ -140,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_written_leaves_what_was_there() {
+    fn a_failed_write_leaves_the_old_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("missing/env");
         assert!(write(&path, &env(&[("A", "1")]), None).is_err());
-        // Something that no file can replace.
+        // A directory cannot be replaced by a file.
         let taken = directory.path().join("taken");
         fs::create_dir(&taken).unwrap();
         assert!(write(&taken, &env(&[("A", "1")]), None).is_err());

@@ -1,46 +1,42 @@
-//! Exit statuses. Scripts depend on them: a number never changes its meaning.
+//! Exit statuses of verbs. Scripts depend on them: a number never changes its meaning.
 
 use std::process::ExitCode;
 
 use proto::v1::Verdict;
 
-/// How a run ended.
+/// The exit status of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Done, or nothing to do.
     Done = 0,
-    /// Failed in a way no other status names.
+    /// Failed in a way that no other status covers.
     Failed = 1,
-    /// The command or its input is wrong; nothing was changed. (Also what the argument parser exits with.)
+    /// The command or its input is wrong; nothing was changed. The argument parser exits with it too.
     Usage = 2,
-    /// Not yet, or not now: trying again may help.
+    /// Not done yet, or not possible now: trying again may help.
     Retryable = 3,
     /// A node failed and waits for a change.
     NodeFault = 4,
-    /// Storage failed, or an agent refuses what is requested, and waits for a change.
+    /// Storage failed, or an agent refuses the request, until a change.
     StorageFault = 5,
     /// Ended by SIGINT or SIGTERM; or the job that was waited for is over.
     Cancelled = 6,
     /// Coordinator or API cannot be reached.
     Unreachable = 7,
-    /// The agent of this node cannot be reached, or does not answer. No [`Verdict`]: an agent does not say this.
+    /// The agent of this node cannot be reached, or does not answer. There is no [`Verdict`] for it: an agent cannot report this.
     NoAgent = 8,
 }
 
-/// The same for `--help`, which is one screen.
-pub const EXIT_STATUS_SHORT: &str = "\
-Exit status: 0 done, 1 failed, 2 usage, 3 not yet, 4 node failed, 5 storage failed, 6 cancelled, 7 unreachable, 8 no agent";
-
-/// The same for `--help-all`.
+/// Exit statuses with their meaning, for `--help-all`.
 pub const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done, or nothing to do
-  1  failed in a way no other status names
+  1  failed in a way that no other status covers
   2  wrong usage or input; nothing was changed
-  3  not yet, or not now: try again
-  4  a node failed and waits for a change
-  5  storage failed, or an agent refuses what is asked of it, and waits for a change
-  6  interrupted, told to end (SIGINT, SIGTERM), or the job is over
+  3  not done yet, or not possible now: try again
+  4  a node failed, and does not continue before a change
+  5  storage failed, or an agent refuses the request, until a change
+  6  interrupted (SIGINT, SIGTERM), or the job is over
   7  coordinator or API cannot be reached
   8  this node's agent cannot be reached, or does not answer";
 
@@ -71,7 +67,7 @@ mod tests {
 
     /// The protocol says that the number of a verdict is the exit status.
     #[test]
-    fn a_verdict_is_its_exit_status() {
+    fn the_number_of_a_verdict_is_its_exit_status() {
         for number in 0..8 {
             let verdict = Verdict::try_from(number).unwrap();
             assert_eq!(Exit::from(verdict) as i32, number);

@@ -1,4 +1,4 @@
-//! Why a verb failed, what to do about it, and the exit status that says so.
+//! The failure of a verb: error, causes, remedy and exit status.
 
 use std::error::Error;
 use std::io;
@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 
-/// The remedy when a unix socket is not ours to open.
+/// Remedy when the user may not open a unix socket.
 const LOCKED: &str =
     "the socket is for root and the daemon's own user: run it with sudo, or as that user";
-const CLOSED: &str = "the other side closed the connection: a unix socket lets in only root and the daemon's own user (run it with sudo); else its log tells why";
+/// Remedy when the other side closed the connection.
+const CLOSED: &str = "the other side closed the connection: a unix socket accepts only root and the daemon's own user (run it with sudo); otherwise see the daemon's log";
 
-/// The remedy of a failure that has details and no remedy of its own.
-const MORE: &str = "--verbose tells what each object and node says";
+/// Remedy of a failure that has details but no other remedy.
+const MORE: &str = "--verbose prints the messages of objects and nodes";
 
-/// A failed verb: one line of what, lines of why, one line of what to do.
+/// A failed verb: the failed step, its causes, and the remedy.
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,
@@ -26,40 +27,39 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure in words of our own.
+    /// Creates a failure of the step `what`.
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self { exit, what: what.into(), causes: Vec::new(), remedy: None, details: Vec::new() }
     }
 
-    /// What to do next.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// What to do next, unless that is said already.
+    /// Sets the remedy, unless one is set already.
     #[must_use]
     pub fn or_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy.get_or_insert_with(|| remedy.into());
         self
     }
 
-    /// What else there is to know, a line each, for those who ask with `--verbose`.
+    /// Adds lines that are printed with `--verbose`.
     #[must_use]
     pub fn details(mut self, lines: impl IntoIterator<Item = String>) -> Self {
         self.details.extend(lines);
         self
     }
 
-    /// Why, by the chain of an error.
+    /// Adds an error and all its sources as a cause.
     #[must_use]
     pub fn because(mut self, error: &(dyn Error + 'static)) -> Self {
         self.causes.push(causes::chain(error));
         self
     }
 
-    /// Nobody to talk to, or nobody who talks to us; `absent` is the remedy when the other side is not there.
+    /// Creates the failure of a connection. `absent` is the remedy if no server listens there.
     pub fn unreachable(
         what: impl Into<String>,
         error: &(dyn Error + 'static),
@@ -75,7 +75,7 @@ impl Failure {
         Self::new(Exit::Unreachable, what).because(error).remedy(remedy)
     }
 
-    /// A gRPC service's answer to an attempt to do `what`.
+    /// Converts a gRPC error on the step `what`.
     pub fn grpc(what: impl Into<String>, status: &tonic::Status) -> Self {
         let cut = status.source().is_some_and(|source| source.is::<tonic::transport::Error>());
         if cut || status.code() == tonic::Code::Unavailable {
@@ -91,7 +91,7 @@ impl Failure {
         Self::new(exit, format!("{}: {}", what.into(), status.message()))
     }
 
-    /// The same of a request to this node's agent: the agent is out of reach, and not the coordinator.
+    /// Converts an unreachable server into an unreachable agent, for requests to this node's agent.
     #[must_use]
     pub fn of_agent(mut self) -> Self {
         if self.exit == Exit::Unreachable {
@@ -100,8 +100,8 @@ impl Failure {
         self
     }
 
-    /// A message for people, without colour; causes said already are left out. All lines but the first are indented, so
-    /// that what others wrote cannot pass for a message of its own.
+    /// Returns the message without colour. All lines but the first are indented, so that text of other programs cannot pass for a
+    /// message of this one.
     pub fn text(&self) -> String {
         let more = || (!self.details.is_empty()).then(|| MORE.to_owned());
         self.lines(self.remedy.clone().or_else(more))
@@ -112,7 +112,7 @@ impl Failure {
         lines.collect::<Vec<_>>().join("\n").replace('\n', "\n  ")
     }
 
-    /// The same, with the details.
+    /// Returns the message with the details.
     pub fn full_text(&self) -> String {
         let first = self.lines(self.remedy.clone());
         let lines =
@@ -120,7 +120,7 @@ impl Failure {
         lines.collect::<Vec<_>>().join("\n  ")
     }
 
-    /// The same for programs.
+    /// Returns the failure as JSON.
     pub fn json(&self) -> Value {
         let mut json = json!({"message": self.message(), "remedy": self.remedy, "exitStatus": self.exit as u8});
         if !self.details.is_empty() {
@@ -129,7 +129,7 @@ impl Failure {
         json
     }
 
-    /// What and why.
+    /// Returns the failed step with its causes.
     fn message(&self) -> String {
         let mut message = self.what.clone();
         for cause in &self.causes {
@@ -139,7 +139,7 @@ impl Failure {
         message
     }
 
-    /// Why, in the words of somebody else.
+    /// Adds a cause in the words of another program.
     pub fn add_cause(&mut self, cause: String) {
         self.causes.push(cause);
     }
@@ -156,7 +156,7 @@ fn is_locked(error: &(dyn Error + 'static)) -> bool {
     causes.any(|cause| cause.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Whether somebody took the connection and then closed it.
+/// Returns whether the other side accepted the connection and then closed it.
 fn is_closed(error: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     let by_http = |cause: &hyper::Error| {
@@ -170,7 +170,7 @@ fn is_closed(error: &(dyn Error + 'static)) -> bool {
 }
 
 impl From<io::Error> for Failure {
-    /// Output that nobody reads (`| head`) is no failure.
+    /// Closed output (`| head`) is not a failure.
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::new(Exit::Done, "");
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn details_are_for_those_who_ask() {
+    fn details_are_printed_only_in_the_full_text() {
         let failure = || Failure::new(Exit::Failed, "a").details(["b\nc", "d"].map(str::to_owned));
         assert_eq!(failure().text(), format!("a\n  {MORE}"));
         assert_eq!(failure().or_remedy("do").text(), "a\n  do");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remedy_is_for_what_went_wrong() {
+    fn the_remedy_depends_on_the_kind_of_error() {
         for (kind, remedy) in [
             (io::ErrorKind::PermissionDenied, "sudo"),
             (io::ErrorKind::ConnectionReset, "closed the connection"),

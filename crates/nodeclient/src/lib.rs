@@ -1,7 +1,7 @@
 //! The client of a node's agent: the verbs for scripts, exit statuses, and the one place that prints.
 //!
-//! `clientmount-agent mount …` and `warren node mount …` are the same code. A verb asks the agent over its unix socket, prints a
-//! line for each mount, and ends with a status that scripts may rely on.
+//! `clientmount-agent mount …` and `warren node mount …` are the same code. A verb calls the agent over its unix socket, prints a
+//! line for each mount, and exits with a status that scripts may rely on.
 
 mod connect;
 mod env_file;
@@ -13,7 +13,7 @@ mod result;
 mod verb;
 
 pub use connect::{channel_over_unix, probe};
-pub use exit::{EXIT_STATUS_HELP, EXIT_STATUS_SHORT, Exit};
+pub use exit::{EXIT_STATUS_HELP, Exit};
 pub use failure::Failure;
 pub use output::Output;
 pub use process::{run_to_end, run_to_exit};

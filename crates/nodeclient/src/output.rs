@@ -1,6 +1,6 @@
 //! Prints results to standard output, progress and failures to standard error; no other file prints. Colour appears only on a
-//! terminal, unless NO_COLOR is set (no-color.org). Control characters that would steer a terminal are printed as escapes, because
-//! anybody may write them into files and objects.
+//! terminal, unless NO_COLOR is set (no-color.org). Control characters are printed as escapes, because every user may write them
+//! into files and objects, and terminals obey them.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -22,14 +22,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// For this process; `json` asks for JSON instead of tables.
+    /// Creates the output of this process; with `json`, JSON instead of tables.
     pub fn new(json: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { json, colour: terminal && wanted, progress: terminal, verbose: false }
     }
 
-    /// The same; with `verbose` a failure is told with its details.
+    /// Sets whether failures are printed with their details.
     #[must_use]
     pub fn verbose(self, verbose: bool) -> Self {
         Self { verbose, ..self }
@@ -44,7 +44,7 @@ impl Output {
         self.text(&format!("{}\n", escaped(line, "")))
     }
 
-    /// Prints what an agent would do for a ClientMount: the steps, or why it refuses.
+    /// Prints the plan of an agent for a ClientMount: the steps, or the reason why it refuses.
     pub fn plan(self, name: &str, steps: &[String], rejection: &str) -> Result<(), Failure> {
         if !rejection.is_empty() {
             return self.line(&format!("clientmount/{name}: refused: {rejection}"));
@@ -77,29 +77,29 @@ impl Output {
         self.text(&format!("{}\n", columns(Some(header), rows)))
     }
 
-    /// Prints rows in columns without a header, as more of a table that was begun.
+    /// Prints rows in columns without a header, to continue a table.
     pub fn rows(self, rows: &[Vec<String>]) -> Result<(), Failure> {
         self.text(&format!("{}\n", columns(None, rows)))
     }
 
-    /// Tells people what is going on; silent unless on a terminal.
+    /// Prints progress to standard error, only on a terminal.
     pub fn progress(self, line: &str) {
         if self.progress {
             self.say("progress", line);
         }
     }
 
-    /// Tells what people should know, on any standard error.
+    /// Prints a note to standard error.
     pub fn note(self, line: &str) {
         self.say("note", line);
     }
 
-    /// Tells a text of many lines, or an object as JSON, beside the results, which belong to a command that ran.
+    /// Prints a text of many lines, or an object as JSON, to standard error: standard output belongs to the command that ran.
     pub fn text_beside(self, text: &str) {
         self.write(&escaped(text, "\n"));
     }
 
-    /// Tells why a verb failed.
+    /// Prints a failure to standard error, in JSON with `--json`.
     pub fn failure(self, failure: &Failure) {
         let text = if self.verbose { failure.full_text() } else { failure.text() };
         if text.is_empty() {
@@ -125,13 +125,13 @@ impl Output {
         }
     }
 
-    /// Writes to standard error; if that fails there is nowhere to report it.
+    /// Writes to standard error, and ignores failures: they cannot be reported.
     fn write(self, lines: &str) {
         let _ = writeln!(io::stderr().lock(), "{lines}");
     }
 }
 
-/// Escapes DEL and the C1 control characters, which JSON allows as they are (RFC 8259).
+/// Escapes DEL and the C1 control characters, which JSON allows unescaped (RFC 8259).
 fn plain_json(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
@@ -157,7 +157,7 @@ fn columns(header: Option<&[String]>, rows: &[Vec<String>]) -> String {
     table.trim_fmt()
 }
 
-/// A cell on one line, without control characters.
+/// Joins the lines of a cell, without control characters.
 fn one_line(cell: &str) -> String {
     let lines = cell.lines().map(str::trim).filter(|line| !line.is_empty());
     escaped(&lines.collect::<Vec<_>>().join(" | "), "")
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_is_one_line_and_steers_no_terminal() {
+    fn a_cell_is_one_line_without_control_characters() {
         assert_eq!(
             one_line("mkfs failed:\n  no space\n\n\x1b[2Jgone"),
             "mkfs failed: | no space | \\u{1b}[2Jgone"
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_without_what_steers_a_terminal() {
+    fn escaped_json_has_the_same_value() {
         let value = json!({"a": "\x1b\x7f\u{9b}2J\u{a0}ü"});
         let text = plain_json(&value.to_string());
         assert!(!text.contains(char::is_control), "{text:?}");

@@ -1,4 +1,4 @@
-//! What a verb prints: a line for each mount and one for each process that holds it, or one JSON object.
+//! Prints the result of a verb: a line for each mount and for each process that holds it, or one JSON object.
 
 use jiff::Timestamp;
 use proto::v1::job_state::Knowledge;
@@ -11,7 +11,7 @@ use crate::output::Output;
 
 const HEADER: [&str; 4] = ["PATH", "STATE", "SINCE", "WHY"];
 
-/// Prints how a verb ended; what failed goes to standard error, unless JSON is wanted.
+/// Prints the outcome of a verb. A failure goes to standard error, except with JSON.
 pub(crate) fn print(output: Output, outcome: &JobOutcome, done: &str) -> Result<Exit, Failure> {
     let exit = Exit::from(outcome.verdict());
     if output.is_json() {
@@ -35,7 +35,7 @@ pub(crate) fn print(output: Output, outcome: &JobOutcome, done: &str) -> Result<
     })
 }
 
-/// Prints the mounts, with who holds them.
+/// Prints the mounts, with the processes that hold them.
 pub(crate) fn table(output: Output, mounts: &[MountLine]) -> Result<(), Failure> {
     if mounts.is_empty() {
         return Ok(());
@@ -45,7 +45,7 @@ pub(crate) fn table(output: Output, mounts: &[MountLine]) -> Result<(), Failure>
     for (line, holder) in
         mounts.iter().flat_map(|mount| mount.holders.iter().map(move |by| (mount, by)))
     {
-        output.line(&format!("{} is held by {}", line.path, shown(holder)))?;
+        output.line(&format!("{} is held by {}", line.path, holder_text(holder)))?;
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ fn row(line: &MountLine) -> Vec<String> {
     vec![path.clone(), state.to_owned(), time(line.since).unwrap_or_default(), line.why.clone()]
 }
 
-fn shown(holder: &Holder) -> String {
+fn holder_text(holder: &Holder) -> String {
     let Holder { pid, command, user_id, since, mount_namespace, elsewhere } = holder;
     let since = time(*since).map_or_else(String::new, |since| format!(", since {since}"));
     let place = if *elsewhere {
@@ -72,7 +72,7 @@ fn time(seconds: i64) -> Option<String> {
     Some(time.to_string())
 }
 
-/// The outcome for programs.
+/// Returns the outcome as JSON.
 fn as_json(outcome: &JobOutcome) -> Value {
     let exit = Exit::from(outcome.verdict());
     json!({
@@ -84,7 +84,7 @@ fn as_json(outcome: &JobOutcome) -> Value {
     })
 }
 
-/// The mounts for programs.
+/// Returns the mounts as JSON.
 pub(crate) fn mounts_json(mounts: &[MountLine]) -> Vec<Value> {
     let holder = |holder: &Holder| {
         json!({
@@ -104,7 +104,7 @@ pub(crate) fn mounts_json(mounts: &[MountLine]) -> Vec<Value> {
     mounts.iter().map(mount).collect()
 }
 
-/// The job for programs; its environment goes to the job alone.
+/// Returns the job as JSON, without its environment: only the job gets that.
 pub(crate) fn job_json(state: &JobState) -> Value {
     let knowledge = match state.knowledge() {
         Knowledge::Known => "known",
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_is_named_with_all_that_is_known_of_it() {
+    fn a_holder_is_printed_with_all_known_fields() {
         let holder = Holder {
             pid: 7,
             command: "cat".to_owned(),
@@ -134,9 +134,9 @@ mod tests {
             elsewhere: true,
         };
         assert_eq!(
-            shown(&holder),
+            holder_text(&holder),
             "process 7 (cat, user 1050, since 2025-11-20T12:00:00Z, in another mount namespace (mnt:[4026531841]))"
         );
-        assert_eq!(shown(&Holder { pid: 7, ..Holder::default() }), "process 7 (, user 0)");
+        assert_eq!(holder_text(&Holder { pid: 7, ..Holder::default() }), "process 7 (, user 0)");
     }
 }

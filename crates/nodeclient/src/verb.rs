@@ -17,15 +17,15 @@ use crate::output::Output;
 pub use job::seconds_or_units;
 use job::{AnyJob, OneJob, duration};
 
-/// Where a compute's agent listens.
+/// Default socket of a compute's agent.
 pub const SOCKET: &str = "/run/warren/clientmount-agent.sock";
 
-/// What a script requests of this node's agent.
+/// A request of a script to this node's agent.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Verb {
-    /// Wait until everything is mounted that a job is to have on this node
+    /// Wait until all mounts of a job on this node are mounted
     Mount(Mount),
-    /// Wait until a job's mounts are unmounted on this node, and name what keeps them in use
+    /// Wait until a job's mounts are unmounted on this node, and name the processes that hold them
     Unmount(Unmount),
     /// Wait until a job's mounts are mounted or unmounted on this node
     Wait(Wait),
@@ -35,18 +35,18 @@ pub enum Verb {
     Plan(Show),
 }
 
-/// What every verb takes.
+/// Flags of every verb.
 #[derive(Debug, Clone, Args)]
 struct Common {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// The agent's socket
+    /// Socket of the agent
     #[arg(long, visible_alias = "agent", env = "WARREN_LISTEN", value_name = "SOCKET")]
     listen: Option<PathBuf>,
 }
 
-/// What every verb takes that waits for a job's mounts.
+/// Flags of verbs that wait for a job's mounts.
 #[derive(Debug, Clone, Args)]
 struct Waiting {
     #[command(flatten)]
@@ -58,37 +58,37 @@ struct Waiting {
     common: Common,
 }
 
-/// See [`Verb::Mount`].
+/// The flags of [`Verb::Mount`].
 #[derive(Debug, Clone, Args)]
 pub struct Mount {
     #[command(flatten)]
     waiting: Waiting,
-    /// Write the job's environment here, for a shell to source: lines KEY='value', mode 0600, owned by the job's user
+    /// File to write the job's environment to, for a shell to source: lines KEY='value', mode 0600, owned by the job's user
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
-    /// Wait for the job's other nodes too
+    /// Also wait for the mounts on the job's other nodes
     #[arg(long)]
     all_nodes: bool,
 }
 
-/// See [`Verb::Unmount`].
+/// The flags of [`Verb::Unmount`].
 #[derive(Debug, Clone, Args)]
 pub struct Unmount {
     #[command(flatten)]
     waiting: Waiting,
-    /// What then becomes of a mount that is in use [default: the agent's --on-timeout]
+    /// Action for mounts still in use at the deadline [default: the agent's --on-timeout]
     #[arg(long, value_enum, value_name = "WHAT")]
     on_timeout: Option<OnTimeout>,
 }
 
-/// What becomes of a mount that is still in use when an unmount is out of time.
+/// Action for mounts that are still in use at the deadline of an unmount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnTimeout {
-    /// It stays, and its holders are named
+    /// Leave the mount, and name the processes that hold it
     Report,
-    /// Processes of the job's user that hold it get SIGTERM, and SIGKILL after 5 s; nobody else's
+    /// Send SIGTERM, and SIGKILL after 5 s, to the processes of the job's user that hold the mount, and to no others
     Signal,
-    /// It is detached (umount --lazy), and counts as unmounted once its device is free
+    /// Detach the mount (umount --lazy); it counts as unmounted once its device is free
     Lazy,
 }
 
@@ -102,23 +102,24 @@ impl From<OnTimeout> for v1::OnTimeout {
     }
 }
 
-/// Where the mounts are waited for.
+/// The state of the mounts to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Condition {
     Mounted,
     Unmounted,
 }
 
-/// See [`Verb::Wait`].
+/// The flags of [`Verb::Wait`].
 #[derive(Debug, Clone, Args)]
 pub struct Wait {
     #[command(flatten)]
     waiting: Waiting,
+    /// State to wait for
     #[arg(long = "for", value_enum, value_name = "CONDITION")]
     condition: Condition,
 }
 
-/// See [`Verb::Status`] and [`Verb::Plan`].
+/// Flags of [`Verb::Status`] and [`Verb::Plan`].
 #[derive(Debug, Clone, Args)]
 pub struct Show {
     #[command(flatten)]
@@ -142,10 +143,10 @@ impl Verb {
         self.common().json
     }
 
-    /// Asks the agent, by default at `socket`, and prints what it says.
+    /// Calls the agent, by default at `socket`, and prints its answer.
     ///
     /// # Errors
-    /// When the agent cannot be reached or did not bring about what is requested.
+    /// If the agent cannot be reached, or the request failed.
     pub async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
         let socket = self.common().listen.clone().unwrap_or_else(|| socket.to_owned());
         match self {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_job_is_named_and_a_deadline_is_seconds_or_has_units() {
+    fn a_verb_takes_one_job_and_a_deadline_with_or_without_units() {
         let Ok(Verb::Mount(mount)) = parse(&["mount", "--job", "ƒ2", "--deadline", "90"]) else {
             panic!("not a mount")
         };

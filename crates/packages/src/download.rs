@@ -1,4 +1,4 @@
-//! A file that comes in pieces: written, counted and digested, and refused once it is longer than it may be.
+//! Receives a file in pieces: writes, counts and digests them, and refuses the file once it exceeds its size.
 
 use std::{
     fs::{File, OpenOptions},
@@ -7,14 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use containers::Package;
+use containers::JobPackage;
 use ring::digest::{Context, SHA256};
 
 use crate::error::FetchError;
 
-/// A file that is on its way.
+/// A file that is being received.
 pub(crate) struct Download<'a> {
-    package: &'a Package,
+    package: &'a JobPackage,
     path: PathBuf,
     file: File,
     digest: Context,
@@ -22,31 +22,31 @@ pub(crate) struct Download<'a> {
 }
 
 impl<'a> Download<'a> {
-    /// Begins a new file.
-    pub(crate) fn begin(package: &'a Package, path: &Path) -> Result<Self, FetchError> {
+    /// Creates a new file.
+    pub(crate) fn begin(package: &'a JobPackage, path: &Path) -> Result<Self, FetchError> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        let file = file.map_err(failed(path))?;
+        let file = file.map_err(write_error(path))?;
         Ok(Self { package, path: path.to_owned(), file, digest: Context::new(&SHA256), has: 0 })
     }
 
-    /// Checks the size that a source announces, before its bytes come.
-    pub(crate) fn announced(&self, has: u64) -> Result<(), FetchError> {
+    /// Checks the size that a source announces, before any byte is received.
+    pub(crate) fn check_announced(&self, has: u64) -> Result<(), FetchError> {
         let size = self.package.size;
         if has > size { Err(FetchError::TooLong { has, size }) } else { Ok(()) }
     }
 
-    /// Takes in the next piece.
+    /// Writes the next piece.
     pub(crate) fn take(&mut self, piece: &[u8]) -> Result<(), FetchError> {
         self.has += piece.len() as u64;
         if self.has > self.package.size {
             return Err(FetchError::Endless { size: self.package.size });
         }
         self.digest.update(piece);
-        self.file.write_all(piece).map_err(failed(&self.path))
+        self.file.write_all(piece).map_err(write_error(&self.path))
     }
 
-    /// Checks the whole, and returns when it is on disk.
-    pub(crate) fn end(self) -> Result<(), FetchError> {
+    /// Checks size and digest of the whole file, and returns once it is on disk.
+    pub(crate) fn finish(self) -> Result<(), FetchError> {
         let (has, size) = (self.has, self.package.size);
         if has < size {
             return Err(FetchError::TooShort { has, size });
@@ -57,10 +57,10 @@ impl<'a> Download<'a> {
         if found != expected {
             return Err(FetchError::Digest { found, expected });
         }
-        self.file.sync_all().map_err(failed(&self.path))
+        self.file.sync_all().map_err(write_error(&self.path))
     }
 }
 
-fn failed(path: &Path) -> impl Fn(io::Error) -> FetchError {
+fn write_error(path: &Path) -> impl Fn(io::Error) -> FetchError {
     move |source| FetchError::Write { path: path.to_owned(), source }
 }

@@ -1,4 +1,4 @@
-//! Why a package could not be fetched.
+//! Reasons why a job package could not be fetched.
 
 use std::{io, path::PathBuf};
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{file::FileError, server::ServerError, unpack::UnpackError};
 
-/// A try to fetch a package failed.
+/// Why an attempt to fetch a job package failed.
 #[derive(Debug, Error)]
 pub enum FetchError {
     #[error(transparent)]
@@ -40,7 +40,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Whether another try ends in the same way: what came is not what the profile says.
+    /// Returns whether another attempt would fail too: the file is not what the profile says.
     #[must_use]
     pub fn is_final(&self) -> bool {
         match self {

@@ -1,9 +1,9 @@
-//! One package that is fetched: tries, with delays between them.
+//! Fetches one job package: attempts, with delays between them.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
-use containers::{Package, package::Source};
+use containers::{JobPackage, package::Source};
 use tokio::sync::watch;
 
 use crate::{
@@ -14,23 +14,24 @@ use crate::{
     unpack::unpack,
 };
 
-/// Tries after the first. With the delays between them they take about a quarter of an hour.
-const TRIES: usize = 20;
-/// Before the second try.
-const FIRST: Duration = Duration::from_secs(1);
-/// And at most. Chance lengthens each delay to at most twice itself: a thousand rabbits ask one server.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Maximum attempts after the first. With the delays between them they take about a quarter of an hour.
+const MAX_RETRIES: usize = 20;
+/// Delay before the second attempt.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// Longest delay; jitter adds up to 100 %, because a thousand rabbits may ask one server.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// Fetches a package until it is in place, or cannot be had. `report` hears of each failure that is followed by another try.
+/// Fetches a job package until it is in place or an attempt fails for good. Calls
+/// `report` after each failure that another attempt follows.
 pub(crate) async fn fetch(
     store: &Store,
-    package: &Package,
+    package: &JobPackage,
     stop: &watch::Receiver<bool>,
     report: impl Fn(&FetchError),
 ) -> Result<(), FetchError> {
     let mut delays = delays();
     loop {
-        let failed = match once(store, package, stop).await {
+        let failed = match attempt(store, package, stop).await {
             Ok(()) => return Ok(()),
             Err(error) if error.is_final() => return Err(error),
             Err(error) => error,
@@ -42,39 +43,40 @@ pub(crate) async fn fetch(
 }
 
 fn delays() -> ExponentialBackoff {
-    let builder = ExponentialBuilder::new().with_factor(2.0).with_jitter().with_max_times(TRIES);
-    builder.with_min_delay(FIRST).with_max_delay(LONGEST).build()
+    let builder =
+        ExponentialBuilder::new().with_factor(2.0).with_jitter().with_max_times(MAX_RETRIES);
+    builder.with_min_delay(FIRST_DELAY).with_max_delay(LONGEST_DELAY).build()
 }
 
-async fn once(
+async fn attempt(
     store: &Store,
-    package: &Package,
+    package: &JobPackage,
     stop: &watch::Receiver<bool>,
 ) -> Result<(), FetchError> {
-    let directory = store.begin(&Key::of(package))?;
+    let directory = store.begin(&Key::new(package))?;
     let (archive, content) = (directory.join("archive"), directory.join("content"));
     let mut download = Download::begin(package, &archive)?;
     match &package.source {
         Source::Server(address) => server::get(address, &mut download).await?,
         Source::File(path) => file::read(path, &mut download).await?,
     }
-    download.end()?;
+    download.finish()?;
     match package.unpacked {
         Some(limit) => {
             unpack(&archive, &content, limit, stop.clone())?;
-            fs::remove_file(&archive).map_err(failed(&archive))?;
+            fs::remove_file(&archive).map_err(write_error(&archive))?;
         }
-        // It may be a program.
+        // The file may be a program.
         None => {
             let everybody = fs::Permissions::from_mode(0o555);
-            fs::set_permissions(&archive, everybody).map_err(failed(&archive))?;
-            fs::rename(&archive, &content).map_err(failed(&content))?;
+            fs::set_permissions(&archive, everybody).map_err(write_error(&archive))?;
+            fs::rename(&archive, &content).map_err(write_error(&content))?;
         }
     }
     Ok(store.complete(package)?)
 }
 
-fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> FetchError {
+fn write_error(path: &Path) -> impl FnOnce(std::io::Error) -> FetchError {
     move |source| FetchError::Write { path: path.to_owned(), source }
 }
 

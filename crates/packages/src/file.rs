@@ -1,4 +1,4 @@
-//! A package in a file system that the node sees. It is read by root, and only when everybody may read it.
+//! Reads a job package from a file system that the node mounts. Root reads the file, and only if everybody may read it.
 
 use std::{
     fs::File,
@@ -17,12 +17,12 @@ use crate::{download::Download, error::FetchError};
 
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 20;
-/// The right of everybody to read a file.
+/// Permission bit: others may read the file.
 const READ: u32 = 0o004;
-/// The right of everybody to go through a directory.
+/// Permission bit: others may search the directory.
 const SEARCH: u32 = 0o001;
 
-/// A file cannot be read for a user.
+/// Why a file cannot be read for a user.
 #[derive(Debug, Error)]
 pub enum FileError {
     #[error("open {}", .path.display())]
@@ -35,7 +35,7 @@ pub enum FileError {
     NoDirectory(PathBuf),
     #[error("{} is no plain file: name one, without symbolic links", .0.display())]
     NoFile(PathBuf),
-    #[error("{} is not for everybody: give others the right to read it, and to go through its directories", .0.display())]
+    #[error("{} is not readable by everybody: give others the right to read it, and to search its directories", .0.display())]
     NotPublic(PathBuf),
     #[error("read {}", .path.display())]
     Read {
@@ -45,10 +45,10 @@ pub enum FileError {
     },
 }
 
-/// Reads the whole file.
+/// Reads the whole file into the download.
 pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(), FetchError> {
-    let (mut file, length) = opened(path)?;
-    download.announced(length)?;
+    let (mut file, length) = open_public(path)?;
+    download.check_announced(length)?;
     let mut piece = vec![0; PIECE];
     loop {
         let read = file.read(&mut piece);
@@ -57,14 +57,14 @@ pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(),
             return Ok(());
         }
         download.take(&piece[..read])?;
-        // Whoever does not want it any more stops it here.
+        // A fetch that is stopped ends here.
         tokio::task::yield_now().await;
     }
 }
 
-/// Opens a plain file that everybody may read, and tells its length. No part of the path is a symbolic link, and nothing but a
-/// plain file is opened.
-fn opened(path: &Path) -> Result<(File, u64), FileError> {
+/// Opens a plain file that everybody may read, and returns it with its
+/// length. No part of the path may be a symbolic link.
+fn open_public(path: &Path) -> Result<(File, u64), FileError> {
     let failed = |path: &Path, errno: nix::Error| FileError::Open {
         path: path.to_owned(),
         source: errno.into(),
@@ -91,8 +91,8 @@ fn opened(path: &Path) -> Result<(File, u64), FileError> {
     if status.st_mode & READ == 0 {
         return Err(FileError::NotPublic(at));
     }
-    let opened = format!("/proc/self/fd/{}", found.as_raw_fd());
-    let file = File::open(opened).map_err(|source| FileError::Open { path: at, source })?;
+    let descriptor = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let file = File::open(descriptor).map_err(|source| FileError::Open { path: at, source })?;
     Ok((file, u64::try_from(status.st_size).unwrap_or(0)))
 }
 
@@ -113,7 +113,7 @@ mod tests {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A file that everybody may read.
+    /// Creates a file that everybody may read.
     fn file() -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         mode(directory.path(), 0o755);
@@ -126,37 +126,40 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_may_read_is_read() {
+    fn a_file_that_everybody_may_read_is_opened() {
         let (_directory, path) = file();
-        assert_eq!(opened(&path).unwrap().1, 4);
+        assert_eq!(open_public(&path).unwrap().1, 4);
     }
 
-    /// These tests run as root, who may read everything.
+    /// The tests run as root, who may read everything.
     #[test]
-    fn what_only_some_may_read_or_reach_is_not() {
+    fn a_file_that_others_may_not_read_or_reach_is_refused() {
         let (_directory, path) = file();
         mode(&path, 0o640);
-        assert!(matches!(opened(&path), Err(FileError::NotPublic(at)) if at == path));
+        assert!(matches!(open_public(&path), Err(FileError::NotPublic(at)) if at == path));
         mode(&path, 0o644);
         let parent = path.parent().unwrap();
         mode(parent, 0o750);
-        assert!(matches!(opened(&path), Err(FileError::NotPublic(at)) if at == parent));
+        assert!(matches!(open_public(&path), Err(FileError::NotPublic(at)) if at == parent));
     }
 
     #[test]
-    fn no_link_is_followed_and_nothing_but_a_file_is_opened() {
+    fn no_link_is_followed_and_only_plain_files_are_opened() {
         let (directory, path) = file();
         let link = directory.path().join("link");
         symlink(&path, &link).unwrap();
-        assert!(matches!(opened(&link), Err(FileError::NoFile(_))));
+        assert!(matches!(open_public(&link), Err(FileError::NoFile(_))));
         let to_directory = directory.path().join("to");
         symlink(path.parent().unwrap(), &to_directory).unwrap();
-        let through = opened(&to_directory.join("data"));
+        let through = open_public(&to_directory.join("data"));
         assert!(matches!(through, Err(FileError::NoDirectory(at)) if at == to_directory));
-        assert!(matches!(opened(path.parent().unwrap()), Err(FileError::NoFile(_))));
+        assert!(matches!(open_public(path.parent().unwrap()), Err(FileError::NoFile(_))));
         let pipe = path.with_file_name("pipe");
         nix::unistd::mkfifo(&pipe, Mode::from_bits_truncate(0o644)).unwrap();
-        assert!(matches!(opened(&pipe), Err(FileError::NoFile(_))), "it would wait for ever");
-        assert!(matches!(opened(&path.join("more")), Err(FileError::NoDirectory(_))));
+        assert!(
+            matches!(open_public(&pipe), Err(FileError::NoFile(_))),
+            "opening a pipe would wait for ever"
+        );
+        assert!(matches!(open_public(&path.join("more")), Err(FileError::NoDirectory(_))));
     }
 }

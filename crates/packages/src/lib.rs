@@ -1,32 +1,36 @@
-//! Packages of workflows' containers on one node: files that are there once, complete and checked, before a container starts.
+//! Job packages of workflows' containers on one node: files that are
+//! complete, checked and in place before a container starts.
 //!
 //! # Flow
 //! ```text
-//! packages of an object ┐
-//!                       ├─ plan (pure) ─► Vec<Step> ─► Packages: marks of use, and fetching in the background
-//! disk, what is fetched ┘
-//! the same ─ report (pure) ─► in place, awaited, or not to be had
+//! job packages of an object ┐
+//!                           ├─ plan (pure) ─► Vec<Step> ─► JobPackages: marks of use, and background fetches
+//! disk, running fetches     ┘
+//! the same ─ report (pure) ─► in place, awaited, or impossible
 //!
 //! server or file ─ Download ─► size, SHA-256 ─► fsync ─ unpack ─► syncfs ─ rename ─► fsync of the directory
 //! ```
 //!
 //! # Guarantees
-//! * What has its name in `ready` is complete, was checked and is on disk: it gets that name by one rename, after everything else.
-//! * A package is fetched once, whoever uses it. It stays while an object uses it, and goes with the last.
-//! * Nothing is unpacked before the whole archive was checked. An archive makes files, directories and links beneath its own
-//!   directory, and nothing else: no path or link leads outside, and there are no devices.
-//! * A file of a file system is read only when everybody may read it: whoever names it gets nothing that root alone may read.
+//! * A name in `ready` belongs to a complete, checked job package that is on disk: one rename gives it the name, after
+//!   all else.
+//! * A job package is fetched once, however many objects use it. It stays while an object uses it, and is removed with
+//!   the last.
+//! * Nothing is unpacked before the whole archive was checked. An archive makes files, directories and links beneath
+//!   its own directory, and nothing else: no path or link leads outside, and there are no devices.
+//! * A file of a file system is read only if everybody may read it: a profile
+//!   gives no access to files that only root may read.
 //!
 //! # Order
 //! * The mark of use is on disk before a fetch begins, and is removed after the package. No container starts before all
 //!   of its packages have their names in `ready`.
 //!
 //! # Assumptions
-//! One process of a node uses the directory, which is root's own.
+//! One process of a node uses the directory, which belongs to root.
 //!
 //! # Caveats
-//! A package that is used plain and unpacked is fetched twice. An object that goes without [`Packages::release`] leaves its mark,
-//! and the package with it.
+//! A job package that is used both plain and unpacked is fetched twice. An object that is deleted without
+//! [`JobPackages::release`] leaves its mark, and with it the job package.
 
 mod download;
 mod error;
@@ -39,6 +43,6 @@ mod store;
 mod unpack;
 
 pub use error::FetchError;
-pub use packages::Packages;
+pub use packages::JobPackages;
 pub use plan::Progress;
 pub use store::{StoreError, content};

@@ -1,4 +1,4 @@
-//! Runs the plan: marks packages as used, fetches them in the background, and removes them.
+//! Executes the plan: marks job packages as used, fetches them in the background, and removes them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 };
 
 use causes::chain;
-use containers::Package;
+use containers::JobPackage;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
@@ -23,15 +23,15 @@ use crate::{
     store::{Key, Store, StoreError},
 };
 
-/// The packages of one node.
+/// The job packages of one node.
 #[derive(Debug, Clone)]
-pub struct Packages(Arc<Owner>);
+pub struct JobPackages(Arc<Owner>);
 
-/// Nothing is fetched any more once it is dropped.
+/// Stops all fetches when it is dropped.
 #[derive(Debug)]
 struct Owner(Arc<Shared>);
 
-/// What those who fetch share.
+/// The state that all fetches share.
 #[derive(Debug)]
 struct Shared {
     store: Store,
@@ -39,44 +39,45 @@ struct Shared {
     changed: Arc<Notify>,
 }
 
-/// A package that is fetched, or could not be.
+/// A fetch that runs or has failed.
 #[derive(Debug)]
 struct Fetch {
-    package: Package,
-    /// The objects that wait for it.
+    package: JobPackage,
+    /// The objects that wait for the job package.
     wait: BTreeSet<Uuid>,
     stop: watch::Sender<bool>,
-    state: State,
+    state: FetchState,
 }
 
 #[derive(Debug)]
-enum State {
+enum FetchState {
     Runs { trouble: Option<String> },
     Failed(String),
 }
 
-impl Packages {
-    /// The packages in this directory. `changed` hears whenever one comes, or fails to.
+impl JobPackages {
+    /// Opens the job packages in this directory. Notifies `changed` whenever a fetch ends or an attempt fails.
     #[must_use]
     pub fn new(directory: &Path, changed: Arc<Notify>) -> Self {
         let (store, fetches) = (Store::new(directory), Mutex::default());
         Self(Arc::new(Owner(Arc::new(Shared { store, fetches, changed }))))
     }
 
-    /// Sees to it that these packages come, for an object, and tells how far they are. It waits for none of them.
+    /// Starts what an object still needs of these job packages, and returns
+    /// their progress. Does not wait for any fetch.
     ///
     /// # Errors
     /// When the directory cannot be used.
     ///
     /// # Panics
-    /// When no runtime of tokio is there, in which packages are fetched.
-    pub fn bring(&self, uid: Uuid, packages: &[Package]) -> Result<Progress, StoreError> {
+    /// Outside a tokio runtime, in which the fetches run.
+    pub fn bring(&self, uid: Uuid, packages: &[JobPackage]) -> Result<Progress, StoreError> {
         let shared = &self.0.0;
         let observed = shared.observe(uid, packages);
         let steps = plan(packages, &observed);
         for step in &steps {
             match step {
-                Step::Use(package) => shared.store.take(&Key::of(package), uid)?,
+                Step::Use(package) => shared.store.mark_used(&Key::new(package), uid)?,
                 Step::Fetch(package) | Step::Join(package) => shared.join(uid, package),
             }
         }
@@ -84,13 +85,13 @@ impl Packages {
         Ok(report(packages, &observed))
     }
 
-    /// Where a package is once it is in place.
+    /// Returns the path of a job package once it is in place.
     #[must_use]
-    pub fn content(&self, package: &Package) -> PathBuf {
+    pub fn content(&self, package: &JobPackage) -> PathBuf {
         self.0.0.store.content(package)
     }
 
-    /// Stops waiting for packages that are not in place: what nobody waits for is fetched no more.
+    /// Stops an object's wait for job packages that are not in place: a fetch for which no object waits is stopped.
     pub fn leave(&self, uid: Uuid) {
         self.0.0.fetches.lock().retain(|_, fetch| {
             fetch.wait.remove(&uid);
@@ -98,15 +99,15 @@ impl Packages {
                 return true;
             }
             fetch.stop.send_replace(true);
-            // Whoever fetches it takes itself out of the list.
-            matches!(fetch.state, State::Runs { .. })
+            // A running fetch removes itself from the list.
+            matches!(fetch.state, FetchState::Runs { .. })
         });
     }
 
-    /// Ends an object's use of packages, and removes those that it was the last to use.
+    /// Ends an object's use of job packages, and removes those that no other object uses.
     ///
     /// # Errors
-    /// When something could not be removed.
+    /// When a file could not be removed.
     pub fn release(&self, uid: Uuid) -> Result<(), StoreError> {
         self.leave(uid);
         let shared = &self.0.0;
@@ -115,37 +116,40 @@ impl Packages {
 }
 
 impl Shared {
-    fn observe(&self, uid: Uuid, packages: &[Package]) -> Observed {
-        let is_used = |package: &&Package| self.store.is_used_by(&Key::of(package), uid);
+    fn observe(&self, uid: Uuid, packages: &[JobPackage]) -> Observed {
+        let is_used = |package: &&JobPackage| self.store.is_used_by(&Key::new(package), uid);
         let used = packages.iter().filter(is_used).cloned().collect();
-        let presence = packages.iter().map(|one| (one.clone(), self.presence(uid, one)));
+        let presence =
+            packages.iter().map(|package| (package.clone(), self.presence(uid, package)));
         Observed { used, presence: presence.collect() }
     }
 
-    fn presence(&self, uid: Uuid, package: &Package) -> Presence {
+    fn presence(&self, uid: Uuid, package: &JobPackage) -> Presence {
         if self.store.is_ready(package) {
             return Presence::InPlace;
         }
-        match self.fetches.lock().get(&Key::of(package)) {
+        match self.fetches.lock().get(&Key::new(package)) {
             None => Presence::Absent,
             Some(fetch) => match &fetch.state {
-                State::Runs { .. } if *fetch.stop.borrow() => Presence::Ending,
-                State::Runs { trouble } => Presence::Fetched { trouble: trouble.clone() },
-                // What failed for others, or from elsewhere, may come for this one.
-                State::Failed(why) if fetch.wait.contains(&uid) && fetch.package == *package => {
+                FetchState::Runs { .. } if *fetch.stop.borrow() => Presence::Ending,
+                FetchState::Runs { trouble } => Presence::Fetched { trouble: trouble.clone() },
+                // A fetch that failed for another object, or from another source, may succeed for this one.
+                FetchState::Failed(why)
+                    if fetch.wait.contains(&uid) && fetch.package == *package =>
+                {
                     Presence::Impossible(why.clone())
                 }
-                State::Failed(_) => Presence::Absent,
+                FetchState::Failed(_) => Presence::Absent,
             },
         }
     }
 
-    /// Waits for a package, which is fetched from now on if it was not.
-    fn join(self: &Arc<Self>, uid: Uuid, package: &Package) {
+    /// Waits for a job package, and starts its fetch unless it is running.
+    fn join(self: &Arc<Self>, uid: Uuid, package: &JobPackage) {
         let mut fetches = self.fetches.lock();
-        let key = Key::of(package);
+        let key = Key::new(package);
         if let Some(fetch) = fetches.get_mut(&key)
-            && matches!(fetch.state, State::Runs { .. })
+            && matches!(fetch.state, FetchState::Runs { .. })
         {
             if !*fetch.stop.borrow() {
                 fetch.wait.insert(uid);
@@ -153,29 +157,29 @@ impl Shared {
             return;
         }
         let (stop, stopped) = watch::channel(false);
-        let state = State::Runs { trouble: None };
+        let state = FetchState::Runs { trouble: None };
         let (package, wait) = (package.clone(), [uid].into());
         fetches.insert(key, Fetch { package: package.clone(), wait, stop, state });
         drop(fetches);
         let own = Arc::clone(self);
         let handle = Handle::current();
-        // A thread that may block: a file system may hang, and an archive takes a while.
+        // A thread that may block: a file system may hang, and unpacking takes a while.
         handle.clone().spawn_blocking(move || own.run(&handle, &package, &stopped));
     }
 
-    /// Fetches a package to its end.
-    fn run(&self, handle: &Handle, package: &Package, stop: &watch::Receiver<bool>) {
-        let key = Key::of(package);
-        let report = |error: &FetchError| self.failed(&key, package, error);
+    /// Runs one fetch to its end.
+    fn run(&self, handle: &Handle, package: &JobPackage, stop: &watch::Receiver<bool>) {
+        let key = Key::new(package);
+        let report = |error: &FetchError| self.record_failure(&key, package, error);
         let mut wanted = stop.clone();
         let work = async {
             tokio::select! {
-                // Also when nobody is there any more who could stop it.
+                // Also returns when the sender is gone, so that nothing could stop the fetch.
                 _ = wanted.wait_for(|stop| *stop) => None,
                 done = fetch(&self.store, package, stop, report) => Some(done),
             }
         };
-        // A panic costs this package only. What it shares is behind locks that hold for one change each.
+        // A panic costs this job package only. The shared state is behind locks that are held for one change each.
         let done = catch_unwind(AssertUnwindSafe(|| handle.block_on(work)));
         let done = done.unwrap_or_else(|_| {
             let defect = "a defect of this agent (report it with the log): it panicked".to_owned();
@@ -184,45 +188,51 @@ impl Shared {
         if !matches!(done, Some(Ok(())))
             && let Err(error) = self.store.discard(&key)
         {
-            log::warn!("remove what came of package {}: {}", package.name, chain(&error));
+            log::warn!(
+                "remove the incomplete files of job package {}: {}",
+                package.name,
+                chain(&error)
+            );
         }
-        self.ended(&key, package, done, *stop.borrow());
-        // Its last user may have gone while it came.
+        self.record_end(&key, package, done, *stop.borrow());
+        // The last user may have released the job package during the fetch.
         if let Err(error) = self.store.remove_unused(&key) {
-            log::warn!("remove package {}: {}", package.name, chain(&error));
+            log::warn!("remove job package {}: {}", package.name, chain(&error));
         }
     }
 
-    fn failed(&self, key: &Key, package: &Package, error: &FetchError) {
+    fn record_failure(&self, key: &Key, package: &JobPackage, error: &FetchError) {
         let why = chain(error);
-        let Package { name, source, .. } = package;
-        log::warn!("package {name} from {source}: {why}; the rabbit-agent retries within 1 min");
+        let JobPackage { name, source, .. } = package;
+        log::warn!(
+            "job package {name} from {source}: {why}; the rabbit-agent retries within 1 min"
+        );
         if let Some(fetch) = self.fetches.lock().get_mut(key) {
-            fetch.state = State::Runs { trouble: Some(why) };
+            fetch.state = FetchState::Runs { trouble: Some(why) };
         }
         self.changed.notify_one();
     }
 
-    fn ended(
+    fn record_end(
         &self,
         key: &Key,
-        package: &Package,
+        package: &JobPackage,
         done: Option<Result<(), FetchError>>,
         is_stopped: bool,
     ) {
-        let Package { name, source, .. } = package;
+        let JobPackage { name, source, .. } = package;
         let mut fetches = self.fetches.lock();
         match done {
             Some(Err(error)) if !is_stopped => {
                 let why = chain(&error);
-                log::warn!("package {name} from {source}: {why}");
+                log::warn!("job package {name} from {source}: {why}");
                 if let Some(fetch) = fetches.get_mut(key) {
-                    fetch.state = State::Failed(why);
+                    fetch.state = FetchState::Failed(why);
                 }
             }
             done => {
                 if matches!(done, Some(Ok(()))) {
-                    log::info!("package {name} from {source} is in place");
+                    log::info!("job package {name} from {source} is in place");
                 }
                 fetches.remove(key);
             }

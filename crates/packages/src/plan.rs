@@ -1,103 +1,103 @@
-//! What is to be done so that an object's packages are in place. Pure.
+//! Plans the steps that bring an object's job packages in place. Pure.
 
 use std::collections::BTreeMap;
 
-use containers::Package;
+use containers::JobPackage;
 
-/// How far a package is on this node, for one object.
+/// The state of a job package on this node, for one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Presence {
-    /// It is not there, and nobody fetches it.
+    /// It is not there, and is not being fetched.
     Absent,
-    /// It is fetched; `trouble` is how the last try failed.
+    /// It is being fetched; `trouble` is why the last attempt failed.
     Fetched { trouble: Option<String> },
-    /// Nobody wanted it any more, and who fetched it has not ended yet.
+    /// No object waits for it any more, and its fetch has not ended yet.
     Ending,
-    /// It is complete.
+    /// The job package is complete.
     InPlace,
-    /// It cannot be had.
+    /// The fetch failed for good, for this reason.
     Impossible(String),
 }
 
-/// What there is of an object's packages.
+/// The state of an object's job packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Packages that the object is marked as using.
-    pub used: Vec<Package>,
-    /// How far each is.
-    pub presence: BTreeMap<Package, Presence>,
+    /// Job packages that the object is marked as using.
+    pub used: Vec<JobPackage>,
+    /// The state of each job package.
+    pub presence: BTreeMap<JobPackage, Presence>,
 }
 
-/// One change.
+/// A change that the plan asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Marks a package as used by the object.
-    Use(Package),
-    /// Begins to fetch it.
-    Fetch(Package),
-    /// Waits for it beside those that it is fetched for.
-    Join(Package),
+    /// Marks a job package as used by the object.
+    Use(JobPackage),
+    /// Starts a fetch of the job package.
+    Fetch(JobPackage),
+    /// Adds the object to those that a running fetch is for.
+    Join(JobPackage),
 }
 
-/// How far all of an object's packages are.
+/// The progress of all job packages of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// They are there.
+    /// All are in place.
     InPlace,
-    /// One is not: what is waited for, and how the last try failed.
+    /// At least one is not in place: what is awaited, and why the last attempt failed.
     Awaited(String),
-    /// One cannot be had.
+    /// At least one fetch failed for good, for this reason.
     Impossible(String),
 }
 
-/// The steps; none when everything is in place, or only others bring it on.
+/// Returns the steps; none if all is in place, or only the fetches of others can help.
 #[must_use]
-pub fn plan(packages: &[Package], observed: &Observed) -> Vec<Step> {
-    let of = |package: &Package| {
-        let used = observed.used.contains(package);
-        // Before it is fetched, so that nobody removes it in between.
-        let used = (!used).then(|| Step::Use(package.clone()));
+pub fn plan(packages: &[JobPackage], observed: &Observed) -> Vec<Step> {
+    let steps = |package: &JobPackage| {
+        let is_used = observed.used.contains(package);
+        // Marked before it is fetched, so that no other object's release removes it in between.
+        let mark = (!is_used).then(|| Step::Use(package.clone()));
         let next = match observed.presence.get(package) {
             None | Some(Presence::Absent) => Some(Step::Fetch(package.clone())),
             Some(Presence::Fetched { .. }) => Some(Step::Join(package.clone())),
             Some(Presence::Ending | Presence::InPlace | Presence::Impossible(_)) => None,
         };
-        used.into_iter().chain(next)
+        mark.into_iter().chain(next)
     };
-    packages.iter().flat_map(of).collect()
+    packages.iter().flat_map(steps).collect()
 }
 
-/// How far they are. A package that cannot be had is reported before one that is waited for.
+/// Returns the progress of the job packages. A failure for good is reported before a fetch that is awaited.
 #[must_use]
-pub fn report(packages: &[Package], observed: &Observed) -> Progress {
-    let all = || packages.iter().map(|package| (package, observed.presence.get(package)));
-    let impossible = all().find_map(|(package, presence)| match presence {
-        Some(Presence::Impossible(why)) => Some(format!("{}: {why}", described(package))),
+pub fn report(packages: &[JobPackage], observed: &Observed) -> Progress {
+    let states = || packages.iter().map(|package| (package, observed.presence.get(package)));
+    let impossible = states().find_map(|(package, presence)| match presence {
+        Some(Presence::Impossible(why)) => Some(format!("{}: {why}", describe(package))),
         _ => None,
     });
     if let Some(why) = impossible {
         return Progress::Impossible(why);
     }
-    let waits = |(package, presence): (&Package, Option<&Presence>)| match presence {
+    let waits = |(package, presence): (&JobPackage, Option<&Presence>)| match presence {
         Some(Presence::InPlace) => None,
         Some(Presence::Fetched { trouble: Some(why) }) => Some((
             true,
-            format!("{}: {why}; the rabbit-agent retries within 1 min", described(package)),
+            format!("{}: {why}; the rabbit-agent retries within 1 min", describe(package)),
         )),
         Some(Presence::Ending) => {
             let why = "an earlier try for another run has not ended yet";
-            Some((true, format!("{}: {why}", described(package))))
+            Some((true, format!("{}: {why}", describe(package))))
         }
-        _ => Some((false, format!("the rabbit-agent is fetching {}", described(package)))),
+        _ => Some((false, format!("the rabbit-agent is fetching {}", describe(package)))),
     };
-    let mut waits: Vec<_> = all().filter_map(waits).collect();
-    // One with trouble says more.
+    let mut waits: Vec<_> = states().filter_map(waits).collect();
+    // A fetch with trouble says more than one without.
     waits.sort_by_key(|(has_trouble, _)| !has_trouble);
     waits.into_iter().next().map_or(Progress::InPlace, |(_, text)| Progress::Awaited(text))
 }
 
-fn described(package: &Package) -> String {
-    format!("package {} from {}", package.name, package.source)
+fn describe(package: &JobPackage) -> String {
+    format!("job package {} from {}", package.name, package.source)
 }
 
 #[cfg(test)]
@@ -106,8 +106,8 @@ mod tests {
 
     use super::*;
 
-    fn package(name: &str) -> Package {
-        Package {
+    fn package(name: &str) -> JobPackage {
+        JobPackage {
             name: name.to_owned(),
             source: Source::Server(format!("http://server/{name}")),
             sha256: "0".repeat(64),
@@ -116,14 +116,14 @@ mod tests {
         }
     }
 
-    fn observed(all: &[(&str, Presence)]) -> Observed {
-        let presence = all.iter().map(|(name, presence)| (package(name), presence.clone()));
-        let used = all.iter().map(|(name, _)| package(name));
+    fn observed(states: &[(&str, Presence)]) -> Observed {
+        let presence = states.iter().map(|(name, presence)| (package(name), presence.clone()));
+        let used = states.iter().map(|(name, _)| package(name));
         Observed { used: used.collect(), presence: presence.collect() }
     }
 
     #[test]
-    fn a_package_is_marked_before_it_is_fetched_and_fetched_once() {
+    fn a_job_package_is_marked_before_it_is_fetched_and_is_fetched_once() {
         let (use_it, fetch) = (Step::Use(package("a")), Step::Fetch(package("a")));
         assert_eq!(plan(&[package("a")], &Observed::default()), [use_it.clone(), fetch.clone()]);
         let fetched = observed(&[("a", Presence::Fetched { trouble: None })]);
@@ -137,31 +137,31 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_told_first_then_trouble() {
+    fn failures_for_good_are_reported_first_then_trouble() {
         let all = [package("a"), package("b"), package("c")];
-        let told = |of: &[(&str, Presence)]| report(&all, &observed(of));
+        let progress = |states: &[(&str, Presence)]| report(&all, &observed(states));
         let (there, fetched) = (Presence::InPlace, Presence::Fetched { trouble: None });
         assert_eq!(
-            told(&[("a", there.clone()), ("b", there.clone()), ("c", there.clone())]),
+            progress(&[("a", there.clone()), ("b", there.clone()), ("c", there.clone())]),
             Progress::InPlace
         );
         let trouble = Presence::Fetched { trouble: Some("refused".to_owned()) };
         let expected =
-            "package c from http://server/c: refused; the rabbit-agent retries within 1 min";
+            "job package c from http://server/c: refused; the rabbit-agent retries within 1 min";
         assert_eq!(
-            told(&[("a", there.clone()), ("b", fetched.clone()), ("c", trouble.clone())]),
+            progress(&[("a", there.clone()), ("b", fetched.clone()), ("c", trouble.clone())]),
             Progress::Awaited(expected.to_owned())
         );
         assert_eq!(
-            told(&[("a", there.clone()), ("b", fetched), ("c", there)]),
+            progress(&[("a", there.clone()), ("b", fetched), ("c", there)]),
             Progress::Awaited(
-                "the rabbit-agent is fetching package b from http://server/b".to_owned()
+                "the rabbit-agent is fetching job package b from http://server/b".to_owned()
             )
         );
         let wrong = Presence::Impossible("wrong".to_owned());
         assert_eq!(
-            told(&[("a", trouble), ("b", wrong), ("c", Presence::Absent)]),
-            Progress::Impossible("package b from http://server/b: wrong".to_owned())
+            progress(&[("a", trouble), ("b", wrong), ("c", Presence::Absent)]),
+            Progress::Impossible("job package b from http://server/b: wrong".to_owned())
         );
     }
 }

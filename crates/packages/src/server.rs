@@ -1,4 +1,4 @@
-//! A package at a server: HTTP, with TLS and the authorities that the node trusts.
+//! Fetches a job package from a server: HTTP, with TLS and the certificate authorities that the node trusts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,40 +21,40 @@ use tokio::time::timeout;
 use crate::{download::Download, error::FetchError};
 
 const AGENT: &str = concat!("warren/", env!("CARGO_PKG_VERSION"));
-/// How long a server may say nothing.
-const SILENCE: Duration = Duration::from_secs(60);
-/// How often a server may send on to another address.
-const REDIRECTS: usize = 5;
+/// Longest time without a byte from the server.
+const MAX_SILENCE: Duration = Duration::from_secs(60);
+/// Maximum number of redirects in turn.
+const MAX_REDIRECTS: usize = 5;
 
-/// A server did not give a file.
+/// Why a server gave no file.
 #[derive(Debug, Error)]
 pub enum ServerError {
     #[error("set up TLS")]
     Tls(#[source] rustls::Error),
     #[error("ask the server")]
     Ask(#[source] hyper_util::client::legacy::Error),
-    #[error("the server said nothing for {} s", SILENCE.as_secs())]
+    #[error("the server said nothing for {} s", MAX_SILENCE.as_secs())]
     Silent,
     #[error("the server answers {0}")]
     Refused(StatusCode),
-    #[error("the server sends on to {0:?}, which is no http or https address")]
+    #[error("the server redirects to {0:?}, which is no http or https address")]
     Nowhere(String),
-    #[error("the server sends on more than {REDIRECTS} times")]
+    #[error("the server redirects more than {MAX_REDIRECTS} times")]
     Around,
-    #[error("the address cannot be read")]
-    Address,
+    #[error("the address cannot be parsed")]
+    Unparsable,
     #[error("the connection broke")]
     Broken(#[source] hyper::Error),
 }
 
-/// Gets the whole file.
+/// Receives the whole file into the download.
 pub(crate) async fn get(address: &str, download: &mut Download<'_>) -> Result<(), FetchError> {
     let mut body = answer(address).await?.into_body();
     if let Some(length) = body.size_hint().exact() {
-        download.announced(length)?;
+        download.check_announced(length)?;
     }
     loop {
-        let frame = timeout(SILENCE, body.frame()).await.map_err(|_| ServerError::Silent)?;
+        let frame = timeout(MAX_SILENCE, body.frame()).await.map_err(|_| ServerError::Silent)?;
         let Some(frame) = frame else { return Ok(()) };
         let frame = frame.map_err(ServerError::Broken)?;
         if let Some(piece) = frame.data_ref() {
@@ -63,21 +63,21 @@ pub(crate) async fn get(address: &str, download: &mut Download<'_>) -> Result<()
     }
 }
 
-/// The answer with the file, wherever the server sends on to.
+/// Returns the response with the file, after all redirects.
 async fn answer(address: &str) -> Result<Response<Incoming>, ServerError> {
     let client = client()?;
-    let mut address: Uri = address.parse().map_err(|_| ServerError::Address)?;
-    for _ in 0..=REDIRECTS {
+    let mut address: Uri = address.parse().map_err(|_| ServerError::Unparsable)?;
+    for _ in 0..=MAX_REDIRECTS {
         let request = Request::get(&address).header(USER_AGENT, AGENT);
-        let request = request.body(Empty::new()).map_err(|_| ServerError::Address)?;
-        let answer = timeout(SILENCE, client.request(request)).await;
+        let request = request.body(Empty::new()).map_err(|_| ServerError::Unparsable)?;
+        let answer = timeout(MAX_SILENCE, client.request(request)).await;
         let answer = answer.map_err(|_| ServerError::Silent)?.map_err(ServerError::Ask)?;
         match answer.status() {
             StatusCode::OK => return Ok(answer),
             status if status.is_redirection() => {
                 let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
                 let to = to.ok_or(ServerError::Refused(status))?;
-                let next = sent_on(&address, to);
+                let next = redirect_target(&address, to);
                 address = next.ok_or_else(|| ServerError::Nowhere(to.to_owned()))?;
             }
             status => return Err(ServerError::Refused(status)),
@@ -86,8 +86,8 @@ async fn answer(address: &str) -> Result<Response<Incoming>, ServerError> {
     Err(ServerError::Around)
 }
 
-/// Where a server sends on to: a whole address, or another path on itself.
-fn sent_on(from: &Uri, to: &str) -> Option<Uri> {
+/// Returns the address that a server redirects to: a whole address, or another path on the same server.
+fn redirect_target(from: &Uri, to: &str) -> Option<Uri> {
     let whole = if to.starts_with('/') && !to.starts_with("//") {
         format!("{}://{}{to}", from.scheme_str()?, from.authority()?)
     } else {
@@ -101,7 +101,7 @@ fn sent_on(from: &Uri, to: &str) -> Option<Uri> {
 
 fn client() -> Result<Client<HttpsConnector<HttpConnector>, Empty<Bytes>>, ServerError> {
     let mut roots = RootCertStore::empty();
-    // One that cannot be read costs only the servers that it stands for.
+    // A certificate that cannot be read costs only the servers that it stands for.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(ServerError::Tls)?;
@@ -115,9 +115,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_sends_on_to_http_addresses_only() {
+    fn a_server_may_redirect_to_http_addresses_only() {
         let from: Uri = "https://server:8443/a/b".parse().unwrap();
-        let to = |to: &str| sent_on(&from, to).map(|uri| uri.to_string());
+        let to = |to: &str| redirect_target(&from, to).map(|uri| uri.to_string());
         assert_eq!(to("/c?d").as_deref(), Some("https://server:8443/c?d"));
         assert_eq!(to("http://other/c").as_deref(), Some("http://other/c"));
         for nowhere in ["", "c", "//other/c", "file:///etc/shadow", "ftp://other/c"] {

@@ -1,11 +1,11 @@
-//! The directory with packages.
+//! The directory with job packages.
 //!
 //! | where | what |
 //! |---|---|
-//! | `ready/KEY/content` | the file, or the directory with what is in the archive |
-//! | `ready/KEY/package.json` | what it was checked against |
-//! | `fetching/KEY` | what is not complete; whoever comes next begins anew |
-//! | `uses/KEY.UID` | the object that uses it |
+//! | `ready/KEY/content` | the file, or the directory with the unpacked archive |
+//! | `ready/KEY/package.json` | size and digest that were checked |
+//! | `fetching/KEY` | incomplete files; the next fetch starts anew |
+//! | `uses/KEY.UID` | mark: the object with this UID uses KEY |
 //!
 //! KEY is the digest, or `DIGEST-unpacked`.
 
@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use containers::Package;
+use containers::JobPackage;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -29,7 +29,7 @@ const USES: &str = "uses";
 const CONTENT: &str = "content";
 const MARKER: &str = "package.json";
 
-/// The directory cannot be used.
+/// The directory of job packages cannot be used.
 #[derive(Debug, Error)]
 #[error("{}", .path.display())]
 pub struct StoreError {
@@ -38,12 +38,12 @@ pub struct StoreError {
     pub(crate) source: io::Error,
 }
 
-/// A package's name on the node.
+/// Name of a job package's directory on the node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(String);
 
 impl Key {
-    pub(crate) fn of(package: &Package) -> Self {
+    pub(crate) fn new(package: &JobPackage) -> Self {
         let form = if package.unpacked.is_some() { "-unpacked" } else { "" };
         Self(format!("{}{form}", package.sha256))
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a complete package was checked against.
+/// Size and digest that a complete job package was checked against.
 #[derive(Debug, Serialize, Deserialize)]
 struct Marker {
     sha256: String,
@@ -63,17 +63,17 @@ struct Marker {
     is_unpacked: bool,
 }
 
-/// Where containers find a package that is in place.
+/// Returns the path at which containers find a job package that is in place.
 #[must_use]
-pub fn content(directory: &Path, package: &Package) -> PathBuf {
-    directory.join(READY).join(Key::of(package).0).join(CONTENT)
+pub fn content(directory: &Path, package: &JobPackage) -> PathBuf {
+    directory.join(READY).join(Key::new(package).0).join(CONTENT)
 }
 
-/// The directory.
+/// The directory with job packages.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: PathBuf,
-    /// Held while something gets or loses its name.
+    /// Held while a job package gets or loses its name in `ready`.
     names: Mutex<()>,
 }
 
@@ -82,45 +82,45 @@ impl Store {
         Self { directory: directory.to_owned(), names: Mutex::new(()) }
     }
 
-    /// Where a package is once it is complete.
-    pub(crate) fn content(&self, package: &Package) -> PathBuf {
+    /// Returns the path of a job package once it is complete.
+    pub(crate) fn content(&self, package: &JobPackage) -> PathBuf {
         content(&self.directory, package)
     }
 
-    /// Marks a package as used. Returns when the mark is on disk.
-    pub(crate) fn take(&self, key: &Key, uid: Uuid) -> Result<(), StoreError> {
+    /// Marks a job package as used by an object. Returns once the mark is on disk.
+    pub(crate) fn mark_used(&self, key: &Key, uid: Uuid) -> Result<(), StoreError> {
         let _names = self.names.lock();
         let uses = self.ensure(USES)?;
-        let path = uses.join(mark(key, uid));
-        at(&path, File::create(&path))?;
+        let path = uses.join(mark_name(key, uid));
+        name_path(&path, File::create(&path))?;
         sync(&uses)
     }
 
-    /// Whether an object is marked as using a package.
+    /// Returns whether an object is marked as using a job package.
     pub(crate) fn is_used_by(&self, key: &Key, uid: Uuid) -> bool {
-        self.directory.join(USES).join(mark(key, uid)).exists()
+        self.directory.join(USES).join(mark_name(key, uid)).exists()
     }
 
-    /// Whether a package is complete.
-    pub(crate) fn is_ready(&self, package: &Package) -> bool {
-        let path = self.place(READY, &Key::of(package)).join(MARKER);
+    /// Returns whether a job package is complete.
+    pub(crate) fn is_ready(&self, package: &JobPackage) -> bool {
+        let path = self.place(READY, &Key::new(package)).join(MARKER);
         let marker = fs::read(path).ok();
         let marker: Option<Marker> = marker.and_then(|text| serde_json::from_slice(&text).ok());
-        marker.is_some_and(|one| one.sha256 == package.sha256 && one.size == package.size)
+        marker.is_some_and(|marker| marker.sha256 == package.sha256 && marker.size == package.size)
     }
 
-    /// An empty directory for a package that is about to come.
+    /// Creates an empty directory for a job package that is about to be fetched.
     pub(crate) fn begin(&self, key: &Key) -> Result<PathBuf, StoreError> {
         self.ensure(FETCHING)?;
         let path = self.place(FETCHING, key);
-        removed(&path)?;
-        at(&path, DirBuilder::new().mode(0o755).create(&path))?;
+        remove_tree(&path)?;
+        name_path(&path, DirBuilder::new().mode(0o755).create(&path))?;
         Ok(path)
     }
 
-    /// Gives a package that came completely its place, if anybody uses it still. Returns when it has it on disk.
-    pub(crate) fn complete(&self, package: &Package) -> Result<(), StoreError> {
-        let key = Key::of(package);
+    /// Moves a complete job package to `ready`, unless no object uses it any more. Returns once the move is on disk.
+    pub(crate) fn complete(&self, package: &JobPackage) -> Result<(), StoreError> {
+        let key = Key::new(package);
         let from = self.place(FETCHING, &key);
         let marker = Marker {
             sha256: package.sha256.clone(),
@@ -134,65 +134,65 @@ impl Store {
             file.write_all(&marker)?;
             file.sync_all()
         };
-        at(&path, write())?;
+        name_path(&path, write())?;
         sync(&from)?;
         let _names = self.names.lock();
         if self.users(&key)?.is_empty() {
-            return removed(&from);
+            return remove_tree(&from);
         }
         let ready = self.ensure(READY)?;
         let to = self.place(READY, &key);
-        // One whose marker is not as it should be.
-        removed(&to)?;
-        at(&to, fs::rename(&from, &to))?;
+        // A directory there has an invalid marker.
+        remove_tree(&to)?;
+        name_path(&to, fs::rename(&from, &to))?;
         sync(&ready)
     }
 
-    /// Removes what did not come completely.
+    /// Removes the files of an incomplete fetch.
     pub(crate) fn discard(&self, key: &Key) -> Result<(), StoreError> {
-        removed(&self.place(FETCHING, key))
+        remove_tree(&self.place(FETCHING, key))
     }
 
-    /// Takes an object's marks away, and removes the packages that it was the last to use. What `is_fetched` names is left to whoever
-    /// fetches it.
+    /// Removes an object's marks, and the job packages that only this object used. Leaves those for which `is_fetched`
+    /// is true to their fetch.
     pub(crate) fn release(
         &self,
         uid: Uuid,
         is_fetched: impl Fn(&Key) -> bool,
     ) -> Result<(), StoreError> {
         let _names = self.names.lock();
-        for (key, _) in self.marks()?.into_iter().filter(|(_, of)| *of == uid) {
-            let is_last = self.users(&key)?.iter().all(|of| *of == uid);
+        for (key, _) in self.marks()?.into_iter().filter(|(_, user)| *user == uid) {
+            let is_last = self.users(&key)?.iter().all(|user| *user == uid);
             if is_last && !is_fetched(&key) {
                 self.remove(&key)?;
             }
-            // The mark goes last: an agent that dies before comes here again.
-            let path = self.directory.join(USES).join(mark(&key, uid));
-            at(&path, fs::remove_file(&path))?;
+            // The mark is removed last: an agent that is killed before comes here again.
+            let path = self.directory.join(USES).join(mark_name(&key, uid));
+            name_path(&path, fs::remove_file(&path))?;
         }
         Ok(())
     }
 
-    /// Removes a package that nobody uses.
+    /// Removes a job package that no object uses.
     pub(crate) fn remove_unused(&self, key: &Key) -> Result<(), StoreError> {
         let _names = self.names.lock();
         if self.users(key)?.is_empty() { self.remove(key) } else { Ok(()) }
     }
 
-    /// Removes a package. It loses its name first: what is left of it by a crash is not taken for a package.
+    /// Removes a job package. Its name in `ready` goes first: what a crash leaves is not taken for a job package.
     fn remove(&self, key: &Key) -> Result<(), StoreError> {
         let (ready, fetching) = (self.place(READY, key), self.place(FETCHING, key));
-        removed(&fetching)?;
+        remove_tree(&fetching)?;
         if ready.exists() {
             self.ensure(FETCHING)?;
-            at(&ready, fs::rename(&ready, &fetching))?;
-            removed(&fetching)?;
+            name_path(&ready, fs::rename(&ready, &fetching))?;
+            remove_tree(&fetching)?;
         }
         Ok(())
     }
 
     fn users(&self, key: &Key) -> Result<Vec<Uuid>, StoreError> {
-        let marks = self.marks()?.into_iter().filter(|(of, _)| of == key);
+        let marks = self.marks()?.into_iter().filter(|(marked, _)| marked == key);
         Ok(marks.map(|(_, uid)| uid).collect())
     }
 
@@ -200,11 +200,11 @@ impl Store {
         let path = self.directory.join(USES);
         let entries = match fs::read_dir(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => at(&path, entries)?,
+            entries => name_path(&path, entries)?,
         };
         let mut marks = Vec::new();
         for entry in entries {
-            let name = at(&path, entry)?.file_name();
+            let name = name_path(&path, entry)?.file_name();
             let parts = name.to_str().and_then(|name| name.split_once('.'));
             let mark = parts.and_then(|(key, uid)| Some((Key(key.to_owned()), uid.parse().ok()?)));
             marks.extend(mark);
@@ -216,33 +216,33 @@ impl Store {
         self.directory.join(which).join(&key.0)
     }
 
-    /// Makes one of the directories, which root alone may enter: containers of other users run on this node too.
+    /// Creates a subdirectory, which only root may enter: containers of other users run on this node too.
     fn ensure(&self, which: &str) -> Result<PathBuf, StoreError> {
         let path = self.directory.join(which);
         let mut builder = DirBuilder::new();
-        at(&path, builder.recursive(true).mode(0o700).create(&path))?;
+        name_path(&path, builder.recursive(true).mode(0o700).create(&path))?;
         let own = fs::Permissions::from_mode(0o700);
-        at(&self.directory, fs::set_permissions(&self.directory, own))?;
+        name_path(&self.directory, fs::set_permissions(&self.directory, own))?;
         Ok(path)
     }
 }
 
-fn mark(key: &Key, uid: Uuid) -> String {
+fn mark_name(key: &Key, uid: Uuid) -> String {
     format!("{key}.{uid}")
 }
 
-fn removed(path: &Path) -> Result<(), StoreError> {
+fn remove_tree(path: &Path) -> Result<(), StoreError> {
     match trees::remove(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        done => at(path, done),
+        done => name_path(path, done),
     }
 }
 
 fn sync(directory: &Path) -> Result<(), StoreError> {
-    at(directory, File::open(directory).and_then(|file| file.sync_all()))
+    name_path(directory, File::open(directory).and_then(|file| file.sync_all()))
 }
 
-fn at<T>(path: &Path, done: io::Result<T>) -> Result<T, StoreError> {
+fn name_path<T>(path: &Path, done: io::Result<T>) -> Result<T, StoreError> {
     done.map_err(|source| StoreError { path: path.to_owned(), source })
 }
 

@@ -1,4 +1,4 @@
-//! A tar archive, plain or compressed with gzip or zstd, as a directory of its own.
+//! Unpacks a tar archive, plain or compressed with gzip or zstd, into a directory of its own.
 
 mod bounded;
 mod entry;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 pub(crate) use self::entry::EntryError;
 use self::{
-    bounded::{Allowance, Bounded, Why},
+    bounded::{Allowance, Bounded, Cutoff},
     entry::{Entry, Kind},
     frames::Frames,
     tree::Tree,
@@ -28,7 +28,7 @@ use self::{
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// An archive cannot be unpacked.
+/// Why an archive cannot be unpacked.
 #[derive(Debug, Error)]
 pub enum UnpackError {
     #[error(
@@ -49,12 +49,12 @@ pub enum UnpackError {
     },
     #[error("{0:?}")]
     Directory(String, #[source] io::Error),
-    #[error("it is not wanted any more")]
+    #[error("no run wants it any more")]
     Stopped,
 }
 
 impl UnpackError {
-    /// Whether the archive is at fault, and not the disk.
+    /// Returns whether the archive is at fault, and not the disk.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Archive(_) | Self::TooLarge(_) | Self::Entry(_) => true,
@@ -63,7 +63,7 @@ impl UnpackError {
     }
 }
 
-/// Unpacks a checked archive into a new directory. Returns when all of it is on disk.
+/// Unpacks a checked archive into a new directory. Returns once all of it is on disk.
 pub(crate) fn unpack(
     archive: &Path,
     into: &Path,
@@ -76,23 +76,23 @@ pub(crate) fn unpack(
         move |error| UnpackError::Directory(path, error)
     };
     let allowance = Allowance::new(limit, stop);
-    let stream = file.and_then(decompressed).map_err(directory(archive))?;
+    let stream = file.and_then(decompress).map_err(directory(archive))?;
     let mut archive = Archive::new(Bounded::new(stream, allowance.clone()));
     let tree = Tree::new(into).map_err(directory(into))?;
-    // Why nothing more could be read stands in the allowance, which the reader of the archive does not know.
-    let read_error = |error: io::Error| match allowance.why() {
-        Some(Why::TooLarge) => UnpackError::TooLarge(limit),
-        Some(Why::Stopped) => UnpackError::Stopped,
+    // The allowance knows why nothing more could be read; the reader of the archive does not.
+    let read_error = |error: io::Error| match allowance.cutoff() {
+        Some(Cutoff::TooLarge) => UnpackError::TooLarge(limit),
+        Some(Cutoff::Stopped) => UnpackError::Stopped,
         None => UnpackError::Archive(error),
     };
-    allowance.header();
+    allowance.start_header();
     for entry in archive.entries().map_err(read_error)? {
         let mut entry = entry.map_err(read_error)?;
-        allowance.data();
+        allowance.start_data();
         place(&tree, &mut entry, read_error)?;
         // Drains the unread rest of the entry, so that it does not count as the next header.
         io::copy(&mut entry, &mut io::sink()).map_err(read_error)?;
-        allowance.header();
+        allowance.start_header();
     }
     tree.sync().map_err(directory(into))
 }
@@ -102,12 +102,12 @@ fn place<R: Read>(
     entry: &mut tar::Entry<'_, R>,
     read_error: impl Fn(io::Error) -> UnpackError,
 ) -> Result<(), UnpackError> {
-    let Some(checked) = Entry::of(entry)? else { return Ok(()) };
+    let Some(checked) = Entry::check(entry)? else { return Ok(()) };
     let failed = |source| UnpackError::Write { entry: checked.path.display().to_string(), source };
     let is_there = |error: io::Error| match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EEXIST) => EntryError::Twice(checked.name()).into(),
-        // A file or a link is where a directory is to be.
-        Some(Errno::ENOTDIR | Errno::ELOOP) => EntryError::Beneath(checked.name()).into(),
+        // A file or a link is where a directory should be.
+        Some(Errno::ENOTDIR | Errno::ELOOP) => EntryError::NoDirectory(checked.name()).into(),
         _ => failed(error),
     };
     match &checked.kind {
@@ -138,8 +138,8 @@ fn place<R: Read>(
     }
 }
 
-/// What is in a file, by how it begins.
-fn decompressed(mut file: File) -> io::Result<Box<dyn Read>> {
+/// Returns a reader of the decompressed content. The first bytes tell the compression.
+fn decompress(mut file: File) -> io::Result<Box<dyn Read>> {
     let mut first = Vec::new();
     Read::by_ref(&mut file).take(4).read_to_end(&mut first)?;
     file.rewind()?;

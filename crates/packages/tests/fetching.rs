@@ -1,4 +1,4 @@
-//! Packages that real servers and files give, into a real directory.
+//! Fetches job packages from real servers and files into a real directory.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,8 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use containers::{Package, package::Source};
-use packages::{Packages, Progress, content};
+use containers::{JobPackage, package::Source};
+use packages::{JobPackages, Progress, content};
 use ring::digest::{SHA256, digest};
 use tempfile::TempDir;
 use tests::file_server::{FileServer, give, hold, pour, say};
@@ -23,19 +23,19 @@ const RUN: Uuid = Uuid::from_u128(1);
 const OTHER: Uuid = Uuid::from_u128(2);
 const DATA: &[u8] = b"what containers read\n";
 
-fn package(bytes: &[u8], url: &str) -> Package {
+fn package(bytes: &[u8], url: &str) -> JobPackage {
     let source = match url.starts_with('/') {
         true => Source::File(url.into()),
         false => Source::Server(url.to_owned()),
     };
     let sha256 = digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Package { name: "data".to_owned(), source, sha256, size: bytes.len() as u64, unpacked: None }
+    JobPackage { name: "data".to_owned(), source, sha256, size: bytes.len() as u64, unpacked: None }
 }
 
-/// A node's packages.
+/// The job packages of a node.
 struct Node {
     directory: TempDir,
-    packages: Option<Packages>,
+    packages: Option<JobPackages>,
 }
 
 impl Node {
@@ -45,25 +45,25 @@ impl Node {
         node
     }
 
-    /// Another agent on the same disk.
+    /// Starts another agent on the same disk.
     fn start(&mut self) {
-        self.packages = Some(Packages::new(self.directory.path(), Arc::new(Notify::new())));
+        self.packages = Some(JobPackages::new(self.directory.path(), Arc::new(Notify::new())));
     }
 
-    fn look(&self, uid: Uuid, package: &Package) -> Progress {
+    fn bring(&self, uid: Uuid, package: &JobPackage) -> Progress {
         self.packages.as_ref().unwrap().bring(uid, std::slice::from_ref(package)).unwrap()
     }
 
-    /// Waits until this is so.
+    /// Brings the job package until its progress is as wanted.
     async fn until(
         &self,
         uid: Uuid,
-        package: &Package,
+        package: &JobPackage,
         is: impl Fn(&Progress) -> bool,
     ) -> Progress {
         let begin = Instant::now();
         loop {
-            let now = self.look(uid, package);
+            let now = self.bring(uid, package);
             if is(&now) {
                 return now;
             }
@@ -72,13 +72,13 @@ impl Node {
         }
     }
 
-    async fn in_place(&self, uid: Uuid, package: &Package) -> PathBuf {
+    async fn in_place(&self, uid: Uuid, package: &JobPackage) -> PathBuf {
         let is_done = |now: &Progress| !matches!(now, Progress::Awaited(_));
         assert_eq!(self.until(uid, package, is_done).await, Progress::InPlace);
         content(self.directory.path(), package)
     }
 
-    async fn impossible(&self, package: &Package) -> String {
+    async fn impossible(&self, package: &JobPackage) -> String {
         let is_done = |now: &Progress| !matches!(now, Progress::Awaited(_));
         match self.until(RUN, package, is_done).await {
             Progress::Impossible(why) => why,
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    async fn trouble(&self, package: &Package) -> String {
+    async fn trouble(&self, package: &JobPackage) -> String {
         let is_told =
             |now: &Progress| matches!(now, Progress::Awaited(why) if why.contains("retries"));
         match self.until(RUN, package, is_told).await {
@@ -95,14 +95,14 @@ impl Node {
         }
     }
 
-    /// What lies in a part of the directory.
-    fn left(&self, part: &str) -> usize {
+    /// Returns the number of entries in a part of the directory.
+    fn entries(&self, part: &str) -> usize {
         fs::read_dir(self.directory.path().join(part)).map_or(0, Iterator::count)
     }
 
     async fn is_empty(&self) {
         let begin = Instant::now();
-        while ["ready", "fetching", "uses"].iter().any(|part| self.left(part) > 0) {
+        while ["ready", "fetching", "uses"].iter().any(|part| self.entries(part) > 0) {
             assert!(begin.elapsed() < Duration::from_secs(10), "something is left");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -110,17 +110,17 @@ impl Node {
 }
 
 #[tokio::test]
-async fn a_file_of_a_server_is_there_once_whole_and_for_everybody() {
-    let (server, node) = (FileServer::of(DATA), Node::new());
+async fn a_file_of_a_server_is_fetched_once_whole_and_is_readable_by_everybody() {
+    let (server, node) = (FileServer::serving(DATA), Node::new());
     let package = package(DATA, &server.url());
     let path = node.in_place(RUN, &package).await;
     assert_eq!(fs::read(&path).unwrap(), DATA);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o555);
     assert_eq!(node.in_place(OTHER, &package).await, path);
-    assert_eq!((server.asked(), node.left("fetching"), node.left("ready")), (1, 0, 1));
+    assert_eq!((server.requests(), node.entries("fetching"), node.entries("ready")), (1, 0, 1));
 }
 
-/// A server that answers once the first value is dropped.
+/// Starts a server that answers once the returned sender is dropped.
 fn held_server() -> (Sender<()>, FileServer) {
     let (let_go, held) = hold();
     let server = FileServer::new(move |_, stream| {
@@ -131,16 +131,16 @@ fn held_server() -> (Sender<()>, FileServer) {
 }
 
 #[tokio::test]
-async fn two_runs_at_once_fetch_it_once_and_the_last_removes_it() {
+async fn two_runs_at_once_fetch_a_file_once_and_the_last_removes_it() {
     let (let_go, server) = held_server();
     let node = Node::new();
     let package = package(DATA, &server.url());
-    assert!(matches!(node.look(RUN, &package), Progress::Awaited(_)));
-    assert!(matches!(node.look(OTHER, &package), Progress::Awaited(_)));
+    assert!(matches!(node.bring(RUN, &package), Progress::Awaited(_)));
+    assert!(matches!(node.bring(OTHER, &package), Progress::Awaited(_)));
     drop(let_go);
     let path = node.in_place(RUN, &package).await;
     node.in_place(OTHER, &package).await;
-    assert_eq!(server.asked(), 1);
+    assert_eq!(server.requests(), 1);
     let packages = node.packages.as_ref().unwrap();
     packages.release(RUN).unwrap();
     assert!(path.exists());
@@ -149,20 +149,20 @@ async fn two_runs_at_once_fetch_it_once_and_the_last_removes_it() {
 }
 
 #[tokio::test]
-async fn one_that_goes_does_not_stop_what_another_waits_for() {
+async fn a_run_that_leaves_does_not_stop_a_fetch_that_another_waits_for() {
     let (let_go, server) = held_server();
     let node = Node::new();
     let package = package(DATA, &server.url());
-    node.look(RUN, &package);
-    node.look(OTHER, &package);
+    node.bring(RUN, &package);
+    node.bring(OTHER, &package);
     node.packages.as_ref().unwrap().release(RUN).unwrap();
     drop(let_go);
     node.in_place(OTHER, &package).await;
-    assert_eq!(server.asked(), 1);
+    assert_eq!(server.requests(), 1);
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_or_breaks_off_is_asked_again() {
+async fn a_server_that_fails_or_breaks_off_is_asked_again() {
     let server = FileServer::new(|count, stream| match count {
         1 => say(stream, "503 Service Unavailable"),
         2 => give(stream, DATA.len(), &DATA[..5]),
@@ -172,14 +172,14 @@ async fn a_server_that_is_away_or_breaks_off_is_asked_again() {
     let node = Node::new();
     let package = package(DATA, &server.url());
     let why = node.trouble(&package).await;
-    let begin = format!("package data from {}: ", server.url());
+    let begin = format!("job package data from {}: ", server.url());
     assert!(why.starts_with(&begin) && why.contains("503 Service Unavailable"), "{why}");
     let path = node.in_place(RUN, &package).await;
-    assert_eq!((fs::read(path).unwrap(), server.asked()), (DATA.to_vec(), 4));
+    assert_eq!((fs::read(path).unwrap(), server.requests()), (DATA.to_vec(), 4));
 }
 
 #[tokio::test]
-async fn a_server_that_comes_later_is_found() {
+async fn a_server_that_starts_later_is_found() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let node = Node::new();
     let package = package(DATA, &format!("http://127.0.0.1:{port}/data"));
@@ -190,21 +190,21 @@ async fn a_server_that_comes_later_is_found() {
 }
 
 #[tokio::test]
-async fn a_wrong_digest_is_told_with_both_and_not_tried_again_for_the_same_run() {
-    let server = FileServer::of(DATA);
+async fn a_wrong_digest_is_reported_with_both_and_not_fetched_again_for_the_same_run() {
+    let server = FileServer::serving(DATA);
     let node = Node::new();
-    let wrong = Package { sha256: "0".repeat(64), ..package(DATA, &server.url()) };
+    let wrong = JobPackage { sha256: "0".repeat(64), ..package(DATA, &server.url()) };
     let why = node.impossible(&wrong).await;
-    for part in [&"0".repeat(64), &package(DATA, "/").sha256, &server.url(), "package data"] {
+    for part in [&"0".repeat(64), &package(DATA, "/").sha256, &server.url(), "job package data"] {
         assert!(why.contains(part), "{part}: {why}");
     }
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!((node.impossible(&wrong).await, server.asked()), (why, 1));
-    assert_eq!((node.left("ready"), node.left("fetching")), (0, 0));
-    // Another run may find it mended.
-    node.look(OTHER, &wrong);
+    assert_eq!((node.impossible(&wrong).await, server.requests()), (why, 1));
+    assert_eq!((node.entries("ready"), node.entries("fetching")), (0, 0));
+    // The file may be correct when another run asks.
+    node.bring(OTHER, &wrong);
     node.impossible(&wrong).await;
-    assert_eq!(server.asked(), 2);
+    assert_eq!(server.requests(), 2);
     let packages = node.packages.as_ref().unwrap();
     packages.release(RUN).unwrap();
     packages.release(OTHER).unwrap();
@@ -212,11 +212,11 @@ async fn a_wrong_digest_is_told_with_both_and_not_tried_again_for_the_same_run()
 }
 
 #[tokio::test]
-async fn no_more_is_taken_than_size_says() {
+async fn a_server_cannot_send_more_than_size_says() {
     let told = FileServer::new(|_, stream| give(stream, 1 << 40, DATA));
     let untold = FileServer::new(|_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
-        // It would go on for ever.
+        // The server would go on for ever.
         while stream.write_all(&[0; 4096]).is_ok() {}
     });
     for (server, part) in
@@ -225,20 +225,20 @@ async fn no_more_is_taken_than_size_says() {
         let node = Node::new();
         let why = node.impossible(&package(DATA, &server.url())).await;
         assert!(why.contains(part), "{why}");
-        assert_eq!(server.asked(), 1);
+        assert_eq!(server.requests(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_server_may_send_on_and_not_around() {
-    let server = FileServer::of(DATA);
+async fn a_server_may_redirect_but_not_in_circles() {
+    let server = FileServer::serving(DATA);
     let to = server.url();
     let first =
         FileServer::new(move |_, stream| say(stream, &format!("302 Found\r\nLocation: {to}")));
     Node::new().in_place(RUN, &package(DATA, &first.url())).await;
     let around = FileServer::new(|_, stream| say(stream, "302 Found\r\nLocation: /again"));
     let why = Node::new().trouble(&package(DATA, &around.url())).await;
-    assert!(why.contains("more than 5 times") && around.asked() >= 6, "{why}");
+    assert!(why.contains("more than 5 times") && around.requests() >= 6, "{why}");
     let away =
         FileServer::new(|_, stream| say(stream, "302 Found\r\nLocation: file:///etc/shadow"));
     let why = Node::new().trouble(&package(DATA, &away.url())).await;
@@ -254,22 +254,22 @@ fn shared(directory: &Path, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_file_that_everybody_may_read_is_copied_and_no_other_told_of() {
+async fn only_a_file_that_everybody_may_read_is_copied() {
     let directory = tempfile::tempdir().unwrap();
     let package = package(DATA, &shared(directory.path(), DATA));
     let node = Node::new();
     assert_eq!(fs::read(node.in_place(RUN, &package).await).unwrap(), DATA);
-    let secret = Package { source: Source::File("/etc/shadow".into()), ..package };
-    let other = Package { sha256: "1".repeat(64), ..secret };
+    let secret = JobPackage { source: Source::File("/etc/shadow".into()), ..package };
+    let other = JobPackage { sha256: "1".repeat(64), ..secret };
     let why = node.trouble(&other).await;
-    assert!(why.contains("/etc/shadow is not for everybody"), "{why}");
+    assert!(why.contains("/etc/shadow is not readable by everybody"), "{why}");
 }
 
-/// The agent is killed in the middle, and the next one begins anew.
+/// The agent was killed in the middle of a fetch; the next one starts anew.
 #[tokio::test]
-async fn what_a_killed_agent_left_is_taken_for_nothing() {
+async fn files_that_a_killed_agent_left_are_not_used() {
     let node = Node::new();
-    let server = FileServer::of(DATA);
+    let server = FileServer::serving(DATA);
     let package = package(DATA, &server.url());
     let half = node.directory.path().join("fetching").join(&package.sha256);
     fs::create_dir_all(half.join("content")).unwrap();
@@ -277,11 +277,11 @@ async fn what_a_killed_agent_left_is_taken_for_nothing() {
     fs::write(half.join("package.json"), "{}").unwrap();
     let path = node.in_place(RUN, &package).await;
     assert_eq!(fs::read(path).unwrap(), DATA);
-    assert_eq!(node.left("fetching"), 0);
+    assert_eq!(node.entries("fetching"), 0);
 }
 
 #[tokio::test]
-async fn whoever_stops_waiting_ends_the_fetching_and_the_next_agent_goes_on() {
+async fn a_stopped_agent_ends_its_fetches_and_the_next_agent_starts_them_again() {
     let (_let_go, held) = hold();
     let server = FileServer::new(move |count, stream| {
         if count == 1 {
@@ -293,24 +293,24 @@ async fn whoever_stops_waiting_ends_the_fetching_and_the_next_agent_goes_on() {
     });
     let mut node = Node::new();
     let package = package(DATA, &server.url());
-    node.look(RUN, &package);
-    while server.asked() == 0 {
+    node.bring(RUN, &package);
+    while server.requests() == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // As when the agent is stopped.
+    // Dropping the job packages is what stopping the agent does.
     node.packages = None;
     let begin = Instant::now();
-    while node.left("fetching") > 0 {
-        assert!(begin.elapsed() < Duration::from_secs(10), "it is fetched still");
+    while node.entries("fetching") > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(10), "the fetch goes on");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     node.start();
     node.in_place(RUN, &package).await;
-    assert_eq!(server.asked(), 2);
+    assert_eq!(server.requests(), 2);
 }
 
 #[tokio::test]
-async fn an_archive_is_a_directory_and_a_bad_one_nothing() {
+async fn an_archive_becomes_a_directory_and_a_bad_one_leaves_nothing() {
     let mut archive = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
     header.set_size(4);
@@ -320,13 +320,13 @@ async fn an_archive_is_a_directory_and_a_bad_one_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let plain = package(&archive, &shared(directory.path(), &archive));
     let node = Node::new();
-    let unpacked = Package { unpacked: Some(1 << 20), ..plain.clone() };
+    let unpacked = JobPackage { unpacked: Some(1 << 20), ..plain.clone() };
     let path = node.in_place(RUN, &unpacked).await;
     assert_eq!(fs::read(path.join("in/data")).unwrap(), b"data");
-    assert!(!path.with_file_name("archive").exists(), "it is not kept twice");
-    let small = Package { unpacked: Some(100), ..plain };
+    assert!(!path.with_file_name("archive").exists(), "the archive is removed");
+    let small = JobPackage { unpacked: Some(100), ..plain };
     let other = Node::new();
     let why = other.impossible(&small).await;
     assert!(why.contains("decompressed it has more than 100 bytes"), "{why}");
-    assert_eq!((other.left("ready"), other.left("fetching")), (0, 0));
+    assert_eq!((other.entries("ready"), other.entries("fetching")), (0, 0));
 }

@@ -1,4 +1,4 @@
-//! Observe, plan, execute and observe again until no steps are left.
+//! Observes, plans, executes and observes again until no steps are left.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -24,14 +24,14 @@ use crate::{
 /// Rounds before the converger gives up: a rabbit needs three to create, attach and confirm.
 const ROUNDS: usize = 6;
 
-/// How often another unit may be faster before that counts as a failure: allocations side by side all choose the freest
-/// drive, so one may be too late once for each drive.
+/// Times that another unit may be faster before that counts as a failure: parallel allocations all choose the drive
+/// with the most free bytes, so an allocation may be too late once for each drive.
 const MAX_LOST_RACES: usize = 64;
 
-/// Groups that work at the same time in one call. Each needs a thread, which may block in the kernel.
+/// Maximum number of groups that work at the same time in one call. Each needs a thread, which may block in the kernel.
 const SIDE_BY_SIDE: usize = 16;
 
-/// What a convergence changed: no steps when the unit already was as desired.
+/// The steps of a convergence (none when the unit already was as desired), and the last observation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Converged {
     pub steps: Vec<Step>,
@@ -43,7 +43,7 @@ pub struct Converged {
 pub enum ConvergeError {
     #[error("observe the node")]
     Observe(#[source] ObserveError),
-    /// The node was left untouched.
+    /// The plan was rejected; the node is unchanged.
     #[error(transparent)]
     Rejected(#[from] Rejection),
     /// A step failed; the steps before it stay done.
@@ -68,13 +68,13 @@ pub struct Converger {
 #[derive(Debug, Default)]
 struct Progress {
     done: Vec<Step>,
-    /// Whether the first observation found nothing of the allocation, and no object's status names a namespace of it.
+    /// Whether the first observation found no namespace of the allocation, and the object's status names none.
     is_new: Option<bool>,
 }
 
 impl Progress {
-    /// Whether this call created part of an allocation that cannot be completed. What existed before this call may hold
-    /// data and stays.
+    /// Returns whether this call created part of a new allocation that cannot be completed. Namespaces that existed
+    /// before this call may hold data and stay.
     fn must_be_released(&self, error: &ConvergeError) -> bool {
         let creates = |step: &Step| matches!(step, Step::CreateNamespace { .. });
         let in_vain = match error {
@@ -90,20 +90,20 @@ impl Progress {
 
 fn is_new(desired: &Desired, observed: &Observed) -> bool {
     let Desired::Allocated(Allocation { id, reported, .. }) = desired else { return false };
-    let of_it = |namespace: &Namespace| match &namespace.owner {
-        NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of) => of == id,
+    let is_its = |namespace: &Namespace| match &namespace.owner {
+        NamespaceOwner::Ours(owner) | NamespaceOwner::Replaced(owner) => owner == id,
         NamespaceOwner::Partial(_) | NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => false,
     };
-    reported.is_empty() && !observed.namespaces.iter().any(of_it)
+    reported.is_empty() && !observed.namespaces.iter().any(is_its)
 }
 
 impl Converger {
-    /// A converger for `host`. Use one per node: two do not serialise against each other.
+    /// Creates a converger for `host`. Use one per node: two do not serialise against each other.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, groups: Arc::default() }
     }
 
-    /// The same node through a host that wraps this one. Units of one group still take turns.
+    /// Returns a converger for the same node, through a host that wraps this one. Units of one group still take turns.
     #[must_use]
     pub fn with_host(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
         Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }
@@ -126,8 +126,8 @@ impl Converger {
         result
     }
 
-    /// Converges every unit: groups side by side, units of one group in the order given. Results have the order of
-    /// `desired`.
+    /// Converges every unit: different groups in parallel, units of one group in the order given. Returns the results
+    /// in the order of `desired`.
     pub fn converge_all(&self, desired: &[Desired]) -> Vec<Result<Converged, ConvergeError>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (index, unit) in desired.iter().enumerate() {
@@ -151,13 +151,13 @@ impl Converger {
         results.into_inner().into_values().collect()
     }
 
-    /// The steps that [`Converger::converge`] would take first.
+    /// Returns the steps that [`Converger::converge`] would take first.
     pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
         let observed = self.observe(desired).map_err(ConvergeError::Observe)?;
         Ok(caught(|| plan(desired, &observed))??)
     }
 
-    /// What the node shows of `desired`.
+    /// Observes the node as far as `desired` concerns it.
     pub fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
         caught(|| self.host.observe(desired)).unwrap_or_else(|panicked| Err(panicked.into()))
     }
@@ -200,8 +200,8 @@ impl Converger {
             );
             let apply = if each { execute_each } else { execute };
             match apply(&*self.host, steps, &mut progress.done) {
-                // Another unit changed the node first, e.g. took the drive's room. That is no round of ours: observe
-                // again.
+                // Another unit changed the node first, for example took the drive's room. This does not count as
+                // a round: observe again.
                 Err(ExecuteError { source: StepError::Changed(_), .. })
                     if lost_races < MAX_LOST_RACES =>
                 {
@@ -213,13 +213,13 @@ impl Converger {
         }
     }
 
-    /// Releases what this call created of an allocation that cannot be completed. Whatever remains has a record as this
-    /// allocation's, and the next call uses or releases it.
+    /// Releases the namespaces that this call created for an allocation that cannot be completed. A namespace that
+    /// remains is recorded for this allocation, and the next call uses or releases it.
     fn release(&self, id: AllocationId) {
-        let given = self.until_no_steps(&Desired::Released(id), &mut Progress::default());
-        if let Err(error) = given {
+        let released = self.until_no_steps(&Desired::Released(id), &mut Progress::default());
+        if let Err(error) = released {
             let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
-            warn!("what was made of allocation {id} cannot be given back: {error}{cause}");
+            warn!("the namespaces created for allocation {id} cannot be released: {error}{cause}");
         }
     }
 
@@ -227,14 +227,14 @@ impl Converger {
         Arc::clone(self.groups.lock().entry(name.to_owned()).or_default())
     }
 
-    /// Groups come and go with jobs; a daemon that runs for a year must not keep them all.
+    /// Drops the locks of groups that no unit uses: groups come and go with jobs, and the daemon runs for years.
     fn forget_idle_groups(&self) {
         self.groups.lock().retain(|_, group| Arc::strong_count(group) > 1);
     }
 }
 
-/// A drive that turns out to have no room is a rejection, like a drive whose observation shows no room. So is a device
-/// that is too small for its file system.
+/// Turns into a rejection the error of a drive that refuses for want of room, as if the observation had shown no room,
+/// and that of a device that is too small for its file system.
 fn classify(error: ExecuteError) -> ConvergeError {
     if let Some(refused) = error.room_refused() {
         return Rejection::DriveRefused(refused.clone()).into();

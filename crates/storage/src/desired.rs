@@ -1,7 +1,7 @@
-//! What should be: validated values only.
+//! The desired state of a node: validated values only.
 //!
-//! One [`Desired`] is one unit of work: it converges, fails and is reported by itself, and units of different groups run
-//! side by side. A ClientMount with sixteen mounts is sixteen units and a tree.
+//! One [`Desired`] is one unit of work: it converges, fails and is reported separately, and units of different groups
+//! run in parallel. A ClientMount with sixteen mounts is sixteen units and a tree.
 
 mod allocation;
 mod file_system;
@@ -30,56 +30,56 @@ pub use volume::{LvmLines, Volume, VolumeLayer};
 
 use crate::observed::Attached;
 
-/// One unit of what a node should have, or should have no more.
+/// One unit of a node's desired state: something that should exist, or that should be gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Desired {
-    /// Namespaces of the asked capacity exist and exactly these hosts reach them.
+    /// Namespaces of the requested capacity exist and exactly these hosts reach them.
     Allocated(Allocation),
-    /// The namespaces that its status reports are recorded as its own again, where records were lost; nothing else is done for
-    /// it.
+    /// The namespaces that the object's status reports are recorded as the allocation's again, where records were lost.
+    /// No other step is taken for the allocation.
     Adopted(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),
-    /// This host reaches no namespace of the allocation. Nothing is made, attached or deleted for it, whatever else is missing:
-    /// a fence must not wait for drives to have room.
+    /// This host reaches no namespace of the allocation. No namespace is created, attached or deleted, whatever else is
+    /// missing: a fence must not wait until drives have room.
     Withdrawn {
         allocation: AllocationId,
-        /// Who is to reach them no more, as the drives have it.
+        /// The host that loses access, as the drives record it.
         host: Attached,
     },
     /// The file system is made and its set-up hooks have run.
     FileSystemReady(FileSystem),
-    /// The file system's tear-down hooks have run and nothing of it is active.
+    /// The file system's tear-down hooks have run and its volume is not active.
     FileSystemGone(FileSystem),
     /// The Lustre target is made, set up and mounted: it serves.
     TargetReady(LustreTarget),
-    /// Its tear-down hooks have run, and neither its mount nor its pool is left.
+    /// The target's tear-down hooks have run, and its mount and its pool are gone.
     TargetGone(LustreTarget),
     /// The file system is mounted, owned as asked, and the mount hooks have run.
     Mounted(Mount),
-    /// It is not, and the mount point is gone.
+    /// The file system is not mounted, and the mount point is gone.
     Unmounted(Mount),
     /// The tree shows exactly these links.
     IndexTree(IndexTree),
-    /// The tree shows none of them, and its root is gone when nothing else is in it.
+    /// The tree has none of these links, and its root is gone unless it has other entries.
     NoIndexTree(IndexTree),
-    /// Of the mounts beneath the allowed roots that are provably ours, only these remain.
+    /// No mounts that are provably Warren's remain beneath the allowed roots, except these.
     OnlyMounts(Vec<MountPoint>),
-    /// Of volume groups that are provably gone nothing remains here, neither device nor lock space, but for groups that are
-    /// named after these owners: their objects see to them. Groups that are there stay, and are shown.
+    /// No devices and lock spaces remain of volume groups that are provably gone, except groups that are named after
+    /// these owners: the owners' own units handle them. Groups that exist stay, and the observation lists them.
     OnlyVolumes(BTreeSet<ObjectUid>),
-    /// Nothing is asked of the node but a look at its drives and namespaces.
+    /// The node's drives and namespaces are observed; nothing changes.
     Inventory,
 }
 
 impl Desired {
-    /// The name under which work is serialised: two units with one group never run at the same time.
+    /// Returns the name under which work is serialised: two units of one group never run at the same time.
     pub fn group(&self) -> String {
         match self {
             Self::Allocated(allocation) | Self::Adopted(allocation) => allocation.id.to_string(),
             Self::Released(id) => id.to_string(),
-            // Whoever withdraws cannot wait until a namespace of the allocation is zeroed, and makes sure himself that nobody
-            // gives it back.
+            // A group of its own: a fence cannot wait until a namespace of the allocation is zeroed. The caller ensures
+            // that no other unit grants the access again.
             Self::Withdrawn { allocation, host } => format!("{allocation} of {host}"),
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.group.clone(),
             Self::TargetReady(target) | Self::TargetGone(target) => {
@@ -93,7 +93,8 @@ impl Desired {
         }
     }
 
-    /// The name of what is read: when reading one unit of a group hangs, reading the others may not.
+    /// Returns the name of the thing that is observed: when observing one unit of a group hangs, the others
+    /// may still be observed.
     pub fn unit(&self) -> String {
         match self {
             Self::FileSystemReady(fs) | Self::FileSystemGone(fs) => fs.volume.to_string(),

@@ -1,4 +1,4 @@
-//! Applies steps in order and names the first that fails.
+//! Applies steps in order and returns the first failure.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// A step that failed; those before it stand.
+/// A step that failed; the steps before it stay done.
 #[derive(Debug, Error)]
 #[error("{}", description(.step, .source))]
 pub struct ExecuteError {
@@ -29,7 +29,7 @@ pub struct ExecuteError {
 }
 
 impl ExecuteError {
-    /// The drive that has no room, when that is what the failure comes to.
+    /// Returns the drive's refusal, when want of room on a drive is the cause of the failure.
     pub(crate) fn room_refused(&self) -> Option<&RoomRefused> {
         let first = match &self.source {
             StepError::Several { first, .. } => first,
@@ -49,11 +49,11 @@ fn description(step: &Step, source: &StepError) -> String {
     }
 }
 
-/// Applies `steps` in order and adds those that were applied to `done`. Neighbours of one kind that each change only a drive
-/// ([`Step::drive`]) are applied side by side, those of one drive in order.
+/// Applies `steps` in order and adds the applied steps to `done`. Consecutive steps of one kind that each change only a
+/// drive ([`Step::drive`]) are applied in parallel, the steps of one drive in order.
 ///
 /// # Errors
-/// At the first step that fails, with what failed beside it; `done` then holds all that were applied.
+/// The first step that fails, with the failures of steps applied in parallel; `done` then holds all applied steps.
 pub fn execute(
     host: &dyn Host,
     steps: Vec<Step>,
@@ -65,18 +65,18 @@ pub fn execute(
         while let Some(next) = steps.next_if(|next| are_alike(&run[0], next)) {
             run.push(next);
         }
-        let failures = on_each_drive(host, run, done);
-        several(failures)?;
+        let failures = apply_per_drive(host, run, done);
+        combine(failures)?;
     }
     Ok(())
 }
 
-fn are_alike(one: &Step, other: &Step) -> bool {
-    one.drive().is_some() && other.drive().is_some() && one.kind() == other.kind()
+fn are_alike(step: &Step, other: &Step) -> bool {
+    step.drive().is_some() && other.drive().is_some() && step.kind() == other.kind()
 }
 
-/// Applies alike steps, each drive's on a thread of its own, which ends at its first failure.
-fn on_each_drive(host: &dyn Host, steps: Vec<Step>, done: &mut Vec<Step>) -> Vec<ExecuteError> {
+/// Applies alike steps, those of each drive on its own thread, which ends at its first failure.
+fn apply_per_drive(host: &dyn Host, steps: Vec<Step>, done: &mut Vec<Step>) -> Vec<ExecuteError> {
     let mut drives: Vec<(Option<Nqn>, Vec<Step>)> = Vec::new();
     for step in steps {
         let drive = step.drive().cloned();
@@ -115,10 +115,10 @@ fn in_order(host: &dyn Host, steps: Vec<Step>, done: &mut Vec<Step>) -> Result<(
     steps.into_iter().try_for_each(|step| apply(host, step, done))
 }
 
-/// Applies `steps` in order, and when one fails leaves out only those that change the same thing ([`Step::on`]).
+/// Applies `steps` in order; when a step fails, skips only the later steps that change the same thing ([`Step::on`]).
 ///
 /// # Errors
-/// The first failure, with the others as [`StepError::Several`]; `done` then holds all that were applied.
+/// The first failure, with the others as [`StepError::Several`]; `done` then holds all applied steps.
 pub fn execute_each(
     host: &dyn Host,
     steps: Vec<Step>,
@@ -136,12 +136,12 @@ pub fn execute_each(
             failures.push(failure);
         }
     }
-    several(failures)
+    combine(failures)
 }
 
-/// Many failures as one: a real error first, then [`StepError::NoRoom`], then [`StepError::Changed`]. `Changed` alone means that
-/// another unit was faster, and the converger observes again.
-fn several(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
+/// Combines failures into one: a real error first, then [`StepError::NoRoom`], then [`StepError::Changed`]. `Changed`
+/// alone means that another unit was faster, and the converger observes again.
+fn combine(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
     failures.sort_by_key(|failure| match failure.source {
         StepError::Changed(_) => 2,
         StepError::NoRoom(_) => 1,

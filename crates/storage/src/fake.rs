@@ -1,7 +1,7 @@
-//! A node in memory that refuses what a kernel refuses: for the tests of every crate above this one.
+//! Simulates a node in memory, with the refusals of a kernel: for the tests of every crate above this one.
 //!
-//! Each rule it knows is shown on the real kernel in `tests/loop.rs`. Several nodes may share the drives of one rabbit
-//! ([`FakeHost::peer`]); mounts, directories and hook records are each node's own.
+//! `tests/loop.rs` proves each of its rules on the real kernel. Several nodes may share the drives of one rabbit
+//! ([`FakeHost::peer`]); each node has its own mounts, directories and hook records.
 
 mod apply;
 mod drives;
@@ -33,10 +33,10 @@ use crate::{
     observed::{DeviceNumber, MountedThing, Signature, Superblock},
 };
 
-/// When an injected failure happens.
+/// The moment of an injected failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The step does nothing and fails.
+    /// The step fails without an effect.
     Before,
     /// The step has half of its effect, as after a power cut, and fails.
     Halfway,
@@ -44,7 +44,7 @@ pub enum Fault {
     After,
 }
 
-/// A node in memory.
+/// A simulated node in memory.
 #[derive(Debug)]
 pub struct FakeHost {
     node: NodeName,
@@ -61,9 +61,9 @@ struct Local {
     mounts: Vec<FakeMount>,
     volumes: OnNode,
     imported: BTreeSet<String>,
-    /// Whether the programs of ZFS are not installed.
+    /// Whether the programs of ZFS are missing.
     lacks_zfs: bool,
-    /// Mount points that somebody uses, and the processes that are reported.
+    /// Mount points in use, and the processes to report for each.
     busy: BTreeMap<PathBuf, Vec<i32>>,
     /// Devices that are mounted or open in another mount namespace.
     kept: BTreeSet<DeviceNumber>,
@@ -77,21 +77,21 @@ struct FakeMount {
     target: PathBuf,
     thing: MountedThing,
     owner: Owner,
-    /// In its root; every mount is taken for a file system of its own.
+    /// The file in the root; every mount counts as a separate file system.
     file: Option<RootFile>,
-    /// Whether no step made it.
+    /// Whether the mount was planted, not made by a step.
     foreign: bool,
 }
 
 const ROOT: Owner = Owner { uid: 0, gid: 0 };
 
 impl FakeHost {
-    /// A node without drives, whose allowed roots are `roots`.
+    /// Creates a node without drives, whose allowed roots are `roots`.
     pub fn new(node: NodeName, roots: AllowedRoots) -> Self {
         Self::on(node, roots, Arc::default())
     }
 
-    /// A rabbit with `count` drives of `capacity` bytes.
+    /// Creates a rabbit with `count` drives of `capacity` bytes.
     #[must_use]
     pub fn with_drives(node: NodeName, roots: AllowedRoots, count: u16, capacity: u64) -> Self {
         let drives = Arc::new(Mutex::new(FakeDrives::new(count, capacity)));
@@ -103,7 +103,7 @@ impl FakeHost {
         Self { node, roots, drives, lvm, pools, local: Mutex::default() }
     }
 
-    /// Another node on the same drives.
+    /// Creates another node on the same drives.
     pub fn peer(&self, node: NodeName) -> Self {
         let (drives, roots) = (Arc::clone(&self.drives), self.roots.clone());
         let (lvm, pools) = (Arc::clone(&self.lvm), Arc::clone(&self.pools));
@@ -115,45 +115,45 @@ impl FakeHost {
         self.local().fault = Some((after, fault));
     }
 
-    /// The steps that had their effect, in order.
+    /// Returns the steps that had their effect, in order.
     pub fn applied(&self) -> Vec<Step> {
         self.local().applied.clone()
     }
 
-    /// Limits the disk beneath the drives.
+    /// Limits the disk beneath the drives to this many free bytes.
     pub fn set_room(&self, available: u64) {
         self.drives().available = available;
     }
 
-    /// Somebody works in the file system at `target`: unmounting it is refused.
+    /// Makes the mount at `target` busy: unmounting it is refused.
     pub fn hold(&self, target: &MountPoint) {
         self.hold_by(target, Vec::new());
     }
 
-    /// The same, by these processes.
+    /// Makes the mount at `target` busy, and reports these processes.
     pub fn hold_by(&self, target: &MountPoint, processes: Vec<i32>) {
         self.local().busy.insert(target.path(), processes);
     }
 
-    /// Ends [`Self::hold`].
+    /// Ends the effect of [`Self::hold`].
     pub fn let_go(&self, target: &MountPoint) {
         self.local().busy.remove(&target.path());
     }
 
-    /// Somebody works in what is mounted at `target`, in a mount namespace of their own: unmounting succeeds, and the device
-    /// stays in use.
+    /// Makes a process of another mount namespace use the mount at `target`: unmounting succeeds, and the
+    /// device stays in use.
     pub fn keep_elsewhere(&self, target: &MountPoint) {
         let mut local = self.local();
         let device = local.mounted(&target.path()).map(|mount| mount.thing.device);
         local.kept.extend(device);
     }
 
-    /// Ends [`Self::keep_elsewhere`] everywhere.
+    /// Ends the effect of [`Self::keep_elsewhere`] for all devices.
     pub fn leave_elsewhere(&self) {
         self.local().kept.clear();
     }
 
-    /// Somebody else's mount.
+    /// Plants a foreign mount.
     pub fn plant_mount(&self, target: &MountPoint, source: &str, kind: &str) {
         let mut local = self.local();
         local.files.make_directories(&target.path());
@@ -174,18 +174,18 @@ impl FakeHost {
         });
     }
 
-    /// Somebody takes their mounts at `target` away.
+    /// Removes the foreign mounts at `target`.
     pub fn lift_mounts(&self, target: &MountPoint) {
         let path = target.path();
         self.local().mounts.retain(|mount| !(mount.foreign && mount.target == path));
     }
 
-    /// A symbolic link.
+    /// Plants a foreign symbolic link.
     pub fn plant_link(&self, at: &MountPoint, text: &str) {
         self.local().files.plant_link(&at.path(), text);
     }
 
-    /// A file with something in it.
+    /// Plants a foreign file that is not empty.
     pub fn plant_file(&self, at: &MountPoint) {
         self.local().files.plant_file(&at.path());
     }
@@ -195,7 +195,7 @@ impl FakeHost {
         self.drives().plant_signature(id, signature);
     }
 
-    /// Somebody else's namespace of `size` bytes on the first drive.
+    /// Plants a foreign namespace of `size` bytes on the first drive.
     pub fn plant_namespace(&self, size: u64) {
         self.drives().plant_namespace(size);
     }
@@ -205,7 +205,7 @@ impl FakeHost {
         self.drives().set_refusing(slot, refuses);
     }
 
-    /// Somebody pulls the drive out of this slot.
+    /// Pulls the drive out of this slot.
     pub fn pull_drive(&self, slot: u32) {
         self.drives().pull(slot);
     }
@@ -215,17 +215,17 @@ impl FakeHost {
         self.drives().put_back(slot);
     }
 
-    /// Somebody puts another drive into this slot, of the same size.
+    /// Puts another drive of the same size into this slot.
     pub fn swap_drive(&self, slot: u32) {
         self.drives().swap(slot);
     }
 
-    /// Loses the ledgers: the drives keep their contents.
+    /// Removes the ledgers' records: the drives keep their contents.
     pub fn lose_records(&self) {
         self.drives().lose_records();
     }
 
-    /// The node restarts: mounts and devices are gone, everything on disk stays, and so do mounts of others (fstab(5)).
+    /// Restarts the node: mounts and devices are gone; data on disk and foreign mounts (fstab(5)) stay.
     pub fn reboot(&self) {
         let mut local = self.local();
         self.drives().reboot(&local.mounts);
@@ -236,24 +236,24 @@ impl FakeHost {
         local.imported.clear();
     }
 
-    /// Somebody makes a pool of ZFS on these namespaces; this node has it imported.
+    /// Plants a foreign ZFS pool on these namespaces, imported on this node.
     pub fn plant_pool(&self, name: &str, namespaces: &[NamespaceId]) {
         self.pools().plant(name, namespaces);
         self.local().imported.insert(name.to_owned());
     }
 
-    /// Whether the programs of ZFS are missing on this node.
+    /// Removes the programs of ZFS from this node, or installs them again.
     pub fn lack_zfs(&self, is_lacking: bool) {
         self.local().lacks_zfs = is_lacking;
     }
 
-    /// Removes that pool.
+    /// Removes the planted pool.
     pub fn lift_pool(&self, name: &str) {
         self.pools().forget(name);
         self.local().imported.remove(name);
     }
 
-    /// Somebody deletes every namespace, records and all: what this node has active lies on nothing.
+    /// Deletes every namespace with its records: the active volumes of this node then lie on no device.
     pub fn erase_drives(&self) {
         let mut lvm = self.lvm();
         let mut drives = self.drives();
@@ -261,19 +261,19 @@ impl FakeHost {
         lvm.keep(|id| drives.exists(id));
     }
 
-    /// This node joins the lock space of a group, whether there is one or not.
+    /// Makes this node join the lock space of a group, whether the group exists or not.
     pub fn plant_lock_space(&self, group: &str) {
         self.local().volumes.lock_spaces.insert(group.to_owned());
     }
 
-    /// All that is not Warren's, as text: equal before and after whatever was converged.
+    /// Formats everything that is not Warren's: the text must be the same before and after any convergence.
     pub fn foreign(&self) -> String {
         let local = self.local();
         let mounts: Vec<_> = local.mounts.iter().filter(|mount| mount.foreign).collect();
         format!("{mounts:#?}\n{:#?}\n{:#?}", local.files.planted(), self.drives().foreign())
     }
 
-    /// Whether nothing of Warren's is left: no mount, directory, record or namespace.
+    /// Returns whether nothing of Warren's is left: no mount, directory, record or namespace.
     pub fn is_clean(&self) -> bool {
         let local = self.local();
         local.mounts.iter().all(|mount| mount.foreign)
@@ -301,14 +301,14 @@ impl FakeHost {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a logical volume is mounted on this node.
+    /// Returns whether a logical volume is mounted on this node.
     fn is_volume_mounted(&self, name: &Name) -> bool {
         let number = self.lvm().number(name);
         self.local().mounts.iter().any(|mount| mount.thing.device == number)
     }
 
-    /// Counts down to an injected failure.
-    fn strikes(&self) -> Option<Fault> {
+    /// Counts down to an injected failure, and returns it when it is due.
+    fn take_fault(&self) -> Option<Fault> {
         let mut local = self.local();
         match local.fault.take() {
             Some((0, fault)) => Some(fault),
@@ -327,7 +327,7 @@ impl Host for FakeHost {
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
-        let fault = self.strikes();
+        let fault = self.take_fault();
         let injected = || refused("injected", step, libc::EIO);
         match fault {
             Some(Fault::Before) => return Err(injected()),

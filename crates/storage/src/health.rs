@@ -1,7 +1,7 @@
 //! The state of a node's hardware and file systems, as facts without a judgement.
 //!
-//! Facts are what was read and nothing more. [`Facts::unread`] says what could not be read and why, so that a gap is
-//! neither "all fine" nor "all bad".
+//! Facts are the values that were read and nothing more. [`Facts::unread`] lists each failed read with its reason, so
+//! that a gap counts neither as healthy nor as broken.
 
 use std::{collections::BTreeMap, fmt, fmt::Debug, path::PathBuf};
 
@@ -12,10 +12,11 @@ use crate::{
 
 /// Reads the facts of a node.
 pub trait Probe: Debug + Send + Sync {
-    /// Links to computes by slot, for the slots that the site's configuration names. This asks no drive.
+    /// Reads the links to computes by slot, for the slots that the site's configuration names. Sends no
+    /// command to a drive.
     fn links(&self) -> BTreeMap<u8, Link>;
 
-    /// Everything else. A part that does not answer within its deadline is left out.
+    /// Reads all other facts, without a part that does not answer within its deadline.
     fn facts(&self) -> Facts;
 }
 
@@ -28,13 +29,14 @@ pub struct Facts {
     pub slots: BTreeMap<u32, Link>,
     /// File systems at mount points beneath the allowed roots; `None` when the mount table could not be read.
     pub file_systems: Option<Vec<FileSystemFacts>>,
-    /// Volume groups of ours; `None` when they were not observed.
+    /// Volume groups that Warren made; `None` when they were not observed.
     pub groups: Option<Vec<GroupFacts>>,
     pub memory: Option<Memory>,
     pub load: Option<Load>,
     pub pressure: Option<Pressure>,
-    /// Addresses in Lustre's network, the first of them the one that others use; none on a node without Lustre.
+    /// Addresses in Lustre's network, none on a node without Lustre. Other nodes use the first.
     pub nids: Vec<String>,
+    /// Failed reads, each with its reason.
     pub unread: Vec<String>,
 }
 
@@ -42,7 +44,7 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
     Up {
-        /// What both ends agreed on; `None` where there is no PCIe capability, as in some guests.
+        /// The rate that both ends agreed on; `None` where there is no PCIe capability, as in some virtual machines.
         current: Option<LinkRate>,
         most: Option<LinkRate>,
     },
@@ -59,17 +61,18 @@ pub struct LinkRate {
 }
 
 impl LinkRate {
-    /// Whether this is less than `most` in speed or in width.
+    /// Returns whether this rate is less than `most` in speed or in width.
     pub fn is_less_than(self, most: Self) -> bool {
         self.transfers < most.transfers || self.lanes < most.lanes
     }
 
-    /// The lower speed and width of two ends.
+    /// Returns the lower speed and the lower width of two ends.
     pub fn common(self, other: Self) -> Self {
         Self { transfers: self.transfers.min(other.transfers), lanes: self.lanes.min(other.lanes) }
     }
 
-    /// The rate of a PCIe generation (PCI Express Base Specification 6.0, 4.2); `None` for an unknown generation.
+    /// Returns the rate of a PCIe generation (PCI Express Base Specification 6.0, 4.2); `None`
+    /// for an unknown generation.
     pub fn of_generation(generation: u8, lanes: u8) -> Option<Self> {
         let transfers = match generation {
             1 => 2_500,
@@ -85,8 +88,8 @@ impl LinkRate {
 }
 
 impl Facts {
-    /// Gives each drive the link that the switches report for its slot: behind a switch a node sees no physical
-    /// function.
+    /// Gives each drive the link that the switches report for its slot: a node does not see the physical function of a
+    /// drive behind a switch.
     pub fn link_drives(&mut self, drives: &[Drive]) {
         for drive in drives {
             if let Some(link) = self.slots.get(&drive.slot) {
@@ -103,53 +106,53 @@ impl fmt::Display for LinkRate {
     }
 }
 
-/// What the kernel knows of a drive; a field that could not be read is empty.
+/// The kernel's facts about a drive; a field that could not be read is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriveFacts {
     pub link: Option<Link>,
     pub errors: Option<LinkErrors>,
-    /// Its temperature; `None` also while its controller is not live, because the kernel would have to ask it.
+    /// Temperature of the drive; `None` also while its controller is not live, because the kernel would have to ask it.
     pub temperature: Option<Temperature>,
-    /// What the driver calls its controller's state: `live`, `resetting`, `connecting`, `deleting`, `dead`, …; empty when
-    /// that is not known.
+    /// The controller's state in the driver's words: `live`, `resetting`, `connecting`, `deleting`, `dead`, …;
+    /// empty when not known.
     pub controller: String,
-    /// NSIDs of namespaces whose block device on this node takes no writes.
+    /// NSIDs of namespaces whose block device on this node is read-only.
     pub read_only: Option<Vec<u32>>,
 }
 
 /// Errors that a function reported since the node booted (Documentation/ABI/testing/sysfs-bus-pci-devices-aer).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkErrors {
-    /// Repaired by the link itself.
+    /// Errors that the link itself repaired.
     pub correctable: u64,
-    /// A transaction was lost.
+    /// Errors that lost a transaction.
     pub nonfatal: u64,
-    /// The link was lost.
+    /// Errors that lost the link.
     pub fatal: u64,
 }
 
-/// Degrees Celsius.
+/// Temperature of a drive and its thresholds, in degrees Celsius.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Temperature {
     pub now: i64,
-    /// Above this the drive warns (WCTEMP).
+    /// The drive warns above this temperature (WCTEMP).
     pub warning: Option<i64>,
-    /// Above this it protects itself (CCTEMP).
+    /// The drive throttles or stops above this temperature (CCTEMP).
     pub critical: Option<i64>,
 }
 
-/// A drive's SMART log (NVM Express Base Specification 2.0, 5.16.1.3), as far as the critical warnings do not tell it.
+/// A drive's SMART log (NVM Express Base Specification 2.0, 5.16.1.3), without the critical warnings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Smart {
-    /// Percent of the spare blocks that are left.
+    /// Remaining spare blocks, in percent.
     pub spare: u8,
-    /// Below so many percent the drive warns.
+    /// The drive warns below this percentage of spare blocks.
     pub spare_threshold: u8,
-    /// Times that data could not be read as it was written.
+    /// Number of times that data could not be read as it was written.
     pub media_errors: u64,
-    /// Times that the drive lost power without notice.
+    /// Number of times that the drive lost power without notice.
     pub unsafe_shutdowns: u64,
-    /// Its temperature; `None` when the drive does not report one.
+    /// Temperature of the drive; `None` when the drive does not report it.
     pub temperature: Option<Temperature>,
 }
 
@@ -167,37 +170,38 @@ pub struct FileSystemFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Well,
-    /// The kernel shut it down after an error, and every access fails; the text says how that was seen.
+    /// The kernel shut the file system down after an error, and every access fails; the text says
+    /// how that was detected.
     ShutDown(String),
     Silent(String),
 }
 
-/// A volume group of ours.
+/// A volume group that Warren made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupFacts {
     pub name: String,
-    /// The allocation whose namespaces it lies on.
+    /// The allocation whose namespaces are the group's devices.
     pub allocation: Option<AllocationId>,
     pub devices: Vec<PathBuf>,
-    /// Whether a lock manager guards it.
+    /// Whether the group is shared under a lock manager.
     pub is_shared: bool,
     pub missing: u32,
-    /// Namespaces of its allocation that LVM does not use as members, each with the reason.
+    /// Namespaces of the allocation that LVM does not use as members, each with the reason.
     pub lost: Vec<String>,
-    /// Logical volumes that are not whole, each with what LVM says of it (`lv_health_status`, lvs(8)).
+    /// Logical volumes that are not whole, each with its `lv_health_status` (lvs(8)).
     pub unwell: Vec<(String, String)>,
 }
 
 impl GroupFacts {
-    /// The facts of a group that Warren made; `None` for another's. A namespace that is only not attached to this node
-    /// does not count as missing: it is being attached, or will be. A namespace known to be lost counts in any case,
-    /// because one that is not attached may be its replacement.
-    pub fn of(seen: &OwnGroup) -> Option<Self> {
+    /// Returns the facts of a group; `None` when Warren did not make it. A namespace that is merely not attached to
+    /// this node does not count as missing: it is being attached, or will be. A namespace known to be lost always
+    /// counts, because the one that is not attached may be its replacement.
+    pub fn from_group(seen: &OwnGroup) -> Option<Self> {
         let group = &seen.group;
         if !group.is_warrens() {
             return None;
         }
-        let count = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let (unattached, lost) = (count(seen.unattached.len()), count(seen.lost.len()));
         let missing = group.missing.saturating_sub(unattached).max(group.missing.min(lost));
         let lost = seen.lost.iter().map(|(id, why)| format!("{id}: {why}"));
@@ -205,7 +209,7 @@ impl GroupFacts {
             .volumes
             .iter()
             .filter_map(|volume| Some((volume.name.clone(), volume.trouble.clone()?)));
-        // A volume is partial also while a member is not attached.
+        // A volume is also partial while a member is merely not attached.
         let is_whole_elsewhere = unattached > 0 && missing == 0;
         Some(Self {
             name: group.name.clone(),
@@ -222,7 +226,7 @@ impl GroupFacts {
 /// Bytes of memory (proc_meminfo(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Total bytes.
+    /// Bytes of usable memory (`MemTotal`).
     pub total: u64,
     /// Bytes available without swapping.
     pub available: u64,
@@ -236,11 +240,12 @@ pub struct Load {
     pub processors: u64,
 }
 
-/// Part of the last minute in which every task waited at once (Documentation/accounting/psi.rst, `full avg60`), in hundredths
-/// of a percent.
+/// Share of the last minute in which all tasks waited at once (Documentation/accounting/psi.rst, `full avg60`), in
+/// hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// For memory. Disks tell nothing: on a rabbit that copies data every task waits for them.
+    /// Waiting for memory. The share for disks is no sign of trouble: on a rabbit that copies data all
+    /// tasks wait for them.
     pub memory: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Everything that cannot be computed: observing a node and changing it.
+//! The interface to a node: observing it and changing it.
 
 use std::{
     collections::BTreeSet,
@@ -18,15 +18,15 @@ use crate::{
     observed::Holders,
 };
 
-/// A node. `LinuxHost` is a real one, `FakeHost` (feature `fake`) one in memory.
+/// A node. `LinuxHost` is a real node, `FakeHost` (feature `fake`) a simulated one in memory.
 pub trait Host: Debug + Send + Sync {
-    /// Observes what this desire concerns, and nothing else.
+    /// Observes the part of the node that `desired` concerns.
     ///
     /// # Errors
     /// When the observation is incomplete: a list with gaps counts as no list.
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError>;
 
-    /// Takes one step. Taking it again after a crash is safe.
+    /// Takes a step. Taking it again after a crash is safe.
     ///
     /// # Errors
     /// When the node did not change as asked.
@@ -50,12 +50,12 @@ pub enum ObserveError {
     Panicked(#[from] Panicked),
 }
 
-/// Why a step failed.
+/// The failure of a step.
 #[derive(Debug, Error)]
 pub enum StepError {
     #[error("{call} {target}")]
     System {
-        /// The call, e.g. `mount(2)`.
+        /// The call, for example `mount(2)`.
         call: &'static str,
         target: String,
         #[source]
@@ -63,7 +63,7 @@ pub enum StepError {
     },
     #[error("{call} {target}, held by {holders}")]
     Held {
-        /// The call, e.g. `umount(2)`.
+        /// The call, for example `umount(2)`.
         call: &'static str,
         target: String,
         holders: Holders,
@@ -78,7 +78,7 @@ pub enum StepError {
         call: &'static str,
         target: String,
         deadline: Duration,
-        /// The child, where in the kernel it stands, and the DLM locks that this node was not granted.
+        /// The child, its kernel stack, and the DLM locks that this node was not granted.
         waits: String,
     },
     #[error("{} more failed, {}", .others.len(), list(.others))]
@@ -96,7 +96,7 @@ pub enum StepError {
 }
 
 impl StepError {
-    /// Makes the error of a failed system call on `target` from its errno.
+    /// Returns a function that makes the error of a failed system call on `target`.
     pub(crate) fn system<'a>(
         call: &'static str,
         target: &'a (impl fmt::Display + ?Sized),
@@ -104,12 +104,12 @@ impl StepError {
         move |source| Self::System { call, target: target.to_string(), source }
     }
 
-    /// Whether its deadline ended it, and not an answer.
+    /// Returns whether the step failed because its deadline passed.
     pub fn is_hung(&self) -> bool {
         matches!(self, Self::Hung { .. } | Self::Command(CommandError::TimedOut { .. }))
     }
 
-    /// The processes that hold up any of the failed steps.
+    /// Returns the processes that hold up any of the failed steps.
     pub fn holders(&self) -> BTreeSet<i32> {
         match self {
             Self::Held { holders, .. } => holders.processes.iter().copied().collect(),
@@ -122,23 +122,24 @@ impl StepError {
     }
 }
 
-/// A drive that reports room and refuses a namespace for want of it: it allocates in larger pieces, or reserves some.
+/// A drive that reports enough free bytes but refuses a namespace for want of room: it allocates in larger pieces,
+/// or reserves some bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{drive} has no room for a namespace of {size} bytes ({why}), while it reports {left} of {capacity} bytes left and has \
      {namespaces}{} namespaces",
-    of(.max_namespaces)
+    of_max(.max_namespaces)
 )]
 pub struct RoomRefused {
     pub drive: Nqn,
-    /// Bytes asked for.
+    /// Size of the requested namespace in bytes.
     pub size: u64,
-    /// Bytes that it reports as free.
+    /// Bytes that the drive reports as free.
     pub left: u64,
-    /// Its size in bytes.
+    /// Size of the drive in bytes.
     pub capacity: u64,
     pub namespaces: usize,
-    /// How many it can have, when it reports that.
+    /// Maximum number of namespaces, when the drive reports it.
     pub max_namespaces: Option<u32>,
     pub why: String,
 }
@@ -151,7 +152,7 @@ pub struct RoomRefused {
 pub struct TooSmall {
     pub device: PathBuf,
     pub kind: FileSystemKind,
-    /// Its size in bytes.
+    /// Size of the device in bytes.
     pub size: u64,
     /// Bytes that the file system needs.
     pub least: u64,
@@ -170,29 +171,29 @@ pub enum CommandError {
     #[error("{command}: {status}{}", stderr_text(.stderr))]
     Failed {
         command: String,
-        /// e.g. `exit status: 1` or `signal: 9 (SIGKILL)`.
+        /// Exit status, for example `exit status: 1` or `signal: 9 (SIGKILL)`.
         status: String,
-        /// Its stderr: all of it, or 512 bytes of either end.
+        /// The command's stderr: all of it, or 512 bytes of either end.
         stderr: String,
     },
     #[error(
         "{command}: it printed more than {most} bytes; the agent does not read a truncated answer"
     )]
     TooMuch { command: String, most: usize },
-    /// It outlived its deadline; its process group was killed.
+    /// The command outlived its deadline; its process group was killed.
     #[error("{command}: killed after {}{}; then waited: {waits}", seconds(*.deadline), stderr_text(.stderr))]
     TimedOut {
         command: String,
         deadline: Duration,
-        /// Its stderr: all of it, or 512 bytes of either end.
+        /// The command's stderr: all of it, or 512 bytes of either end.
         stderr: String,
-        /// Its processes, where in the kernel each stood, and the locks that this node was not granted.
+        /// The command's processes, the kernel stack of each, and the locks that this node was not granted.
         waits: String,
     },
 }
 
 impl CommandError {
-    /// Whether the program is not installed. bash says so with exit status 127 (bash(1), EXIT STATUS).
+    /// Returns whether the program is not installed: bash then exits with status 127 (bash(1), EXIT STATUS).
     pub fn is_not_installed(&self) -> bool {
         match self {
             Self::Start { source, .. } => source.kind() == io::ErrorKind::NotFound,
@@ -202,7 +203,7 @@ impl CommandError {
     }
 }
 
-fn of(most: &Option<u32>) -> String {
+fn of_max(most: &Option<u32>) -> String {
     most.map_or_else(String::new, |most| format!(" of {most}"))
 }
 

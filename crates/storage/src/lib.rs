@@ -1,4 +1,4 @@
-//! Storage on one node: what should be, what is, and the steps between them.
+//! Storage on one node: its desired state, its observed state, and the steps from one to the other.
 //!
 //! # Path of data
 //! ```text
@@ -8,15 +8,15 @@
 //!    ▲──────── observe and plan again, until no steps ◄┘
 //! ```
 //! # Guarantees
-//! * `plan` does no I/O and reads no clock. Done means that planning again yields nothing, so after a crash at
-//!   any point the agent simply starts again.
-//! * A [`Rejection`] changes nothing. Nothing is formatted, wiped, detached or unmounted unless it is provably ours.
-//! * Something counts as gone when nothing of ours is left there. Somebody else's mount at the same path stays and does not
-//!   matter, unless it covers one of ours: that is a rejection.
-//! * One converge at a time per [`Desired::group`]; any number of groups side by side.
-//! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and says where in
-//!   the kernel it hangs: a dead device or server holds up its own unit and no other. Mounts are read with
-//!   `AT_STATX_DONT_SYNC` (statx(2)), so that one whose server does not answer can be seen and unmounted.
+//! * `plan` does no I/O and reads no clock. A unit is done when planning again yields no steps, so after a crash at any
+//!   point the agent simply starts again.
+//! * A [`Rejection`] changes nothing. The agent formats, wipes, detaches or unmounts only what is provably Warren's.
+//! * A thing counts as gone when nothing of Warren's is left of it. A foreign mount at the same path stays and does not
+//!   matter, unless it covers one of Warren's mounts: that is a rejection.
+//! * One converge at a time per [`Desired::group`]; any number of groups in parallel.
+//! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and names the
+//!   place in the kernel where it hangs: a dead device or server holds up its own unit and no other. Mounts are read
+//!   with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and unmounted.
 //!
 //! # Who may do what
 //! * `linux::cmd` alone starts programs, `linux::child` alone forks, `linux::mount` alone mounts and unmounts.
@@ -26,11 +26,11 @@
 //! # Caveats
 //! * An observation that hangs blocks one thread until the kernel returns; until then its group is not observed again. A
 //!   process with such a thread cannot end entirely, not even by SIGKILL.
-//! * mount(2), umount(2), chown(2), wiping and detaching happen in a child with a deadline, commands in a process group with
-//!   one. What a step reads in between is local and has no deadline: openat2(2) beneath the root, the mount table, and after
-//!   a mkfs the device that it just wrote. When somebody mounted NFS or 9p at a mount point of ours, the kernel asks its
-//!   server to revalidate a path that a step walks.
-//! * When an agent is killed the kernel kills the program that it started, but not what that program started: a line of
+//! * mount(2), umount(2), chown(2), wiping and detaching run in a child process with a deadline, and commands in a
+//!   process group with a deadline. The reads of a step in between are local and have no deadline: openat2(2) beneath
+//!   the root, the mount table, and after a mkfs the device that it just wrote. When another program mounted NFS or 9p
+//!   at a mount point of Warren's, the kernel asks that server to revalidate a path that a step walks.
+//! * When an agent is killed, the kernel kills the program that it started, but not the children of that program: a line of
 //!   several commands may continue beside its own repetition, unless the service manager ends the whole control group.
 //!
 //! # Assumptions

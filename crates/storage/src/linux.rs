@@ -1,4 +1,4 @@
-//! A real node.
+//! Observes and changes a real Linux node; the other implementation of `Host` is the simulated node in `fake`.
 
 mod apply;
 mod bounded;
@@ -71,7 +71,7 @@ pub struct LinuxHostError {
     source: io::Error,
 }
 
-/// A real node.
+/// A real node, observed and changed through the kernel, LVM, ZFS and its drives.
 #[derive(Debug)]
 pub struct LinuxHost {
     node: Arc<Node>,
@@ -89,7 +89,8 @@ struct Node {
 }
 
 impl LinuxHost {
-    /// A host with this configuration. It creates the pool of file drives when there is none and drives are asked for.
+    /// Creates a host with this configuration, and the pool of file drives when the configuration asks for drives
+    /// and no pool exists.
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();
@@ -122,17 +123,17 @@ impl LinuxHost {
         Ok(Self { node: Arc::new(node), calls })
     }
 
-    /// The PCIe links between hosts and drives: every port of both switches of a rabbit; none on a node without
+    /// Returns the PCIe links between hosts and drives: every port of both switches of a rabbit; none on a node without
     /// switches. Ports of a switch that does not answer have an unknown state. The call waits for a command that a
     /// switch is carrying out.
     ///
     /// # Errors
-    /// When it is unknown whether there are switches, or reading them takes longer than twice
-    /// [`LinuxConfig::mount_deadline`].
+    /// When it is unknown whether there are switches, or reading them takes
+    /// longer than twice [`LinuxConfig::mount_deadline`].
     pub fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         let node = Arc::clone(&self.node);
-        let taken = self.calls.run("links", move || node.drives.links());
-        taken.map_err(|source| ObserveError::Read { path: "/dev/switchtec*".to_owned(), source })?
+        let links = self.calls.run("links", move || node.drives.links());
+        links.map_err(|source| ObserveError::Read { path: "/dev/switchtec*".to_owned(), source })?
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the planner needs to see of a node for each desire, and nothing else.
+//! Observes the facts about a node that the planner needs for each [`Desired`], and no others.
 
 mod volumes;
 
@@ -16,49 +16,50 @@ use crate::{
     },
 };
 
-/// What a host can observe. Each method reads one thing.
+/// The observations that a host offers. Each method reads one thing.
 pub(crate) trait Observer {
-    /// Drives, namespaces and the file-backed pool; the rest stays empty.
+    /// Reads drives, namespaces and the file-backed pool; the other fields stay empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
-    /// The block device of a namespace here; `None` also when it is recorded for another allocation than `made_for`.
+    /// Returns the block device of a namespace on this node; `None` also when the namespace is recorded for
+    /// another allocation than `made_for`.
     fn device(
         &self,
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
-    /// The same for many namespaces, in the order given.
+    /// Returns the block devices of many namespaces, in the order given.
     fn devices(
         &self,
         ids: &[NamespaceId],
         made_for: Option<AllocationId>,
     ) -> Result<Vec<Option<BlockDevice>>, ObserveError>;
-    /// The signature at the beginning of the device that carries a file system.
+    /// Reads the signature at the beginning of the device that carries a file system.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
-    /// The active part of a logical volume on this node; the LVM report stays empty.
+    /// Reads the active mappings of a logical volume on this node; the LVM report stays empty.
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError>;
-    /// The state of a logical volume that is not active, with all that interrupted commands left of it.
+    /// Reads the state of a logical volume that is not active, with all mappings that interrupted commands left.
     /// [`Observer::mapped`] does not see mappings without a table.
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
-    /// What an interrupted repair left of an active RAID.
+    /// Returns the mappings that an interrupted repair of an active RAID left.
     fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
-    /// LVM's report on these devices, and on these alone.
+    /// Reads LVM's report on these devices only.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
-    /// All of device-mapper's devices.
+    /// Lists all of device-mapper's devices.
     fn mappings(&self) -> Result<Vec<Mapping>, ObserveError>;
-    /// Volume groups in whose lock space the node is.
+    /// Lists the volume groups whose lock space the node has joined.
     fn lock_spaces(&self) -> Result<Vec<String>, ObserveError>;
-    /// The target's pool when it is imported, and what is in it.
+    /// Reads the target's pool and its dataset; `None` when the pool is not imported.
     fn zpool(
         &self,
         target: &LustreTarget,
         devices: &[BlockDevice],
     ) -> Result<Option<Zpool>, ObserveError>;
-    /// Pools that could be imported from these devices, and from these alone.
+    /// Lists the pools that could be imported from these devices only.
     fn pools_on(&self, devices: &[BlockDevice]) -> Result<Vec<FoundPool>, ObserveError>;
     fn target(&self, target: &MountPoint) -> Result<TargetState, ObserveError>;
-    /// Who uses a device that is no longer mounted at its mount point.
+    /// Returns how a device is used that is no longer mounted at its mount point.
     fn users(&self, device: &VolumeDevice, kind: FileSystemKind) -> Result<Use, ObserveError>;
-    /// Who uses a Lustre file system that is not mounted at `target` any more.
+    /// Returns the holders of a Lustre file system that is no longer mounted at `target`.
     fn lustre_users(
         &self,
         source: &str,
@@ -82,14 +83,14 @@ pub(crate) fn observe(
         | Desired::Withdrawn { .. }
         | Desired::Inventory => observer.inventory(),
         Desired::FileSystemReady(fs) => file_system(observer, fs, true),
-        // Only hooks before the tear-down need the contents; a device that cannot be read any more is released all the
-        // same.
+        // Only PreTeardown hooks need the contents; without such hooks, a device is released even
+        // when it is unreadable.
         Desired::FileSystemGone(fs) => {
-            let shows = |hook: &Hook| hook.id.phase == HookPoint::PreTeardown;
-            file_system(observer, fs, fs.hooks.iter().any(shows))
+            let needs_contents = |hook: &Hook| hook.id.phase == HookPoint::PreTeardown;
+            file_system(observer, fs, fs.hooks.iter().any(needs_contents))
         }
         Desired::TargetReady(target) => lustre(observer, target, |_| false),
-        // Without open records no hook has to see what a pool holds before it goes.
+        // Without open records no tear-down hook needs the pool's contents.
         Desired::TargetGone(target) => lustre(observer, target, |observed| !observed.hooks_open),
         Desired::Mounted(mount) => mounted(observer, mount, ToBe::Mounted),
         Desired::Unmounted(mount) => mounted(observer, mount, ToBe::Unmounted),
@@ -115,7 +116,7 @@ fn file_system(
     Ok(Observed { volume: Some(volume), temporary: Some(temporary), ..observed })
 }
 
-/// Looks at a target. Where ZFS is not installed and pools on its devices `may_be_missed`, they count as absent.
+/// Observes a target. Where ZFS is not installed and the pools on its devices `may_be_missed`, they count as absent.
 fn lustre(
     observer: &impl Observer,
     target: &LustreTarget,
@@ -141,7 +142,7 @@ fn lustre(
     Ok(observed)
 }
 
-/// The devices of the namespaces that this node reaches, and the namespaces that it does not reach.
+/// Returns the devices of the namespaces that this node reaches, and the namespaces that it does not reach.
 fn devices(
     observer: &impl Observer,
     namespaces: &[NamespaceId],
@@ -165,7 +166,7 @@ enum ToBe {
 }
 
 fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Observed, ObserveError> {
-    // Unmounting does not depend on what is on the device.
+    // Unmounting does not depend on the contents of the device.
     let signed = mount.kind != FileSystemKind::Raw && to_be == ToBe::Mounted;
     let mut observed = hooks(observer, &mount.scope, &mount.hooks)?;
     observed.target = Some(observer.target(&mount.target)?);
@@ -175,8 +176,8 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
     }
     match &mount.source {
         MountSource::Volume { volume: wanted, .. } => {
-            // sysfs names the devices beneath a mount. LVM is asked only about a volume that must be activated or
-            // deactivated.
+            // sysfs shows the devices beneath a mount. LVM's report is needed only for a volume that must
+            // be activated or deactivated.
             let needs_report = |seen: &LvmState| match to_be {
                 ToBe::Mounted => seen.active().is_none() || !is_mounted,
                 ToBe::Unmounted => seen.activation != Activation::Inactive || seen.in_lock_space,
@@ -196,7 +197,7 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
     Ok(observed)
 }
 
-/// Who uses the volume's device, once nothing is mounted at the mount point any more.
+/// Returns how the volume's device is used, once nothing is mounted at the mount point.
 fn users(
     observer: &impl Observer,
     mount: &Mount,
@@ -249,7 +250,7 @@ fn logical(
     needs_report: impl Fn(&LvmState) -> bool,
 ) -> Result<LvmState, ObserveError> {
     if volume.is_guessed() && !devices.is_empty() {
-        return guessed(observer, volume, devices);
+        return observe_unnamed(observer, volume, devices);
     }
     let mut seen = observer.mapped(volume, devices)?;
     if needs_report(&seen) {
@@ -261,7 +262,7 @@ fn logical(
     Ok(seen)
 }
 
-/// Adds what sysfs does not show, where an interrupted command may have left something.
+/// Adds mappings that sysfs does not show, where an interrupted command may have left some.
 fn complete(
     observer: &impl Observer,
     volume: &Volume,
@@ -279,28 +280,28 @@ fn complete(
     Ok(())
 }
 
-/// Only LVM's metadata on the devices tells the volume's names.
-fn guessed(
+/// Observes a volume whose names are known only from LVM's metadata on the devices.
+fn observe_unnamed(
     observer: &impl Observer,
     volume: &Volume,
     devices: &[BlockDevice],
 ) -> Result<LvmState, ObserveError> {
     let report = observer.lvm(devices)?;
     let names = report.names_of(volume);
-    let named = volume.named(names.as_ref());
-    let seen = observer.mapped(&named, devices)?;
+    let volume = volume.with_names(names.as_ref());
+    let seen = observer.mapped(&volume, devices)?;
     let mut seen = LvmState { report: Some(report), names, ..seen };
-    complete(observer, &named, &mut seen)?;
+    complete(observer, &volume, &mut seen)?;
     Ok(seen)
 }
 
 fn hooks(
     observer: &impl Observer,
     scope: &HookScope,
-    asked: &[Hook],
+    wanted: &[Hook],
 ) -> Result<Observed, ObserveError> {
     let mut observed = Observed { hooks_open: observer.hooks_open(scope)?, ..Observed::default() };
-    for hook in asked {
+    for hook in wanted {
         if observer.hook_ran(&hook.id)? {
             observed.hooks.insert(hook.id.clone());
         }

@@ -1,4 +1,4 @@
-//! What is: facts about one node, as far as one desire needs them.
+//! The observed state: facts about one node, as far as one [`Desired`](crate::Desired) needs them.
 
 mod attached;
 mod group;
@@ -33,49 +33,49 @@ use crate::{
     health::Smart,
 };
 
-/// One observation of a node. What the desire does not concern stays empty.
+/// One observation of a node. Fields that the desired unit does not concern stay empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     pub drives: Vec<Drive>,
-    /// SMART logs of the drives that could be asked.
+    /// SMART logs of the drives that answered.
     pub smart: BTreeMap<Nqn, Smart>,
-    /// The namespaces on them, foreign ones included.
+    /// The namespaces on the drives, foreign ones included.
     pub namespaces: Vec<Namespace>,
-    /// Recorded namespaces that their drives do not have any more: a crash came between the deletion and its record.
+    /// Recorded namespaces that their drives no longer have: a crash came between the deletion and its record.
     pub vanished: BTreeMap<NamespaceId, NamespaceOwner>,
     /// Drives whose slot holds another drive now: they are gone for good, not just absent.
     pub replaced: BTreeSet<Nqn>,
-    /// Drives whose ledger cannot be read: they may hold namespaces of ours, attached to any host.
+    /// Drives whose ledger cannot be read: they may hold namespaces of allocations, attached to any host.
     pub unreadable: BTreeSet<Nqn>,
-    /// The file system that carries file-backed drives; `None` for real ones.
+    /// The file system that carries file-backed drives; `None` for real drives.
     pub pool: Option<Pool>,
-    /// Volume groups on namespaces of ours that this node reaches.
+    /// Volume groups on namespaces of allocations that this node reaches.
     pub groups: Vec<OwnGroup>,
     pub mappings: Vec<Mapping>,
-    /// Volume groups in whose lock space this node is, whether they exist or not.
+    /// Volume groups whose lock space this node has joined, whether the groups exist or not.
     pub lock_spaces: Vec<String>,
     pub volume: Option<VolumeState>,
     pub zpool: Option<PoolState>,
     pub target: Option<TargetState>,
-    /// Who uses the device, or a file system without one, after it was unmounted from the mount point.
+    /// How the device, or a file system without a device, is used after it was unmounted from the mount point.
     pub in_use: Use,
-    /// The file in the root of what is mounted there, which should be [`Mount::file`](crate::desired::Mount).
+    /// The file in the root of the mount, which should be [`Mount::file`](crate::desired::Mount).
     pub file: Option<RootFile>,
     /// The temporary mount point at which hooks see a file system.
     pub temporary: Option<TargetState>,
     /// The mount that a bind mount repeats.
     pub source: Option<TargetState>,
-    /// Mounts beneath the allowed roots, in the order they were made.
+    /// Mounts beneath the allowed roots, in the order in which they were made.
     pub mounts: Vec<(MountPoint, MountedThing)>,
     pub tree: Option<TreeState>,
-    /// Those of the desire's hooks that ran, by their records.
+    /// The desired unit's hooks that ran, by their records.
     pub hooks: BTreeSet<HookId>,
-    /// Whether the hooks' scope is open: something began that tear-down hooks must end.
+    /// Whether the hooks' scope is open: work began that tear-down hooks must end.
     pub hooks_open: bool,
 }
 
 impl Observed {
-    /// Whether another drive is in this drive's slot, so that no host reaches what is on it.
+    /// Returns whether another drive is in this drive's slot, so that no host reaches this drive's data.
     pub fn is_replaced(&self, drive: &Nqn) -> bool {
         self.replaced.contains(drive)
     }
@@ -84,11 +84,11 @@ impl Observed {
         self.namespaces.iter().filter(move |namespace| namespace.owner.allocation() == Some(id))
     }
 
-    /// The number of namespaces that a drive can have, if it has reached that; else `None`.
+    /// Returns the maximum number of namespaces of a drive, if it has reached that; else `None`.
     pub fn namespace_limit(&self, drive: &Drive) -> Option<u32> {
-        let on_it =
+        let count =
             self.namespaces.iter().filter(|namespace| namespace.id.subsystem == drive.nqn).count();
-        drive.max_namespaces.filter(|most| on_it >= *most as usize)
+        drive.max_namespaces.filter(|most| count >= *most as usize)
     }
 }
 
@@ -99,26 +99,26 @@ pub struct Drive {
     pub serial: String,
     pub model: String,
     pub firmware: String,
-    /// Its slot, counted from 0.
+    /// Slot of the drive, counted from 0.
     pub slot: u32,
-    /// The label printed beside the slot; empty when unknown.
+    /// Label printed beside the slot; empty when unknown.
     pub label: String,
-    /// Capacity in bytes.
+    /// Capacity in bytes, from TNVMCAP or the pool file.
     pub capacity: u64,
     /// Bytes that namespaces occupy.
     pub allocated: u64,
-    /// How many namespaces it can have; `None` when unknown.
+    /// Maximum number of namespaces; `None` when unknown.
     pub max_namespaces: Option<u32>,
-    /// Percentage of its life used; more than 100 when it outlives its estimate.
+    /// Percentage of the drive's life used; more than 100 when it outlives its estimate.
     pub wear: u8,
     pub warnings: Vec<DriveWarning>,
-    /// Why it cannot be used now. What is known of its namespaces then comes from the ledger.
+    /// The reason why the drive cannot be used now. Its namespaces are then taken from the ledger.
     pub fault: Option<String>,
 }
 
 impl Drive {
-    /// A drive of which only the name is known.
-    pub(crate) fn named(nqn: Nqn) -> Self {
+    /// Returns a drive of which only the NQN is known.
+    pub(crate) fn with_nqn(nqn: Nqn) -> Self {
         Self {
             nqn,
             serial: String::new(),
@@ -135,11 +135,12 @@ impl Drive {
         }
     }
 
-    /// Bytes free for new namespaces: 0 when it warns of anything but its temperature.
+    /// Returns the bytes free for new namespaces: 0 when the drive has a fault, or a warning
+    /// other than its temperature.
     pub fn free(&self) -> u64 {
-        let left = self.capacity.saturating_sub(self.allocated);
+        let free = self.capacity.saturating_sub(self.allocated);
         let may_fail = self.warnings.iter().any(|warning| *warning != DriveWarning::Temperature);
-        if self.fault.is_none() && !may_fail { left } else { 0 }
+        if self.fault.is_none() && !may_fail { free } else { 0 }
     }
 }
 
@@ -147,19 +148,19 @@ impl Drive {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DriveWarning {
     SpareLow,
-    /// Too hot, or too cold.
+    /// The drive is too hot or too cold.
     Temperature,
     Degraded,
-    /// It takes no more data.
+    /// The drive accepts no more data.
     ReadOnly,
-    /// Its cache would not survive a loss of power.
+    /// The drive's cache would not survive a loss of power.
     BackupFailed,
-    /// Its persistent memory is read-only or unreliable.
+    /// The drive's persistent memory is read-only or unreliable.
     MemoryUnreliable,
 }
 
 impl DriveWarning {
-    /// Whether the drive accepts no more data, now or soon.
+    /// Returns whether the drive accepts no more data, now or soon.
     pub fn ends_writing(&self) -> bool {
         matches!(self, Self::SpareLow | Self::ReadOnly)
     }
@@ -181,14 +182,14 @@ impl fmt::Display for DriveWarning {
 /// Space of the file system beneath file-backed drives, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool {
-    /// Free bytes.
+    /// Free bytes of the file system.
     pub available: u64,
     /// Bytes that existing namespaces may still take, because their files are sparse.
     pub promised: u64,
 }
 
 impl Pool {
-    /// Bytes that new namespaces may take.
+    /// Returns the bytes that new namespaces may take.
     pub fn room(&self) -> u64 {
         self.available.saturating_sub(self.promised)
     }
@@ -199,39 +200,39 @@ impl Pool {
 pub struct Namespace {
     pub id: NamespaceId,
     pub owner: NamespaceOwner,
-    /// Size in bytes.
+    /// Size in bytes, as the drive or its ledger has it.
     pub size: u64,
     pub access: BTreeSet<Attached>,
-    /// Its block device on this node, when it has one.
+    /// Path of its block device on this node, if any.
     pub device: Option<PathBuf>,
-    /// How many namespaces its allocation was made of, from the namespace's record; 0 when unknown.
+    /// Number of namespaces of its allocation, from the namespace's record; 0 when unknown.
     pub members: u16,
 }
 
 impl Namespace {
-    /// Whether it is attached to the host that `access` means, and under that name.
+    /// Returns whether the namespace is attached to the host that `access` describes, under that name.
     pub fn is_attached_to(&self, access: &Access) -> bool {
         self.access.iter().any(|host| host.is(access))
     }
 }
 
-/// Whose a namespace is. The agent deletes only what an allocation of ours owns.
+/// The owner of a namespace. The agent deletes only namespaces that an allocation owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespaceOwner {
     Ours(AllocationId),
-    /// A crash interrupted its creation for an allocation.
+    /// A crash interrupted the creation of the namespace for this allocation.
     Partial(AllocationId),
-    /// It belonged to an allocation until its drive was gone for good and another namespace replaced it. It may hold
-    /// the last copy of somebody's data, so the agent deletes it only with its allocation.
+    /// The namespace belonged to this allocation until its drive was gone for good and another namespace replaced it.
+    /// It may hold the last copy of a user's data, so the agent deletes it only together with its allocation.
     Replaced(AllocationId),
-    /// There is no record: it is somebody else's, or ours with a lost record.
+    /// The namespace has no record: it is foreign, or its record was lost.
     Unknown,
-    /// Somebody else's; the text says how that was seen.
+    /// The namespace is not Warren's; the text says how that was detected.
     Foreign(String),
 }
 
 impl NamespaceOwner {
-    /// The allocation that it was made for, when that is known.
+    /// Returns the allocation that the namespace was made for, when that is known.
     pub const fn allocation(&self) -> Option<AllocationId> {
         match self {
             Self::Ours(id) | Self::Partial(id) | Self::Replaced(id) => Some(*id),

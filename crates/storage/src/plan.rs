@@ -1,4 +1,4 @@
-//! What to do about the difference between what should be and what is. Pure: no I/O, no clock.
+//! Plans the steps from the observed state to the desired state. Pure: no I/O, no clock.
 
 mod allocation;
 mod file_system;
@@ -17,15 +17,16 @@ mod zpool;
 #[cfg(test)]
 mod tests;
 
-pub use allocation::{Absence, Missing, allocatable, missing};
+pub use allocation::{Absence, Missing, allocatable, missing_namespaces};
 pub use reject::{Rejection, RejectionClass, without_remedy};
 
 use crate::{Desired, Observed, Step};
 
-/// The steps from `observed` to `desired`, as far as can be known before the next look; empty when there are none.
+/// Plans the steps from `observed` to `desired`, as far as they can be known before the next observation; empty when
+/// the node is as desired.
 ///
 /// # Errors
-/// When nothing may be changed, with what an admin or user must do first.
+/// When nothing may be changed, with the action that an admin or user must take first.
 pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     match desired {
         Desired::Allocated(allocation) => allocation::allocate(allocation, observed),

@@ -1,4 +1,4 @@
-//! One change to a node. `Display` is its log line, and what a dry run prints.
+//! One change to a node. Its `Display` text is the log line, and the line of a dry run.
 
 mod display;
 mod mountable;
@@ -24,21 +24,21 @@ pub enum Step {
     CreateNamespace {
         allocation: AllocationId,
         drive: Nqn,
-        /// Size in bytes.
+        /// Size of the namespace in bytes.
         size: u64,
-        /// How many namespaces the allocation is made of, this one included.
+        /// Number of namespaces of the allocation, this one included.
         members: u16,
     },
     /// Record that a namespace without a record belongs to an allocation.
     AdoptNamespace {
         id: NamespaceId,
         allocation: AllocationId,
-        /// The size that it must have, in bytes.
+        /// Size in bytes that the namespace must have.
         size: u64,
-        /// How many namespaces the allocation is made of, this one included.
+        /// Number of namespaces of the allocation, this one included.
         members: u16,
     },
-    /// Record that another namespace replaced one whose drive is gone for good.
+    /// Record that another namespace replaced this one, whose drive is gone for good.
     ReplaceNamespace {
         id: NamespaceId,
         allocation: AllocationId,
@@ -64,11 +64,11 @@ pub enum Step {
     },
     Volume {
         action: VolumeAction,
-        /// The device, volume group or logical volume that it changes.
+        /// The device, volume group or logical volume that the command changes.
         on: String,
         /// All devices that LVM may read or change; each must still be the same namespace.
         devices: Vec<BlockDevice>,
-        /// Its arguments, expanded.
+        /// Arguments of the command, expanded.
         line: String,
     },
     /// Run one of the commands of ZFS or of Lustre's targets.
@@ -77,39 +77,39 @@ pub enum Step {
         on: String,
         /// All devices of the allocation; each must still be the same namespace.
         devices: Vec<BlockDevice>,
-        /// Its arguments, expanded.
+        /// Arguments of the command, expanded.
         line: String,
     },
     /// Remove a mapping of a logical volume that was never completed, or whose namespaces are gone.
     RemoveMapping {
-        /// Its name in `/dev/mapper`.
+        /// Name of the mapping in `/dev/mapper`.
         name: String,
-        /// The device number that it must have.
+        /// Device number that the mapping must have.
         number: DeviceNumber,
     },
     DropLockSpace {
         group: String,
     },
-    /// Wipe the label of a device on which a `vgcreate`, a `vgextend` or a `vgremove` was interrupted, so that LVM can
-    /// use it.
+    /// Wipe the label of a device on which a `vgcreate`, a `vgextend` or a `vgremove` was interrupted, so that
+    /// LVM accepts the device.
     UnmarkPhysical {
         device: VolumeDevice,
     },
-    /// Wipe what an interrupted mkfs of ours left.
+    /// Wipe the superblock that an interrupted mkfs of Warren's left.
     WipeSignature {
         device: VolumeDevice,
-        /// The UUID that it must have.
+        /// UUID that the superblock must have.
         id: FileSystemId,
     },
     MakeFileSystem {
         device: VolumeDevice,
         kind: FileSystemKind,
-        /// The UUID it gets.
+        /// UUID that the file system gets.
         id: FileSystemId,
         /// Arguments of `mkfs -t <kind>`, expanded.
         line: String,
     },
-    /// Create the directory, or for raw the file, to mount on.
+    /// Create the directory to mount on, or for raw the file.
     CreateMountPoint {
         target: MountPoint,
         /// Whether to create a file.
@@ -147,7 +147,7 @@ pub enum Step {
         target: MountPoint,
         file: RootFile,
     },
-    /// Create a link in an index tree, or replace one that leads elsewhere.
+    /// Create a link in an index tree, or replace a link that leads elsewhere.
     Link {
         root: MountPoint,
         link: IndexLink,
@@ -173,7 +173,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The step's kind, in one word that never changes: journals are filtered by it.
+    /// Returns the step's kind, in one word that never changes: journals are filtered by it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateNamespace { .. } => "create-namespace",
@@ -206,7 +206,7 @@ impl Step {
         }
     }
 
-    /// The text without the site's command line: the error of a command quotes its line itself.
+    /// Returns the step's text without the site's command line: the error of a command quotes its line itself.
     pub fn briefly(&self) -> String {
         let whole = self.to_string();
         match self {
@@ -223,7 +223,8 @@ impl Step {
         }
     }
 
-    /// The drive, when the step changes nothing else: steps of one kind on different drives may run side by side.
+    /// Returns the drive, when the step changes nothing else: steps of one kind on different drives
+    /// may run in parallel.
     pub fn drive(&self) -> Option<&Nqn> {
         match self {
             Self::CreateNamespace { drive, .. } => Some(drive),
@@ -237,7 +238,8 @@ impl Step {
         }
     }
 
-    /// The one thing it changes: a mount point, a namespace, a volume, a drive, a tree's root or a scope of hooks.
+    /// Returns the thing that the step changes: a mount point, a namespace, a volume, a drive, a tree's root or
+    /// a scope of hooks.
     pub fn on(&self) -> &dyn fmt::Display {
         match self {
             Self::CreateNamespace { drive, .. } => drive,

@@ -1,4 +1,4 @@
-//! A site's command lines and their `$VARIABLES`. Pure text.
+//! Expands the `$VARIABLES` in a site's command lines. Pure text.
 
 mod shell;
 #[cfg(test)]
@@ -10,14 +10,15 @@ use thiserror::Error;
 
 /// A command line of a profile with the variables that are known when the object is read.
 ///
-/// `$DEVICE` and its kin are known only once the node has been observed; [`SiteCommand::expand`] takes them then.
+/// `$DEVICE` and similar variables are known only once the node has been observed;
+/// [`SiteCommand::expand`] takes them then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteCommand {
     line: String,
     variables: BTreeMap<String, String>,
 }
 
-/// Why a command line cannot be used.
+/// The reason why a command line cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SiteCommandError {
     #[error("{field}: unbalanced quotes in {line:?}: close every ' and \" in the profile")]
@@ -26,15 +27,15 @@ pub enum SiteCommandError {
     ControlCharacter { field: String, line: String },
 }
 
-/// A line longer than this after expansion is cut off from further nesting; Linux takes 128 KiB per argument.
+/// Maximum bytes of a value up to which nested variables are expanded; Linux accepts 128 KiB per argument.
 const LONGEST_VALUE: usize = 64 * 1024;
 
-/// Words of one value that bash must see as many: every other value stays one word.
+/// Variables whose value is several words for bash: the value of any other variable stays one word.
 const LISTS: [&str; 1] = ["$DEVICE_LIST"];
 
 impl SiteCommand {
-    /// Takes a profile's line with the variables known so far, their names with the `$`; `None` for a blank line, which
-    /// means that the site wants the step skipped.
+    /// Checks a profile's line and keeps it with the variables known so far, whose names include the `$`. Returns
+    /// `None` for a blank line, with which a site skips the step.
     pub fn new(
         field: &str,
         line: &str,
@@ -59,17 +60,19 @@ impl SiteCommand {
         Ok(Some(Self { line: line.to_owned(), variables }))
     }
 
-    /// The line as the site wrote it.
+    /// Returns the line as the site wrote it.
     pub fn line(&self) -> &str {
         &self.line
     }
 
-    /// The line with every known variable replaced, longest name first, in one pass; unknown ones are left to bash.
+    /// Returns the line with every known variable replaced, longest name first, in one pass; bash
+    /// expands the unknown ones.
     ///
-    /// `more` is what the node showed (`$DEVICE`); a variable the command already has wins over it, because a site's
-    /// `variableOverride` is among those. The line is the site's and trusted. Values are not: each stays one word of
-    /// the same text whatever it contains, except for `$DEVICE_LIST`, which is many. Where the line itself substitutes
-    /// commands, no quoting is right for certain, and there any other character than plain ones becomes `_`.
+    /// `more` holds the variables from the observation (`$DEVICE`); a variable that the command already has wins
+    /// over it, because a site's `variableOverride` is among those. The line is the site's and trusted. Values are
+    /// not: each stays one word with the same text whatever it contains, except `$DEVICE_LIST`, which is several
+    /// words. Where the line itself substitutes commands, no quoting is certain to be right, so every character that
+    /// is not plain becomes `_`.
     pub fn expand(&self, more: &BTreeMap<String, String>) -> String {
         let mut table = more.clone();
         table.extend(self.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -77,9 +80,10 @@ impl SiteCommand {
     }
 }
 
-/// `text` with every known variable replaced, longest name first, in one pass and without any quoting: for paths.
+/// Returns `text` with every known variable replaced, longest name first, in one pass and without
+/// any quoting: for paths.
 ///
-/// A value may name other variables (`variableOverride` does); those are resolved before, and a cycle is left as text.
+/// A value may contain other variables (as in `variableOverride`); these are resolved first, and a cycle stays as text.
 pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     replace(text, &resolve(variables))
 }
@@ -87,11 +91,11 @@ pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
 fn resolve(variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     variables
         .keys()
-        .map(|name| (name.clone(), resolved(name, variables, &mut Vec::new())))
+        .map(|name| (name.clone(), resolve_name(name, variables, &mut Vec::new())))
         .collect()
 }
 
-fn resolved<'a>(
+fn resolve_name<'a>(
     name: &'a str,
     variables: &'a BTreeMap<String, String>,
     path: &mut Vec<&'a str>,
@@ -107,7 +111,7 @@ fn resolved<'a>(
             .filter(|inner| !path.contains(inner) && text.len() < LONGEST_VALUE)
         {
             Some(inner) => {
-                text.push_str(&resolved(inner, variables, path));
+                text.push_str(&resolve_name(inner, variables, path));
                 rest = &rest[inner.len()..];
             }
             None => {
@@ -136,7 +140,8 @@ fn replace(text: &str, variables: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// The longest name that `text` begins with. `$DEVICE` is the beginning of `$DEVICE_LIST` and of `$DEVICE1`.
+/// Returns the longest variable name that `text` begins with: `$DEVICE` is also the beginning of
+/// `$DEVICE_LIST` and of `$DEVICE1`.
 fn longest<'a>(text: &str, variables: &'a BTreeMap<String, String>) -> Option<&'a str> {
     variables
         .keys()

@@ -1,4 +1,4 @@
-//! Allocations over sixteen drives in memory, of which some refuse, are pulled, or are swapped.
+//! Tests allocations over sixteen drives in memory, of which some refuse commands, are pulled or are replaced.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use storage::{
     desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Reported, Spread},
     fake::{FakeHost, Fault},
     observed::{Drive, Namespace, NamespaceOwner},
-    plan::missing,
+    plan::missing_namespaces,
 };
 
 const MIB: u64 = 1 << 20;
@@ -38,15 +38,15 @@ fn ours(host: &FakeHost, index: u32) -> Vec<Namespace> {
     look(host).namespaces.into_iter().filter(|namespace| namespace.owner == owner).collect()
 }
 
-/// The allocation as its object tells of it once it was made.
-fn told(host: &FakeHost, index: u32) -> Allocation {
-    let told = |namespace: Namespace| Reported {
+/// Returns the allocation with the created namespaces as reported in the status of its object.
+fn reported_allocation(host: &FakeHost, index: u32) -> Allocation {
+    let report = |namespace: Namespace| Reported {
         id: namespace.id,
         size: namespace.size,
         contested: false,
     };
-    let told = ours(host, index).into_iter().map(told).collect();
-    Allocation { reported: told, ..allocation(index) }
+    let reported = ours(host, index).into_iter().map(report).collect();
+    Allocation { reported, ..allocation(index) }
 }
 
 fn free(host: &FakeHost) -> u64 {
@@ -54,7 +54,7 @@ fn free(host: &FakeHost) -> u64 {
 }
 
 #[test]
-fn one_drive_that_refuses_and_nothing_is_left_of_it_and_all_of_the_others() {
+fn a_drive_that_refuses_leaves_no_namespace_on_any_drive() {
     let (host, converger) = rabbit(16);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();
     let (before, left) = (look(&host), free(&host));
@@ -97,7 +97,7 @@ fn a_failure_at_every_step_leaks_nothing() {
     }
 }
 
-/// An agent that dies gives nothing back: the next one goes on from what there is, also where a step was cut in two.
+/// A killed agent releases nothing: the next agent continues from the existing state, also after half a step.
 #[test]
 fn a_crash_after_every_step_converges_and_leaks_nothing() {
     let wanted = Desired::Allocated(allocation(0));
@@ -132,14 +132,14 @@ fn a_crash_after_every_step_converges_and_leaks_nothing() {
 }
 
 #[test]
-fn a_drive_that_is_pulled_is_waited_for_and_comes_back_as_it_was() {
+fn a_pulled_drive_is_awaited_and_returns_unchanged() {
     let (host, converger) = rabbit(18);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();
-    let (wanted, made) = (told(&host, 0), ours(&host, 0));
+    let (wanted, made) = (reported_allocation(&host, 0), ours(&host, 0));
     host.pull_drive(3);
     host.reboot();
     let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    let lost = missing(&wanted, &seen);
+    let lost = missing_namespaces(&wanted, &seen);
     let [lost] = &lost[..] else { panic!("{lost:?}") };
     assert!(
         lost.to_string().ends_with("drive-3 cannot be reached: it is not plugged in"),
@@ -149,7 +149,7 @@ fn a_drive_that_is_pulled_is_waited_for_and_comes_back_as_it_was() {
 
     host.put_drive_back(3);
     let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    assert_eq!(missing(&wanted, &seen), []);
+    assert_eq!(missing_namespaces(&wanted, &seen), []);
     let ids =
         |all: &[Namespace]| all.iter().map(|namespace| namespace.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&ours(&host, 0)), ids(&made));
@@ -164,10 +164,10 @@ fn a_drive_that_is_pulled_is_waited_for_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_drive_that_was_swapped_gets_a_successor_and_nothing_of_it_is_deleted() {
+fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
     let (host, converger) = rabbit(18);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();
-    let wanted = told(&host, 0);
+    let wanted = reported_allocation(&host, 0);
     host.swap_drive(3);
     let kept = Allocation { replace: false, ..wanted.clone() };
     assert_eq!(converger.converge(&Desired::Allocated(kept)).unwrap().steps, []);
@@ -177,7 +177,7 @@ fn a_drive_that_was_swapped_gets_a_successor_and_nothing_of_it_is_deleted() {
     }
     host.fail(usize::MAX, Fault::Before);
     let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    assert_eq!(missing(&wanted, &seen), []);
+    assert_eq!(missing_namespaces(&wanted, &seen), []);
     let now = ours(&host, 0);
     assert_eq!(now.len(), 16);
     assert!(
@@ -186,7 +186,7 @@ fn a_drive_that_was_swapped_gets_a_successor_and_nothing_of_it_is_deleted() {
     );
     let of_old = |namespace: &&Namespace| namespace.owner == NamespaceOwner::Replaced(wanted.id);
     assert_eq!(seen.namespaces.iter().filter(of_old).count(), 1);
-    assert_eq!(converger.plan(&Desired::Allocated(told(&host, 0))).unwrap(), []);
+    assert_eq!(converger.plan(&Desired::Allocated(reported_allocation(&host, 0))).unwrap(), []);
     for after in 0..3 {
         host.fail(after, Fault::After);
         let _ = Converger::new(host.clone()).converge(&Desired::Released(wanted.id));
@@ -194,6 +194,6 @@ fn a_drive_that_was_swapped_gets_a_successor_and_nothing_of_it_is_deleted() {
     host.fail(usize::MAX, Fault::Before);
     converger.converge(&Desired::Released(wanted.id)).unwrap();
     let seen = host.observe(&Desired::Inventory).unwrap();
-    assert!(seen.namespaces.is_empty(), "nothing is recorded any more: {:?}", seen.namespaces);
+    assert!(seen.namespaces.is_empty(), "the records are gone: {:?}", seen.namespaces);
     assert_eq!(seen.drives.len(), 18, "and the drive is not waited for");
 }

@@ -1,4 +1,4 @@
-//! The stories of `scenarios`, told to the node in memory.
+//! Runs the tests of `scenarios` on the node in memory.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod scenarios;
@@ -325,9 +325,9 @@ fn allocations_records_lost() {
     scenarios::allocations::records_lost(&Memory::new());
 }
 
-/// On a real node nothing erases namespaces behind the back of who has them active; there this takes a crash.
+/// On a real node no one erases namespaces of active volumes, except after a crash.
 #[test]
-fn what_is_left_of_erased_volumes_is_collected() {
+fn leftovers_of_erased_volumes_are_removed() {
     let memory = Memory::new();
     let rabbit = memory.rabbit();
     let owner = scenarios::uid(7);
@@ -342,7 +342,7 @@ fn what_is_left_of_erased_volumes_is_collected() {
     memory.rabbit.plant_lock_space("global");
 
     let nobody = Desired::OnlyVolumes(BTreeSet::new());
-    assert_eq!(settle(&rabbit, &nobody), [""; 0], "a group that is there stays, whoever's it is");
+    assert_eq!(settle(&rabbit, &nobody), [""; 0], "an existing group stays, whoever owns it");
     let seen = rabbit.observe(&nobody).unwrap();
     assert_eq!(seen.groups.len(), 1);
     assert_eq!((seen.groups[0].devices.len(), seen.mappings[0].on.len()), (2, 2));
@@ -357,9 +357,9 @@ fn what_is_left_of_erased_volumes_is_collected() {
     assert_eq!(rabbit.observe(&nobody).unwrap().lock_spaces, ["global"]);
 }
 
-/// Who unmounts without the profile can only guess what it called its volume.
+/// An unmount without the profile can only guess the name of the volume.
 #[test]
-fn a_volume_is_put_down_under_whatever_name_it_has() {
+fn a_volume_is_deactivated_under_any_name() {
     for kind in [FileSystemKind::Raw, FileSystemKind::Gfs2] {
         let memory = Memory::new();
         let mut fs = scenarios::volumes::striped(&memory);
@@ -392,19 +392,19 @@ fn a_volume_is_put_down_under_whatever_name_it_has() {
     }
 }
 
-/// A drive that is pulled is what a group misses.
+/// A group lacks the member on a pulled drive.
 #[test]
-fn a_group_that_lost_a_drive_is_missing_it() {
+fn a_group_lacks_a_lost_drive() {
     let memory = Memory::new();
     let rabbit = memory.rabbit();
     let fs = scenarios::volumes::striped(&memory);
     settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
     let look = || rabbit.observe(&Desired::OnlyVolumes(BTreeSet::new())).unwrap().groups;
-    assert_eq!(GroupFacts::of(&look()[0]).unwrap().missing, 0);
+    assert_eq!(GroupFacts::from_group(&look()[0]).unwrap().missing, 0);
     let slot = |id: &NamespaceId| {
         let seen = rabbit.observe(&Desired::Inventory).unwrap();
         seen.drives.iter().find(|drive| drive.nqn == id.subsystem).unwrap().slot
     };
     memory.rabbit.pull_drive(slot(&fs.volume.namespaces[1]));
-    assert_eq!(GroupFacts::of(&look()[0]).unwrap().missing, 1);
+    assert_eq!(GroupFacts::from_group(&look()[0]).unwrap().missing, 1);
 }

@@ -1,4 +1,4 @@
-//! Real loop devices, real XFS, real mounts: every rule that the node in memory knows, and what only a kernel can show.
+//! Runs the tests of `scenarios` and the tests that need a kernel on real loop devices, with real XFS and real mounts.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod by_hand;
@@ -186,15 +186,15 @@ fn trees_seventeen_computes() {
     with_lab(|lab| scenarios::trees::seventeen_computes(lab));
 }
 
-/// The stories of logical volumes need device-mapper beneath the loop devices' volumes.
+/// The tests of logical volumes need device-mapper beneath the loop devices' volumes.
 pub(crate) fn with_lvm(story: impl FnOnce(&Lab)) {
-    if gate::open("lvm", missing()) {
+    if gate::open("lvm", missing_requirement()) {
         with_lab(story);
     }
 }
 
-fn missing() -> Option<&'static str> {
-    // The node alone says nothing: lvm2's installation makes it.
+fn missing_requirement() -> Option<&'static str> {
+    // The device node alone proves nothing: the installation of lvm2 creates it.
     if File::open("/dev/mapper/control").is_err() {
         return Some("this kernel has no device-mapper (/dev/mapper/control cannot be opened)");
     }

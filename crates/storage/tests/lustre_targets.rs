@@ -1,6 +1,7 @@
-//! A Lustre target's life on a node in memory: whatever step fails and however, calling again goes on from there.
+//! Tests the life of a Lustre target on a node in memory: after any failure of any step, the next call continues.
 //!
-//! The node in memory refuses what the manual pages of ZFS and Lustre say is refused; no Lustre server was at hand.
+//! The node in memory refuses the commands that ZFS and Lustre refuse according to their manual pages; the tests
+//! run no Lustre server.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -51,7 +52,6 @@ fn namespaces(host: &FakeHost) -> Vec<NamespaceId> {
         .collect()
 }
 
-/// The phases of a target's hooks.
 const EVERY: [HookPoint; 5] = [
     HookPoint::PostActivate,
     HookPoint::PostSetup,
@@ -60,7 +60,7 @@ const EVERY: [HookPoint; 5] = [
     HookPoint::PostTeardown,
 ];
 
-/// The first object target of a file system, with every hook that a profile can have.
+/// Returns the first object target of a file system, with every hook that a profile can have.
 fn target(host: &FakeHost) -> LustreTarget {
     let id = FileSystemId::derive(uid(), "rabbit-1", "storage", 0);
     let scope = storage::desired::HookScope::file_system(&id);
@@ -100,7 +100,7 @@ fn rabbit(drives: u16) -> (Arc<FakeHost>, Converger) {
     (host, converger)
 }
 
-/// The node restarts; its block storage gives it its devices back.
+/// Restarts the node; its block storage returns its devices.
 fn restart(host: &FakeHost, converger: &Converger) {
     host.reboot();
     converger.converge(&Desired::Allocated(allocation())).unwrap();
@@ -122,7 +122,7 @@ fn hooks_of(steps: &[Step], wanted: HookPoint) -> usize {
 }
 
 #[test]
-fn a_target_is_made_taken_up_after_a_restart_and_removed() {
+fn a_target_is_created_imported_after_a_restart_and_removed() {
     let (host, converger) = rabbit(2);
     let target = target(&host);
     let (ready, gone) = (Desired::TargetReady(target.clone()), Desired::TargetGone(target));
@@ -168,9 +168,9 @@ fn a_target_is_made_taken_up_after_a_restart_and_removed() {
     assert!(host.is_clean(), "{host:?}");
 }
 
-/// One life for each step that may fail, each way to fail, and with and without a restart of the node after it.
+/// Runs one life for each step that may fail, each way to fail, and with and without a restart of the node afterwards.
 #[test]
-fn a_life_goes_on_after_a_failure_at_any_step() {
+fn a_target_converges_after_a_failure_at_any_step() {
     let mut struck = 0;
     for (at, fault, restarts) in (0..22)
         .flat_map(|at| FAULTS.into_iter().map(move |fault| (at, fault)))
@@ -191,7 +191,7 @@ fn a_life_goes_on_after_a_failure_at_any_step() {
         }
         let applied = host.applied();
         for phase in EVERY {
-            // At least once, and twice at most: the answer of one that ran may be lost.
+            // A hook runs once, or twice when its first result was lost.
             assert!((1..=2).contains(&hooks_of(&applied, phase)), "{phase:?} at {at} {fault:?}");
         }
         converger.converge(&Desired::Released(allocation().id)).unwrap();
@@ -201,9 +201,9 @@ fn a_life_goes_on_after_a_failure_at_any_step() {
     assert_eq!(struck, 22 * 6, "every failure strikes");
 }
 
-/// Torn down before it was ever whole, after every step of its making.
+/// The target is torn down after every step of its creation, before it is whole.
 #[test]
-fn what_was_begun_is_torn_down() {
+fn an_unfinished_target_is_torn_down() {
     for (at, fault) in (0..11).flat_map(|at| FAULTS.map(|fault| (at, fault))) {
         let (host, converger) = rabbit(2);
         let target = target(&host);
@@ -223,7 +223,7 @@ fn rejection(converger: &Converger, desired: &Desired) -> Rejection {
 }
 
 #[test]
-fn nothing_happens_to_a_pool_of_somebody_else() {
+fn a_foreign_pool_does_not_change() {
     let (host, converger) = rabbit(2);
     let target = target(&host);
     let theirs = NamespaceId::parse("nqn.2026-01.io.warren:fake:theirs", "1").unwrap();
@@ -231,16 +231,22 @@ fn nothing_happens_to_a_pool_of_somebody_else() {
     host.plant_pool(POOL, &[theirs]);
     for desired in &both {
         let steps = host.applied().len();
-        let told = rejection(&converger, desired);
-        assert!(matches!(&told, Rejection::ForeignPool { pool, .. } if pool == POOL), "{told}");
+        let rejection = rejection(&converger, desired);
+        assert!(
+            matches!(&rejection, Rejection::ForeignPool { pool, .. } if pool == POOL),
+            "{rejection}"
+        );
         assert_eq!(host.applied().len(), steps);
     }
     host.lift_pool(POOL);
     host.plant_pool("tank", &target.namespaces);
     restart(&host, &converger);
     for desired in &both {
-        let told = rejection(&converger, desired);
-        assert!(matches!(&told, Rejection::OtherPool { found, .. } if found == "tank"), "{told}");
+        let rejection = rejection(&converger, desired);
+        assert!(
+            matches!(&rejection, Rejection::OtherPool { found, .. } if found == "tank"),
+            "{rejection}"
+        );
     }
     host.lift_pool("tank");
     settle(&converger, &both[0]);
@@ -249,7 +255,7 @@ fn nothing_happens_to_a_pool_of_somebody_else() {
 
 /// A rabbit may get the programs and modules of ZFS after its agent.
 #[test]
-fn no_pool_is_made_where_none_could_be_searched_for() {
+fn no_pool_is_created_when_the_search_for_pools_failed() {
     let (host, converger) = rabbit(2);
     let target = target(&host);
     let (ready, gone) = (Desired::TargetReady(target.clone()), Desired::TargetGone(target));
@@ -261,7 +267,7 @@ fn no_pool_is_made_where_none_could_be_searched_for() {
         let error = format!("{:?}", converger.converge(desired).unwrap_err());
         assert!(error.contains("zpool: command not found"), "{error}");
     }
-    assert_eq!(host.applied().len(), steps, "hooks are to see the target before it goes");
+    assert_eq!(host.applied().len(), steps, "the hooks need the target before its removal");
     host.lack_zfs(false);
     assert_eq!(kinds(&settle(&converger, &ready)), ["zpool-import", "mount"]);
     settle(&converger, &gone);
@@ -269,7 +275,7 @@ fn no_pool_is_made_where_none_could_be_searched_for() {
     assert!(settle(&converger, &gone).is_empty(), "nothing is left that a search could find");
 }
 
-/// A drive is swapped for another: the pool serves on, and gets the successor of what it lost.
+/// A drive is replaced by another: the pool continues to serve, and gets the successor of the lost device.
 #[test]
 fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {
     let (host, converger) = rabbit(3);
@@ -280,13 +286,14 @@ fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {
     let lost = seen.drives.iter().find(|drive| drive.nqn.to_string() == slot).unwrap().slot;
     host.swap_drive(lost);
     assert!(settle(&converger, &Desired::TargetReady(before.clone())).is_empty());
-    let told = seen.namespaces.iter().filter(|namespace| before.namespaces.contains(&namespace.id));
-    let told = told.map(|namespace| storage::desired::Reported {
+    let reported =
+        seen.namespaces.iter().filter(|namespace| before.namespaces.contains(&namespace.id));
+    let reported = reported.map(|namespace| storage::desired::Reported {
         id: namespace.id.clone(),
         size: namespace.size,
         contested: false,
     });
-    let wanted = Allocation { reported: told.collect(), ..allocation() };
+    let wanted = Allocation { reported: reported.collect(), ..allocation() };
     converger.converge(&Desired::Allocated(wanted)).unwrap();
     let after = LustreTarget { namespaces: namespaces(&host), ..before.clone() };
     assert_ne!(after.namespaces, before.namespaces);

@@ -1,9 +1,9 @@
-//! Real mounts without root: this test starts itself again in a user and mount namespace of its own.
+//! Tests real mounts without root: the program starts itself again in a user and mount namespace of its own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[expect(dead_code, reason = "nothing is talked to here")]
 mod by_hand;
-#[expect(dead_code, reason = "only the stories that need no drives are told here")]
+#[expect(dead_code, reason = "only tests that need no drives use it")]
 mod scenarios;
 
 use std::{
@@ -190,7 +190,7 @@ mod inside {
 
     #[test]
     #[ignore = "started by mounts_without_root"]
-    fn what_cannot_be_proved_ours_is_not_unmounted() {
+    fn a_mount_of_unproved_ownership_is_not_unmounted() {
         let cell = Cell::new();
         let first = cell.point("first");
         cell.plant_mount(&first);
@@ -224,7 +224,7 @@ mod inside {
         );
     }
 
-    /// chown(2) reaches the mounted root or nothing.
+    /// chown(2) changes only the mounted root.
     #[test]
     #[ignore = "started by mounts_without_root"]
     fn the_directory_beneath_a_mount_keeps_its_owner() {
@@ -234,7 +234,7 @@ mod inside {
         let owner = Owner { uid: 0, gid: 0 };
         let error =
             cell.rabbit().apply(&Step::SetOwner { target: target.clone(), owner }).unwrap_err();
-        assert!(error.to_string().contains("is not mounted any more"), "{error}");
+        assert!(error.to_string().contains("is no longer mounted"), "{error}");
         assert_eq!(fs::metadata(Path::new(&target.path())).unwrap().uid(), 0);
     }
 

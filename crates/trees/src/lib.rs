@@ -1,10 +1,10 @@
 //! Removes directory trees that users may have filled: of any depth and width, with a few open files and no recursion.
 //!
-//! `std::fs::remove_dir_all` recurses and holds one descriptor for each level. A tree of 30,000 levels overflows the stack of the
-//! calling thread, or needs more descriptors than a process may have.
+//! `std::fs::remove_dir_all` recurses and holds one descriptor for each level. A tree of 30,000 levels overflows the stack
+//! of the calling thread, or needs more descriptors than a process may have.
 //!
-//! This crate flattens the tree instead: a directory that is not empty hands its directories up to the root of the tree, and goes.
-//! Nothing is followed out of the tree, neither a symbolic link nor a mount (openat2(2), `RESOLVE_*`).
+//! This crate flattens the tree instead: it moves the subdirectories of a directory to the root of the tree, and then removes
+//! the directory. It never leaves the tree through a symbolic link or a mount (openat2(2), `RESOLVE_*`).
 
 use std::{
     collections::BTreeSet,
@@ -22,10 +22,10 @@ use nix::{
 };
 use thiserror::Error;
 
-/// Entries that are read at once: a directory may have more than memory has room for.
+/// Number of entries to read at once: a directory may have more entries than fit into memory.
 const AT_ONCE: usize = 4096;
 
-/// Something in the tree stays.
+/// An entry of the tree that could not be removed.
 #[derive(Debug, Error)]
 #[error("{name:?} in it")]
 struct Left {
@@ -41,14 +41,14 @@ impl From<Left> for io::Error {
     }
 }
 
-/// Removes a directory with everything in it. What cannot be removed stays, and everything else goes. Of a symbolic link only the link
-/// is removed.
+/// Removes a directory with everything in it. Entries that cannot be removed stay; all others are removed. For a symbolic
+/// link, removes the link itself.
 ///
 /// # Errors
-/// `NotFound` when nothing is there; otherwise the first entry that stays, and why.
+/// `NotFound` when the path does not exist; otherwise the first entry that could not be removed, with the reason.
 pub fn remove(path: &Path) -> io::Result<()> {
     match open(AT_FDCWD, path.as_os_str(), ResolveFlag::empty()) {
-        Ok(root) => Tree { root, left: BTreeSet::new(), handed_up: 0, first: None }.clear()?,
+        Ok(root) => Tree { root, left: BTreeSet::new(), moved_up: 0, first: None }.clear()?,
         Err(Errno::ELOOP | Errno::ENOTDIR) => {
             return Ok(unlinkat(AT_FDCWD, path, UnlinkatFlags::NoRemoveDir)?);
         }
@@ -62,13 +62,14 @@ fn open(at: impl std::os::fd::AsFd, name: &OsStr, resolve: ResolveFlag) -> nix::
     openat2(at, name, OpenHow::new().flags(flags).resolve(resolve))
 }
 
-/// The tree that goes.
+/// The tree that is being removed.
 struct Tree {
     root: OwnedFd,
-    /// Entries of the root that stay.
+    /// Entries of the root that could not be removed.
     left: BTreeSet<OsString>,
-    /// How many directories were handed up.
-    handed_up: u64,
+    /// Number of directories that were moved to the root.
+    moved_up: u64,
+    /// The first entry that could not be removed.
     first: Option<Left>,
 }
 
@@ -91,14 +92,14 @@ impl Tree {
 
     /// Removes an entry of the root. The directories in it become entries of the root.
     fn remove(&mut self, name: &OsStr) -> nix::Result<()> {
-        if !is_directory(&self.root, name)? {
+        if !is_directory_or_remove(&self.root, name)? {
             return Ok(());
         }
         const IN_IT: ResolveFlag = ResolveFlag::RESOLVE_BENEATH
             .union(ResolveFlag::RESOLVE_NO_SYMLINKS)
             .union(ResolveFlag::RESOLVE_NO_XDEV);
         let directory = match open(&self.root, name, IN_IT) {
-            // A file system is mounted there.
+            // A file system is mounted on the directory.
             Err(Errno::EXDEV) => return Err(Errno::EBUSY),
             opened => opened?,
         };
@@ -110,18 +111,18 @@ impl Tree {
                 return unlinkat(&self.root, name, UnlinkatFlags::RemoveDir);
             }
             for name in names {
-                if is_directory(&directory, &name)? {
-                    self.hand_up(&directory, &name)?;
+                if is_directory_or_remove(&directory, &name)? {
+                    self.move_up(&directory, &name)?;
                 }
             }
         }
     }
 
-    /// Moves a directory to the root, under a name that nothing else has there.
-    fn hand_up(&mut self, from: &OwnedFd, name: &OsStr) -> nix::Result<()> {
+    /// Moves a directory to the root, under a name that no other entry has there.
+    fn move_up(&mut self, from: &OwnedFd, name: &OsStr) -> nix::Result<()> {
         loop {
-            let new = format!(".{}.removed", self.handed_up);
-            self.handed_up += 1;
+            let new = format!(".{}.removed", self.moved_up);
+            self.moved_up += 1;
             match renameat(from, name, &self.root, &*new) {
                 // The tree already has an entry of that name.
                 Err(Errno::EEXIST | Errno::ENOTEMPTY | Errno::ENOTDIR) => {}
@@ -131,8 +132,8 @@ impl Tree {
     }
 }
 
-/// Removes an entry that is no directory, and says whether it is one.
-fn is_directory(at: &OwnedFd, name: &OsStr) -> nix::Result<bool> {
+/// Removes an entry unless it is a directory; returns whether it is a directory.
+fn is_directory_or_remove(at: &OwnedFd, name: &OsStr) -> nix::Result<bool> {
     match unlinkat(at, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(false),
         Err(Errno::EISDIR) => Ok(true),
@@ -140,7 +141,7 @@ fn is_directory(at: &OwnedFd, name: &OsStr) -> nix::Result<bool> {
     }
 }
 
-/// The first names in a directory, apart from some.
+/// Returns the first names in a directory, except those in `without`.
 fn names(directory: &OwnedFd, without: &BTreeSet<OsString>) -> io::Result<Vec<OsString>> {
     let again = open(directory, OsStr::new("."), ResolveFlag::RESOLVE_BENEATH)?;
     let mut names = Vec::new();

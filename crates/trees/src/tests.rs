@@ -7,7 +7,7 @@ use nix::{
 
 use super::*;
 
-/// A tree with one directory in another, this deep, and a file in the last.
+/// Creates nested directories, `levels` deep, and a file in the innermost.
 fn deep(at: &Path, levels: usize) {
     fs::create_dir(at).unwrap();
     let mut here = open(AT_FDCWD, at.as_os_str(), ResolveFlag::empty()).unwrap();
@@ -20,7 +20,7 @@ fn deep(at: &Path, levels: usize) {
 }
 
 #[test]
-fn a_tree_of_thirty_thousand_levels_goes() {
+fn remove_removes_a_tree_of_thirty_thousand_levels() {
     let directory = tempfile::tempdir().unwrap();
     let tree = directory.path().join("tree");
     deep(&tree, 30_000);
@@ -29,7 +29,7 @@ fn a_tree_of_thirty_thousand_levels_goes() {
 }
 
 #[test]
-fn a_directory_with_more_entries_than_are_read_at_once_goes() {
+fn remove_removes_a_directory_with_more_entries_than_are_read_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let tree = directory.path().join("tree");
     for name in 0..AT_ONCE + 10 {
@@ -39,9 +39,9 @@ fn a_directory_with_more_entries_than_are_read_at_once_goes() {
     assert!(!tree.exists());
 }
 
-/// Names in the tree that are those of directories handed up.
+/// The tree already has names that `remove` gives to directories it moves up.
 #[test]
-fn names_of_the_user_s_own_are_in_nobody_s_way() {
+fn existing_names_of_moved_directories_do_not_stop_the_removal() {
     let directory = tempfile::tempdir().unwrap();
     let tree = directory.path().join("tree");
     fs::create_dir_all(tree.join("a/b/c")).unwrap();
@@ -53,7 +53,7 @@ fn names_of_the_user_s_own_are_in_nobody_s_way() {
 }
 
 #[test]
-fn nothing_outside_goes_by_a_link() {
+fn remove_does_not_follow_links_out_of_the_tree() {
     let directory = tempfile::tempdir().unwrap();
     let (tree, outside) = (directory.path().join("tree"), directory.path().join("outside"));
     fs::create_dir_all(outside.join("in")).unwrap();
@@ -68,16 +68,16 @@ fn nothing_outside_goes_by_a_link() {
 }
 
 #[test]
-fn what_is_not_there_is_said_to_be_missing() {
+fn remove_fails_with_not_found_for_a_missing_path() {
     let directory = tempfile::tempdir().unwrap();
     let error = remove(&directory.path().join("none")).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }
 
-/// A mount in the tree stays with what is in it, and everything else goes.
+/// A mount in the tree stays with its contents, and all other entries are removed.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a mount that nobody else makes")]
-fn what_cannot_be_removed_is_named_and_the_rest_goes() {
+#[expect(clippy::disallowed_methods, reason = "the test needs a mount in the tree")]
+fn remove_names_an_entry_that_stays_and_removes_the_rest() {
     if !gate::root() {
         return;
     }

@@ -1,8 +1,8 @@
-//! What a new Workflow has from its first moment, and which changes of a Workflow are admitted. Pure: the same for the embedded API
-//! and for a cluster's webhooks.
+//! Completes new Workflows with their first status, and admits or refuses changes of Workflows. Pure: used by the
+//! embedded API and by the webhooks of a cluster.
 //!
-//! The rules are DWS's: a workflow begins in Proposal, goes on state by state, each once it is ready, and to Teardown from
-//! anywhere; what its job is does not change.
+//! The rules are those of DWS: a workflow begins in Proposal, goes from state to state, each once the one before is
+//! ready, and from any state to Teardown. The fields that describe its job are immutable.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -18,7 +18,7 @@ use crate::{
     report::begin_status,
 };
 
-/// The site's rules as the engine knows them now, for whoever admits changes.
+/// The site's rules as the engine last read them, shared with the admission webhooks.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Arc<RwLock<Option<Arc<Ruleset>>>>);
 
@@ -37,34 +37,35 @@ impl Rules {
     }
 }
 
-/// Returns the new Workflow with its first status, which workload managers read in the answer to its creation. `None` for an
-/// object that [`admit`] or its schema refuses. A state or readiness that the client claims stays, so that [`admit`] refuses it.
+/// Returns the new Workflow with its first status, which workload managers read in the answer to its creation.
+/// `None` for an object that [`admit`] or its schema refuses. A state or readiness that the client claims stays, so
+/// that [`admit`] refuses it.
 #[must_use]
 pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<Value> {
     let mut workflow = Workflow::deserialize(new).ok()?;
     if workflow.spec.desired_state != WorkflowState::Proposal {
         return None;
     }
-    let claimed = workflow.status.take().unwrap_or_default();
+    let sent = workflow.status.take().unwrap_or_default();
     begin_status(&mut workflow, rules, now);
     let mut status = workflow.status.unwrap_or_default();
-    status.ready = claimed.ready;
-    status.state = claimed.state.or(status.state);
+    status.ready = sent.ready;
+    status.state = sent.state.or(status.state);
     let mut completed = new.clone();
     completed["status"] = serde_json::to_value(status).ok()?;
     Some(completed)
 }
 
-/// Admits a change, or says what is wrong with it and how to put it right. Without rules the directives are not judged here; the
-/// engine judges them in Proposal.
+/// Admits a change, or returns what is wrong with it and how to mend it. Without rules the directives are not checked
+/// here; the engine checks them in Proposal.
 ///
 /// # Errors
 /// The refusal, for the person who made the change.
 pub fn admit(old: Option<&Value>, new: &Value, rules: Option<&Ruleset>) -> Result<(), String> {
     match (old.map(Workflow::deserialize), Workflow::deserialize(new)) {
-        (None, Ok(new)) => created(&new, rules),
-        (Some(Ok(old)), Ok(new)) => updated(&old, &new),
-        // One that cannot be read may be corrected, and its finalizers must come off.
+        (None, Ok(new)) => check_created(&new, rules),
+        (Some(Ok(old)), Ok(new)) => check_updated(&old, &new),
+        // An old version that cannot be read may be corrected, and its finalizers removed.
         (Some(Err(_)), _) => Ok(()),
         (None | Some(Ok(_)), Err(error)) => Err(format!(
             "the Workflow cannot be read, so that nothing would be done for it: {error}"
@@ -97,7 +98,7 @@ pub fn check_names(workflow: &Workflow) -> Result<(), String> {
     Ok(())
 }
 
-fn created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
+fn check_created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
     check_names(new)?;
     let spec = &new.spec;
     if spec.desired_state != WorkflowState::Proposal {
@@ -122,22 +123,22 @@ fn created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
     checked.map(drop).map_err(|problems| problems.to_string())
 }
 
-fn updated(old: &Workflow, new: &Workflow) -> Result<(), String> {
-    unchanged(old, new)?;
-    // What is stored already is not judged again: finalizers must come off.
+fn check_updated(old: &Workflow, new: &Workflow) -> Result<(), String> {
+    check_unchanged(old, new)?;
+    // A stored `hurry` is not checked again, so that finalizers can be removed.
     if new.spec.hurry && !old.spec.hurry && new.spec.desired_state != WorkflowState::Teardown {
         return Err(
             "spec.hurry is true: set it only together with desiredState Teardown".to_owned()
         );
     }
-    state(old, new)?;
+    check_state(old, new)?;
     let (before, after) =
         (old.status.clone().unwrap_or_default(), new.status.clone().unwrap_or_default());
-    shares(&before, &after)
+    check_drivers(&before, &after)
 }
 
-/// What a job is does not change.
-fn unchanged(old: &Workflow, new: &Workflow) -> Result<(), String> {
+/// Checks that the fields that describe the job are the same.
+fn check_unchanged(old: &Workflow, new: &Workflow) -> Result<(), String> {
     let (old, new) = (&old.spec, &new.spec);
     let fields = [
         ("wlmID", old.wlm_id == new.wlm_id),
@@ -152,8 +153,8 @@ fn unchanged(old: &Workflow, new: &Workflow) -> Result<(), String> {
     }
 }
 
-/// Each state follows the one before, once that is ready.
-fn state(old: &Workflow, new: &Workflow) -> Result<(), String> {
+/// Checks that each state follows the one before, once that is ready.
+fn check_state(old: &Workflow, new: &Workflow) -> Result<(), String> {
     let (from, to) = (&old.spec.desired_state, &new.spec.desired_state);
     if from == to || *to == WorkflowState::Teardown {
         return Ok(());
@@ -176,8 +177,8 @@ fn state(old: &Workflow, new: &Workflow) -> Result<(), String> {
     }
 }
 
-/// A share of a state is told while the workflow is in that state, and is done for good.
-fn shares(before: &WorkflowStatus, after: &WorkflowStatus) -> Result<(), String> {
+/// Checks `status.drivers`: an entry changes only while the workflow is in the entry's state, and once completed stays so.
+fn check_drivers(before: &WorkflowStatus, after: &WorkflowStatus) -> Result<(), String> {
     for (index, share) in after.drivers.iter().enumerate() {
         let is_stored = before.drivers.get(index) == Some(share);
         if !is_stored

@@ -1,4 +1,4 @@
-//! Changes of objects: the steps of a plan. Each is of one object, and none depends on another of the same plan.
+//! Changes of objects: the steps of a plan. Each changes one object, and none depends on another change of the same plan.
 
 use std::fmt;
 
@@ -12,78 +12,75 @@ use kube::{
 };
 use serde::Serialize;
 
-/// An object by kind and place.
+/// An object by kind, namespace and name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Its kind.
     pub resource: ApiResource,
-    /// Its namespace; empty where its kind is in none.
+    /// Empty for kinds that are in no namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
 /// One change of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Create it.
     Create(Target, Box<DynamicObject>),
-    /// Create a Secret with fresh keys. An existing one counts as success: its name is that of one attempt.
+    /// Create a Secret with fresh keys. An existing one counts as success: its name contains the number of the attempt.
     CreateKeys(Target, Box<DynamicObject>),
-    /// Patch what is not its status. The API refuses the patch once the object has moved on.
+    /// Patch the object, except its status. The API refuses the patch once the object has changed since the plan.
     Patch(Target, Patch),
-    /// Patch its status, likewise.
+    /// Patch the status, under the same condition.
     Status(Target, Patch),
-    /// Delete it, if it is still the object with this uid.
+    /// Delete the object if it still has this uid.
     Delete(Target, String),
-    /// Make this change if the API still has the claim under which it was planned.
+    /// Make this change if the API still has the claim that the plan saw.
     IfClaimed(ClaimRef, Box<Change>),
 }
 
-/// A claim of a ContainerRun, as the API had it when a change was planned.
+/// A claim of a ContainerRun, as a plan saw it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimRef {
-    /// Namespace of the run.
+    /// Namespace of the ContainerRun.
     pub namespace: String,
-    /// Name of the run.
+    /// Name of the ContainerRun.
     pub name: String,
-    /// Uid of the run: one of the same name is another.
+    /// Uid of the ContainerRun: a later one of the same name is another.
     pub uid: String,
-    /// Who claims it.
+    /// Name of the coordinator that has the claim.
     pub holder: String,
-    /// Number of the claim.
+    /// Counts the claims of this run.
     pub epoch: i64,
 }
 
 impl Change {
-    /// Creates this object.
+    /// Plans the creation of an object.
     pub fn create<K: Object>(object: &K) -> Self {
-        Self::Create(Target::of(object), Box::new(dynamic(object)))
+        Self::Create(Target::from_object(object), Box::new(to_dynamic(object)))
     }
 
-    /// Creates this Secret with fresh keys.
-    pub fn keys(secret: &Secret) -> Self {
-        Self::CreateKeys(Target::of(secret), Box::new(dynamic(secret)))
+    /// Plans the creation of a Secret; the executor generates its keys.
+    pub fn create_keys(secret: &Secret) -> Self {
+        Self::CreateKeys(Target::from_object(secret), Box::new(to_dynamic(secret)))
     }
 
-    /// Makes `after` of `before`; nothing when they are equal.
+    /// Plans the patch from `before` to `after`; `None` when they are equal.
     pub fn patch<K: Object>(before: &K, after: &K) -> Option<Self> {
-        guarded_change(before, after).map(|patch| Self::Patch(Target::of(before), patch))
+        guarded_change(before, after).map(|patch| Self::Patch(Target::from_object(before), patch))
     }
 
-    /// The same with the status.
+    /// Plans the patch of the status from `before` to `after`; `None` when they are equal.
     pub fn status<K: Object>(before: &K, after: &K) -> Option<Self> {
-        guarded_change(before, after).map(|patch| Self::Status(Target::of(before), patch))
+        guarded_change(before, after).map(|patch| Self::Status(Target::from_object(before), patch))
     }
 
-    /// Deletes this object; nothing when it is on its way.
+    /// Plans the deletion of an object; `None` when it is being deleted already.
     pub fn delete<K: Object>(object: &K) -> Option<Self> {
         let is_going = object.meta().deletion_timestamp.is_some();
         let uid = object.uid().unwrap_or_default();
-        (!is_going).then(|| Self::Delete(Target::of(object), uid))
+        (!is_going).then(|| Self::Delete(Target::from_object(object), uid))
     }
 
-    /// What is changed.
+    /// The object that is changed.
     #[must_use]
     pub fn target(&self) -> &Target {
         match self {
@@ -96,18 +93,18 @@ impl Change {
         }
     }
 
-    /// The change itself, whatever it is made by.
+    /// The change without the condition that its claim still holds.
     #[must_use]
-    pub fn bare(&self) -> &Self {
+    pub fn inner(&self) -> &Self {
         match self {
-            Self::IfClaimed(_, change) => change.bare(),
+            Self::IfClaimed(_, change) => change.inner(),
             change => change,
         }
     }
 }
 
 impl Target {
-    fn of<K: Object>(object: &K) -> Self {
+    fn from_object<K: Object>(object: &K) -> Self {
         Self {
             resource: ApiResource::erase::<K>(&()),
             namespace: object.namespace().unwrap_or_default(),
@@ -140,7 +137,7 @@ impl fmt::Display for Change {
     }
 }
 
-fn dynamic<K: Serialize>(object: &K) -> DynamicObject {
+fn to_dynamic<K: Serialize>(object: &K) -> DynamicObject {
     serde_json::to_value(object)
         .and_then(serde_json::from_value)
         .expect("an object of ours has metadata and string keys")

@@ -1,4 +1,4 @@
-//! The Leases of coordinators, and the check of a claim that the engine makes before it acts on a run ([`containers::claim`]).
+//! The Leases of coordinators, and the check of a claim before the engine acts on a run ([`containers::claim`]).
 
 mod lease;
 
@@ -21,13 +21,13 @@ use kube::{
 use serde_json::json;
 use thiserror::Error;
 
-pub use self::lease::{Claims, Seen, SharedLease, renew_and_watch};
+pub use self::lease::{Claims, LeaseStates, SharedLease, renew_and_watch};
 use crate::change::ClaimRef;
 
 /// The label of coordinators' Leases.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "warren");
 
-/// Why a Lease was not renewed, or none was listed.
+/// The error of renewing or listing Leases.
 #[derive(Debug, Error)]
 pub enum ClaimError {
     #[error("renew Lease {name}")]
@@ -36,19 +36,21 @@ pub enum ClaimError {
     List { source: Box<kube::Error> },
 }
 
-/// Whether the API, asked now, has the claim by which something is to be changed.
-pub(crate) async fn is_held(client: &Client, hold: &ClaimRef) -> kube::Result<bool> {
-    let runs: Api<ContainerRun> = Api::namespaced(client.clone(), &hold.namespace);
-    let run = runs.get_opt(&hold.name).await?;
-    let run = run.filter(|run| run.uid().as_ref() == Some(&hold.uid));
+/// Asks the API whether it still has a claim.
+pub(crate) async fn is_held(client: &Client, claim_ref: &ClaimRef) -> kube::Result<bool> {
+    let runs: Api<ContainerRun> = Api::namespaced(client.clone(), &claim_ref.namespace);
+    let run = runs.get_opt(&claim_ref.name).await?;
+    let run = run.filter(|run| run.uid().as_ref() == Some(&claim_ref.uid));
     let claim = run.and_then(|run| run.status).map(|status| status.claim);
-    Ok(claim.is_some_and(|claim| (claim.holder, claim.epoch) == (hold.holder.clone(), hold.epoch)))
+    Ok(claim.is_some_and(|claim| {
+        (claim.holder, claim.epoch) == (claim_ref.holder.clone(), claim_ref.epoch)
+    }))
 }
 
-/// Renews a coordinator's Lease; the first time it makes it.
+/// Renews a coordinator's Lease, or creates it the first time.
 ///
 /// # Errors
-/// When the API refused or did not answer: the Lease then counts as not renewed.
+/// When the API refuses or does not answer: the Lease then counts as not renewed.
 pub async fn renew(client: &Client, namespace: &str, me: &Holder) -> Result<(), ClaimError> {
     let (leases, name): (Api<Lease>, _) =
         (Api::namespaced(client.clone(), namespace), leases::name(me));
@@ -56,14 +58,14 @@ pub async fn renew(client: &Client, namespace: &str, me: &Holder) -> Result<(), 
     let renewed = Patch::Merge(json!({"spec": {"renewTime": now}}));
     let answer = match leases.patch(&name, &PatchParams::default(), &renewed).await {
         Err(kube::Error::Api(status)) if status.code == 404 => {
-            leases.create(&PostParams::default(), &first(&name, me, now)).await
+            leases.create(&PostParams::default(), &new_lease(&name, me, now)).await
         }
         answer => answer,
     };
     answer.map(drop).map_err(|source| ClaimError::Renew { name, source: Box::new(source) })
 }
 
-fn first(name: &str, me: &Holder, now: MicroTime) -> Lease {
+fn new_lease(name: &str, me: &Holder, now: MicroTime) -> Lease {
     let labels = BTreeMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())]);
     let metadata =
         ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
@@ -77,10 +79,10 @@ fn first(name: &str, me: &Holder, now: MicroTime) -> Lease {
     Lease { metadata, spec: Some(spec) }
 }
 
-/// The version of each coordinator's Lease, by holder: that it changes is all that counts.
+/// Returns the resource version of each coordinator's Lease, by holder. A holder lives while its version changes.
 ///
 /// # Errors
-/// When the API refused or did not answer.
+/// When the API refuses or does not answer.
 pub async fn leases(
     client: &Client,
     namespace: &str,

@@ -1,5 +1,5 @@
-//! The engine: takes in what the watches bring, plans, and has the changes made. No state of it matters: everything it goes by
-//! is in the objects.
+//! The engine: takes in events of the watches, plans, and carries out the changes. It keeps no state of its own: every
+//! decision follows from the objects.
 
 mod watches;
 
@@ -32,33 +32,35 @@ use crate::{
     world::{Key, Wake, World},
 };
 
-/// Plans that are carried out at the same time.
+/// Maximum number of plans that are carried out at the same time.
 const SIDE_BY_SIDE: usize = 64;
-/// What watches bring and that is taken in before anything is planned again.
+/// Maximum number of watch events that are taken in before the engine plans again.
 const AT_ONCE: usize = 4096;
 
-/// Where the engine says what it does, beside its objects.
+/// Metrics and Events of the engine.
 #[derive(Debug)]
 pub struct Reporting {
-    /// Who asks for its metrics.
+    /// Requests for the text of the metrics.
     pub metrics: MetricsRequests,
-    /// What becomes of Workflows.
+    /// Publisher of the Events of Workflows.
     pub events: Events,
 }
 
-/// Drives all workflows until dropped, and answers who asks for its metrics.
+/// Drives all workflows and answers requests for metrics, until dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Reporting) {
-    let Reporting { metrics: asked, events: published } = reporting;
+    let Reporting { metrics: requests, events: published } = reporting;
     let mut events = watch_all(&client, &settings);
     let lease = SharedLease::default();
     if let Some(me) = settings.claims_as.clone() {
-        let namespace = settings.containers.as_ref().and_then(|one| one.namespace.clone());
-        let kept = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
-        let kept = kept.map(|seen| Update::new(move |world: &mut World| world.saw_leases(&seen)));
-        events = stream::select(events, kept).boxed();
+        let namespace =
+            settings.containers.as_ref().and_then(|containers| containers.namespace.clone());
+        let seen_leases = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
+        let seen_leases =
+            seen_leases.map(|seen| Update::new(move |world: &mut World| world.take_leases(&seen)));
+        events = stream::select(events, seen_leases).boxed();
     }
     let engine = Engine { lease, events: published, ..Engine::new(client, settings, rules) };
-    engine.run(events, asked).await;
+    engine.run(events, requests).await;
 }
 
 struct Engine {
@@ -67,23 +69,24 @@ struct Engine {
     rules: Rules,
     queue: Queue<Key>,
     passes: JoinSet<Pass>,
-    /// Keys whose last plan was not done, and whether something in it failed.
+    /// Keys whose last plan left an outcome that is not Done, and whether one of its outcomes is Failed or Queued.
     waiting: BTreeMap<Key, bool>,
-    /// The key whose changes take something for it now. One at a time: the next must know what the one before took.
+    /// The key whose changes take capacity, ports or names now: one key at a time, because the next plan must
+    /// know what is taken.
     placing: Option<Key>,
     after_placing: BTreeSet<Key>,
-    /// The Lease under which this coordinator claims runs.
+    /// The Lease under which this coordinator claims the runs of containers.
     lease: SharedLease,
     is_started: bool,
     metrics: Metrics,
     events: Events,
 }
 
-/// What became of the changes of one plan.
+/// The result of the changes of one plan.
 #[derive(Debug)]
 struct Pass {
     key: Key,
-    /// How many lists the watches had brought when it began.
+    /// How many lists the watches had delivered when the changes began.
     lists: u64,
     /// Block storage that the API was asked to create.
     blocks: Vec<ObjectKey>,
@@ -108,14 +111,14 @@ impl Engine {
         }
     }
 
-    async fn run(mut self, mut events: BoxStream<'static, Update>, mut asked: MetricsRequests) {
+    async fn run(mut self, mut events: BoxStream<'static, Update>, mut requests: MetricsRequests) {
         loop {
             let due = self.queue.deadline().map(tokio::time::Instant::from_std);
             tokio::select! {
                 Some(update) = events.next() => self.take_in(update, &mut events),
-                Some(ended) = self.passes.join_next() => self.ended(ended),
-                Some(answer) = asked.recv() => {
-                    // Who asked may have gone.
+                Some(joined) = self.passes.join_next() => self.finish_pass(joined),
+                Some(answer) = requests.recv() => {
+                    // The requester may have gone.
                     let _ = answer.send(self.metrics.text(&self.world.count(Timestamp::now())));
                 }
                 () = sleep_until(due) => {}
@@ -126,11 +129,12 @@ impl Engine {
             if !std::mem::replace(&mut self.is_started, true) {
                 self.world.keys().into_iter().for_each(|key| self.queue.wake(key));
             }
-            self.start();
+            self.start_due_keys();
         }
     }
 
-    /// Takes in an update, and all that came meanwhile: a plan looks at a whole workflow, and all of its nodes report at once.
+    /// Takes in an update and all others that are ready: a plan looks at a whole workflow, and all of its
+    /// nodes report at once.
     fn take_in(&mut self, first: Update, events: &mut BoxStream<'static, Update>) {
         self.update(first);
         for _ in 1..AT_ONCE {
@@ -143,7 +147,7 @@ impl Engine {
 
     fn update(&mut self, update: Update) {
         let wakes = update.apply(&mut self.world);
-        self.report();
+        self.publish_changes();
         if let Some(rules) = self.world.rules() {
             self.rules.set(rules);
         }
@@ -165,17 +169,17 @@ impl Engine {
         keys.for_each(|(key, _)| self.queue.wake(key.clone()));
     }
 
-    fn start(&mut self) {
+    fn start_due_keys(&mut self) {
         loop {
             let keys = self.queue.start(Instant::now(), |_| true);
             if keys.is_empty() {
                 return;
             }
-            keys.into_iter().for_each(|key| self.begin(key));
+            keys.into_iter().for_each(|key| self.plan_and_start(key));
         }
     }
 
-    fn begin(&mut self, key: Key) {
+    fn plan_and_start(&mut self, key: Key) {
         let Plan { changes, replan_soon, replan_at, .. } = self.plan(&key);
         let places = changes.iter().any(takes_turn);
         if places && self.placing.as_ref().is_some_and(|other| *other != key) {
@@ -198,14 +202,14 @@ impl Engine {
         if places {
             self.placing = Some(key.clone());
         }
-        self.make(key, changes);
+        self.start_changes(key, changes);
     }
 
-    /// Starts to make changes. Block storage that they create counts as allocated from now on: the next plan must know what is taken.
-    fn make(&mut self, key: Key, changes: Vec<Change>) {
+    /// Starts to make changes. Block storage that they create counts as allocated from now on, so that the next plan knows.
+    fn start_changes(&mut self, key: Key, changes: Vec<Change>) {
         let mut blocks = Vec::new();
         for (at, owner) in changes.iter().filter_map(new_block) {
-            self.world.site.ledger.begin(at.clone(), owner);
+            self.world.site.reservations.begin_creation(at.clone(), owner);
             blocks.push(at);
         }
         let (client, lists) = (self.client.clone(), self.world.lists());
@@ -219,8 +223,9 @@ impl Engine {
     fn plan(&mut self, key: &Key) -> Plan {
         let plan = plan_key(&self.world, key, Timestamp::now());
         let outcomes = &plan.outcomes;
-        let is_failing =
-            outcomes.iter().any(|one| matches!(one, Outcome::Failed(_) | Outcome::Queued(_)));
+        let is_failing = outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Queued(_)));
         if outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
             self.waiting.remove(key);
         } else {
@@ -229,19 +234,19 @@ impl Engine {
         plan
     }
 
-    fn ended(&mut self, ended: Result<Pass, JoinError>) {
-        let Pass { key, lists, blocks, made } = match ended {
-            Ok(ended) => ended,
-            // A defect of the executor: the coordinator ends with it, and starts anew.
+    fn finish_pass(&mut self, joined: Result<Pass, JoinError>) {
+        let Pass { key, lists, blocks, made } = match joined {
+            Ok(joined) => joined,
+            // A panic of the executor is a defect: the coordinator ends with it, and its supervisor restarts it.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        self.metrics.failed(made.failures.len(), made.lost_claims);
+        self.metrics.count_failures(made.failures.len(), made.lost_claims);
         for Stored { object, is_new } in made.stored {
-            let wakes = self.world.stored(object, is_new.then_some(lists));
+            let wakes = self.world.take_stored(object, is_new.then_some(lists));
             self.wake(wakes);
         }
-        self.report();
-        blocks.iter().for_each(|at| self.world.site.ledger.end(at));
+        self.publish_changes();
+        blocks.iter().for_each(|at| self.world.site.reservations.end_creation(at));
         if self.placing.as_ref() == Some(&key) {
             self.placing = None;
             std::mem::take(&mut self.after_placing)
@@ -257,9 +262,9 @@ impl Engine {
     }
 
     /// Counts, logs and publishes what the new statuses of Workflows say.
-    fn report(&mut self) {
+    fn publish_changes(&mut self) {
         for (before, after) in self.world.changed_workflows() {
-            self.metrics.ready(&before, &after);
+            self.metrics.observe_ready(&before, &after);
             let Some(note) = note(&before, &after) else { continue };
             if note.is_warning {
                 log::warn!("{}: {}", describe(&*after), note.text());
@@ -268,18 +273,18 @@ impl Engine {
         }
     }
 
-    /// Logs the changes that failed, unless the same was logged before.
+    /// Logs the changes that the API refused, unless the same refusals were logged before.
     fn log_refused(&mut self, key: &Key, failures: Vec<Refusal>) {
-        let texts: Vec<String> = failures.iter().map(|one| one.text.clone()).collect();
+        let texts: Vec<String> = failures.iter().map(|refusal| refusal.text.clone()).collect();
         if self.world.set_refused(key, failures) {
             texts.iter().for_each(|text| log::warn!("{key}: {text}; the coordinator tries again"));
         }
     }
 }
 
-/// The place of block storage that a change creates, and its Servers.
+/// Returns the key of the block storage that a change creates, and the key of its Servers.
 fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
-    let Change::Create(target, object) = change.bare() else { return None };
+    let Change::Create(target, object) = change.inner() else { return None };
     if target.resource.kind != "NnfNodeBlockStorage" {
         return None;
     }
@@ -288,9 +293,9 @@ fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
     Some((at, (owner.namespace.to_owned(), owner.name.to_owned())))
 }
 
-/// Whether a change says where allocations go, who has which ports, or which file system gets which name.
+/// Returns true if a change places allocations, takes ports, or gives a file system its name.
 fn takes_turn(change: &Change) -> bool {
-    let bare = change.bare();
+    let bare = change.inner();
     if let Change::Create(target, _) = bare {
         return target.resource.kind == "NnfLustreMGT";
     }

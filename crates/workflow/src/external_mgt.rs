@@ -1,6 +1,6 @@
-//! Lustre management targets that no rabbit holds: the engine gives out the file system names, as a rabbit's agent does for
-//! its own. No program of ours runs on their hosts, so the engine erases no name there and runs no command: it counts on, and gives
-//! out no name that another file system of the system has. Pure.
+//! Lustre management targets outside of the rabbits: the engine gives out their file system names, as a rabbit's agent
+//! does for its own targets. No program of Warren runs on their hosts, so the engine erases no name and runs no command
+//! there. It counts upwards and gives out no name that another file system of the system has. Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use controller::ObjectKey;
 
 use crate::{change::Change, fs_names::taken_elsewhere, progress::transient_error, site::Site};
 
-/// What is to be changed of a management target's status.
+/// Plans the status of such a management target.
 #[must_use]
 pub fn plan(site: &Site, at: &ObjectKey) -> Option<Change> {
     let mgt = site.mgts.get(at)?;
@@ -20,36 +20,40 @@ pub fn plan(site: &Site, at: &ObjectKey) -> Option<Change> {
         return None;
     }
     let mut after = NnfLustreMgt::clone(mgt);
-    after.status = Some(status(mgt, &taken_elsewhere(site, at)));
+    after.status = Some(next_status(mgt, &taken_elsewhere(site, at)));
     Change::status(&**mgt, &after)
 }
 
-fn status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatus {
+fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgtStatus {
     let mut status = mgt.status.clone().unwrap_or_default();
-    // The record of a name that nobody has any more; the count never comes back to it.
+    // Forgets names whose holder is gone; the count never returns to them.
     status.claim_list.retain(|given| {
-        given.reference.given().is_none_or(|reference| mgt.spec.claim_list.contains(reference))
+        given
+            .reference
+            .non_default()
+            .is_none_or(|reference| mgt.spec.claim_list.contains(reference))
     });
     status.error = give_out(mgt, elsewhere, &mut status).err();
     status
 }
 
-/// Only a name that is given out depends on what others have: where to count on is this target's own.
+/// Gives a name to each holder without one. `status.fsNameNext` is computed from this target's own names only; the
+/// names of others are avoided when one is given out.
 fn give_out(
     mgt: &NnfLustreMgt,
     elsewhere: &BTreeSet<String>,
     status: &mut NnfLustreMgtStatus,
 ) -> Result<(), ResourceError> {
     let mut own: BTreeSet<String> = mgt.spec.fs_name_black_list.iter().cloned().collect();
-    own.extend(status.claim_list.iter().map(|claim| claim.fs_name.clone()));
-    let mut next = first(mgt, status)?.first_free(&own);
-    for claim in &mgt.spec.claim_list {
-        if status.claim_list.iter().any(|given| *given.reference == *claim) {
+    own.extend(status.claim_list.iter().map(|entry| entry.fs_name.clone()));
+    let mut next = next_name(mgt, status)?.first_free(&own);
+    for holder in &mgt.spec.claim_list {
+        if status.claim_list.iter().any(|given| *given.reference == *holder) {
             continue;
         }
         let name = next.first_free(&own.union(elsewhere).cloned().collect());
         own.insert(name.to_string());
-        let (reference, fs_name) = (claim.clone().into(), name.to_string());
+        let (reference, fs_name) = (holder.clone().into(), name.to_string());
         status.claim_list.push(NnfLustreMgtStatusClaim { reference, fs_name });
         next = name.next().first_free(&own);
     }
@@ -57,10 +61,10 @@ fn give_out(
     Ok(())
 }
 
-fn first(mgt: &NnfLustreMgt, status: &NnfLustreMgtStatus) -> Result<FsName, ResourceError> {
-    if mgt.spec.fs_name_start_reference.given().is_some() {
+fn next_name(mgt: &NnfLustreMgt, status: &NnfLustreMgtStatus) -> Result<FsName, ResourceError> {
+    if mgt.spec.fs_name_start_reference.non_default().is_some() {
         return Err(transient_error(
-            "spec.fsNameStartReference: the engine keeps no ConfigMap of a management target outside of the rabbits: set spec.fsNameStart instead, and leave the reference out",
+            "spec.fsNameStartReference: the engine reads no ConfigMap for a management target outside of the rabbits: remove the reference, and set spec.fsNameStart",
         ));
     }
     let (field, value) = match status.fs_name_next.as_str() {
@@ -95,50 +99,50 @@ mod tests {
         .unwrap()
     }
 
-    fn alone(mgt: &NnfLustreMgt) -> NnfLustreMgtStatus {
-        status(mgt, &BTreeSet::new())
+    fn status_of(mgt: &NnfLustreMgt) -> NnfLustreMgtStatus {
+        next_status(mgt, &BTreeSet::new())
     }
 
     fn names(status: &NnfLustreMgtStatus) -> Vec<&str> {
-        status.claim_list.iter().map(|claim| claim.fs_name.as_str()).collect()
+        status.claim_list.iter().map(|entry| entry.fs_name.as_str()).collect()
     }
 
     #[test]
-    fn every_claim_has_a_name_of_its_own_and_none_is_given_out_again() {
-        let first = alone(&mgt(&["a", "b"], &Value::Null));
+    fn every_holder_gets_its_own_name_and_no_name_is_given_out_twice() {
+        let first = status_of(&mgt(&["a", "b"], &Value::Null));
         assert_eq!(
             (names(&first), &*first.fs_name_next),
             (vec!["zzzzzzzz", "aaaaaaab"], "aaaaaaac")
         );
-        let second = alone(&mgt(&["b", "c"], &serde_json::to_value(&first).unwrap()));
+        let second = status_of(&mgt(&["b", "c"], &serde_json::to_value(&first).unwrap()));
         assert_eq!(
             (names(&second), &*second.fs_name_next),
             (vec!["aaaaaaab", "aaaaaaac"], "aaaaaaad")
         );
-        let same = alone(&mgt(&["b", "c"], &serde_json::to_value(&second).unwrap()));
+        let same = status_of(&mgt(&["b", "c"], &serde_json::to_value(&second).unwrap()));
         assert_eq!(same, second);
     }
 
     #[test]
-    fn a_name_of_another_management_target_is_passed_over() {
+    fn names_of_other_management_targets_are_skipped() {
         let taken = ["zzzzzzzz", "aaaaaaab"].map(str::to_owned).into();
-        let told = status(&mgt(&["a"], &Value::Null), &taken);
-        assert_eq!((names(&told), &*told.fs_name_next), (vec!["aaaaaaac"], "aaaaaaad"));
+        let status = next_status(&mgt(&["a"], &Value::Null), &taken);
+        assert_eq!((names(&status), &*status.fs_name_next), (vec!["aaaaaaac"], "aaaaaaad"));
     }
 
     #[test]
-    fn what_cannot_be_counted_from_is_told_with_its_field() {
+    fn a_start_that_is_no_name_is_reported_with_its_field() {
         let mut object = mgt(&["a"], &Value::Null);
         object.spec.fs_name_start = "Scratch".to_owned();
-        let error = alone(&object).error.unwrap().debug_message;
+        let error = status_of(&object).error.unwrap().debug_message;
         assert!(error.starts_with("spec.fsNameStart is \"Scratch\""), "{error}");
         object.spec.fs_name_start_reference = k8s_openapi::api::core::v1::ObjectReference {
             name: Some("names".to_owned()),
             ..Default::default()
         }
         .into();
-        let told = alone(&object);
-        assert!(told.error.unwrap().debug_message.starts_with("spec.fsNameStartReference"));
-        assert!(told.claim_list.is_empty());
+        let status = status_of(&object);
+        assert!(status.error.unwrap().debug_message.starts_with("spec.fsNameStartReference"));
+        assert!(status.claim_list.is_empty());
     }
 }

@@ -1,21 +1,25 @@
-//! The workflow engine: drives each Workflow from Proposal to Teardown by what its `#DW` directives ask for, with nothing but
-//! the objects that sites' tools and Warren's agents read.
+//! The workflow engine: drives each Workflow from Proposal to Teardown as its `#DW` directives ask. It writes only
+//! objects that workload managers and Warren's agents read.
 //!
 //! ```text
 //! watches ─► World ─ view ─► plan (pure) ─► Vec<Change> ─ execute ─► API
-//!              ▲                 │ outcomes ─ report (pure) ─► the workflow's status, one more change
-//!              └── the API's answers, and what the watches bring
+//!              ▲                 │ outcomes ─ report (pure) ─► one more change: the workflow's status
+//!              └── answers of the API, and events of the watches
 //! ```
-//! The same loop as on a node, with objects instead of steps: look, plan, act, until planning again yields nothing.
+//! The agents run the same loop on nodes with steps instead of objects: observe, plan, act, until a plan contains no change.
 //!
 //! # Guarantees
-//! * No state of the engine matters: killed after any change, it goes on from the objects.
-//! * A change names the version that it was planned from; the API refuses it when the object moved on, and it is planned anew.
-//! * Directives are planned one by one and carried out side by side: none waits for another, or fails with it.
-//! * Nothing is made before the workflow carries a finalizer, and the finalizer stays until nothing of it is on any node.
-//! * Access is withdrawn from who has provably unmounted, or is down by evidence; storage goes after all access has.
-//! * Storage of other controllers is not touched: ours names a Servers as its owner.
-//! * At rest the engine asks nothing and runs no timer, but one for each workflow whose containers have a deadline or a time to live.
+//! * The engine keeps no state of its own: killed after any change, it continues from the objects.
+//! * A change names the object version that it was planned from. If the object has changed since, the API refuses the
+//!   change, and the engine plans again.
+//! * Each directive is planned by itself and carried out beside the others: none waits for another, or fails with it.
+//! * The engine creates objects only after the workflow carries its finalizer. The finalizer stays until no node holds
+//!   anything of the workflow.
+//! * A node loses access only when it has provably unmounted, or evidence says that it is down. Storage is removed only
+//!   after all access to it has been withdrawn.
+//! * The engine does not touch storage of other controllers: objects of the engine name a Servers as their owner.
+//! * At rest the engine sends no requests. It runs one timer for each workflow whose containers have a deadline or
+//!   a time to live.
 //!
 //! # Invariants
 //! * Storage that was made and has vanished is never made again: a job must not find an empty file system in place of
@@ -35,10 +39,10 @@
 //! * A Lustre target that vanished while a later one exists is not made again.
 //!
 //! # Fewer kinds than the sites' controllers
-//! There is no NnfStorage and no NnfAccess: what they hold follows from DirectiveBreakdown, Servers and Computes, and of Lustre
-//! from the NnfLustreMGT that has a claim of the Servers. Volumes are
-//! named after the uid of the Servers. A Servers belongs to its Workflow, not to its breakdown, so that a breakdown that
-//! somebody deletes takes nothing with it.
+//! There is no NnfStorage and no NnfAccess: the engine derives their content from DirectiveBreakdown, Servers and
+//! Computes, and for Lustre from the NnfLustreMGT whose `claimList` names the Servers. Volumes are named after
+//! the uid of the Servers. A Servers is owned by its Workflow, not by its DirectiveBreakdown, so deleting a
+//! breakdown deletes no storage.
 
 pub mod admit;
 pub mod change;
@@ -48,7 +52,6 @@ pub mod execute;
 pub mod external_mgt;
 pub mod fs_names;
 pub mod instance;
-pub mod ledger;
 pub mod metrics;
 pub mod mgts;
 pub mod names;
@@ -58,6 +61,7 @@ pub mod profile;
 pub mod progress;
 pub mod rabbit;
 pub mod report;
+pub mod reservations;
 pub mod shipped;
 pub mod site;
 pub mod view;

@@ -1,4 +1,4 @@
-//! The engine's metrics for Prometheus. What happens is counted when it happens; what there is, when somebody asks.
+//! The engine's metrics for Prometheus. Counters are updated as events occur; gauges are computed on scrape.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use prometheus_client::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// Seconds up to which the states of workflows are counted: from what takes no storage to the longest time-out of a site.
+/// Buckets of the time to reach a state, in seconds: from states without storage to the longest time-out of a site.
 const BUCKETS: [f64; 9] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
 
 /// Asks the engine for its metrics.
 #[derive(Clone, Debug)]
 pub struct MetricsReader(mpsc::Sender<oneshot::Sender<String>>);
 
-/// Where the engine hears that somebody asks.
+/// The engine's end of the channel by which its metrics are read.
 pub type MetricsRequests = mpsc::Receiver<oneshot::Sender<String>>;
 
 impl MetricsReader {
-    /// A reader, and what the engine gets for it.
+    /// Returns a reader, and the channel on which the engine gets its requests.
     #[must_use]
     pub fn new() -> (Self, MetricsRequests) {
         let (sender, requests) = mpsc::channel(1);
         (Self(sender), requests)
     }
 
-    /// The engine's metrics in the text format of OpenMetrics, without its end; none where no engine runs.
+    /// Returns the engine's metrics in the OpenMetrics text format without the end marker; empty while no engine runs.
     pub async fn text(&self) -> String {
         let (sender, text) = oneshot::channel();
         if self.0.send(sender).await.is_err() {
@@ -40,38 +40,38 @@ impl MetricsReader {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct State {
+struct StateLabel {
     state: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateAndStatus {
+struct StateAndStatusLabels {
     state: String,
     status: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Phase {
+struct PhaseLabel {
     phase: String,
 }
 
-/// What there is.
+/// Counts of objects at one time.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Workflows by state and status.
     pub workflows: BTreeMap<(String, String), i64>,
-    /// By state, how long the workflow that has waited longest to reach it has waited, in seconds.
+    /// Longest time in seconds that a workflow has waited to reach a state, by state.
     pub longest_wait: BTreeMap<String, i64>,
-    /// Containers of a run on a rabbit, by state.
+    /// Containers of runs on rabbits, by state.
     pub containers: BTreeMap<&'static str, i64>,
-    /// Runs that coordinators claim, by phase.
+    /// ContainerRuns that coordinators claim, by phase.
     pub runs: BTreeMap<String, i64>,
 }
 
-/// What happened since the coordinator started.
+/// Counters since the coordinator started.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    reached: Family<State, Histogram>,
+    reached: Family<StateLabel, Histogram>,
     refused: Counter,
     lost_claims: Counter,
 }
@@ -87,8 +87,8 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The API stored a Workflow.
-    pub(crate) fn ready(&self, before: &Workflow, after: &Workflow) {
+    /// Observes the time to reach a state if a Workflow became ready.
+    pub(crate) fn observe_ready(&self, before: &Workflow, after: &Workflow) {
         let was_ready = before.status.as_ref().is_some_and(|status| status.ready);
         let Some(status) = after.status.as_ref().filter(|status| status.ready && !was_ready) else {
             return;
@@ -98,18 +98,18 @@ impl Metrics {
         else {
             return;
         };
-        let of = State { state: state.as_str().to_owned() };
+        let label = StateLabel { state: state.as_str().to_owned() };
         let seconds = to.0.duration_since(from.0).as_secs_f64().max(0.0);
-        self.reached.get_or_create(&of).observe(seconds);
+        self.reached.get_or_create(&label).observe(seconds);
     }
 
-    /// The API refused changes, and some because another coordinator has the claim now.
-    pub(crate) fn failed(&self, changes: usize, lost_claims: usize) {
+    /// Counts failed changes, and those among them whose claim another coordinator has now.
+    pub(crate) fn count_failures(&self, changes: usize, lost_claims: usize) {
         self.refused.inc_by(changes as u64);
         self.lost_claims.inc_by(lost_claims as u64);
     }
 
-    /// All of them, in the text format of OpenMetrics without its end.
+    /// Returns the metrics in the OpenMetrics text format without the end marker.
     pub(crate) fn text(&self, counts: &Counts) -> String {
         let mut registry = Registry::with_prefix("warren");
         register_counts(&mut registry, counts);
@@ -120,7 +120,7 @@ impl Metrics {
         );
         registry.register(
             "refused_changes",
-            "Changes that the API refused or did not answer; the engine plans them anew",
+            "Changes that the API refused or did not answer; the engine plans again",
             self.refused.clone(),
         );
         registry.register(
@@ -135,35 +135,34 @@ impl Metrics {
 }
 
 fn register_counts(registry: &mut Registry, counts: &Counts) {
-    let workflows = Family::<StateAndStatus, Gauge>::default();
+    let workflows = Family::<StateAndStatusLabels, Gauge>::default();
     for ((state, status), count) in &counts.workflows {
-        let of = StateAndStatus { state: state.clone(), status: status.clone() };
-        workflows.get_or_create(&of).set(*count);
+        let labels = StateAndStatusLabels { state: state.clone(), status: status.clone() };
+        workflows.get_or_create(&labels).set(*count);
     }
     registry.register("workflows", "Workflows by state and status", workflows);
-    let of_state = |state: &str| State { state: state.to_owned() };
-    let waits = Family::<State, Gauge>::default();
+    let of_state = |state: &str| StateLabel { state: state.to_owned() };
+    let waits = Family::<StateLabel, Gauge>::default();
     for (state, seconds) in &counts.longest_wait {
         waits.get_or_create(&of_state(state)).set(*seconds);
     }
     let help = "How long the Workflow that has waited longest for a state has waited";
     registry.register("workflow_longest_wait_seconds", help, waits);
-    let containers = Family::<State, Gauge>::default();
+    let containers = Family::<StateLabel, Gauge>::default();
     for (state, count) in &counts.containers {
         containers.get_or_create(&of_state(state)).set(*count);
     }
-    let help = "Containers of runs on rabbits; silent: their rabbit should have said long ago that they ended";
+    let help = "Containers of runs on rabbits; silent: their deadline has passed and the rabbit has not reported their end";
     registry.register("containers", help, containers);
-    let runs = Family::<Phase, Gauge>::default();
+    let runs = Family::<PhaseLabel, Gauge>::default();
     for (phase, count) in &counts.runs {
-        runs.get_or_create(&Phase { phase: phase.clone() }).set(*count);
+        runs.get_or_create(&PhaseLabel { phase: phase.clone() }).set(*count);
     }
     registry.register("container_runs", "Runs that coordinators claim, by phase", runs);
 }
 
 impl Counts {
-    /// Counts a Workflow.
-    pub(crate) fn add(&mut self, workflow: &Workflow, now: Timestamp) {
+    pub(crate) fn count_workflow(&mut self, workflow: &Workflow, now: Timestamp) {
         let status = workflow.status.clone().unwrap_or_default();
         let state = status.state.unwrap_or(WorkflowState::Proposal);
         let state = state.as_str().to_owned();
@@ -197,16 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn states_are_timed_when_they_are_reached_and_counted_as_they_are() {
+    fn metrics_have_the_time_to_reach_a_state_and_the_present_states() {
         let metrics = Metrics::default();
-        metrics.ready(&workflow("Setup", false), &workflow("Setup", true));
-        metrics.ready(&workflow("Setup", true), &workflow("Setup", true));
-        metrics.ready(&workflow("Setup", true), &workflow("PreRun", false));
-        metrics.failed(3, 1);
+        metrics.observe_ready(&workflow("Setup", false), &workflow("Setup", true));
+        metrics.observe_ready(&workflow("Setup", true), &workflow("Setup", true));
+        metrics.observe_ready(&workflow("Setup", true), &workflow("PreRun", false));
+        metrics.count_failures(3, 1);
         let mut counts = Counts::default();
         let now = "2027-01-15T08:01:00Z".parse().unwrap();
-        for one in [workflow("Setup", true), workflow("PreRun", false), workflow("PreRun", false)] {
-            counts.add(&one, now);
+        for workflow in
+            [workflow("Setup", true), workflow("PreRun", false), workflow("PreRun", false)]
+        {
+            counts.count_workflow(&workflow, now);
         }
         counts.containers.insert("silent", 2);
         let text = metrics.text(&counts);

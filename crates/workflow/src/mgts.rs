@@ -1,4 +1,4 @@
-//! Lustre management targets (MGTs), and which storage has a name on which.
+//! Lustre management targets (MGTs), and which storage holds a file system name on which of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,143 +10,145 @@ use controller::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
-/// Namespace of the targets that no rabbit holds: the site's own.
+/// Namespace of the site's own management targets, which are outside of the rabbits.
 pub const EXTERNAL_NAMESPACE: &str = "nnf-system";
 
-/// All of them.
+/// All Lustre management targets.
 #[derive(Clone, Debug, Default)]
 pub struct Mgts {
     all: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
-    /// By storage: the targets that know a claim of it.
-    claimed: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Targets by the storage that asked for a name or has one there.
+    by_storage: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
 impl Mgts {
-    /// Takes in a target as it is now, and says for which storages something changed there.
+    /// Takes in the present state of a target, or its deletion. Returns the storages for which something changed.
     pub fn take(&mut self, at: &ObjectKey, new: Option<&Arc<NnfLustreMgt>>) -> BTreeSet<ObjectKey> {
         let old = match new {
             Some(new) => self.all.insert(at.clone(), new.clone()),
             None => self.all.remove(at),
         };
         let old = old.as_ref();
-        let [before, after] =
-            [old, new].map(|one| one.map(|one| by_storage(one)).unwrap_or_default());
-        for lost in before.keys().filter(|of| !after.contains_key(*of)) {
-            let mut targets = self.claimed.remove(lost).unwrap_or_default();
+        let [before, after] = [old, new]
+            .map(|target| target.map(|target| records_by_storage(target)).unwrap_or_default());
+        for lost in before.keys().filter(|storage| !after.contains_key(*storage)) {
+            let mut targets = self.by_storage.remove(lost).unwrap_or_default();
             targets.remove(at);
             if !targets.is_empty() {
-                self.claimed.insert(lost.clone(), targets);
+                self.by_storage.insert(lost.clone(), targets);
             }
         }
-        for claimed in after.keys().filter(|of| !before.contains_key(*of)) {
-            self.claimed.entry(claimed.clone()).or_default().insert(at.clone());
+        for storage in after.keys().filter(|storage| !before.contains_key(*storage)) {
+            self.by_storage.entry(storage.clone()).or_default().insert(at.clone());
         }
-        let error = |one: Option<&Arc<NnfLustreMgt>>| {
-            one.and_then(|one| one.status.as_ref()).and_then(|status| status.error.clone())
+        let error = |target: Option<&Arc<NnfLustreMgt>>| {
+            target.and_then(|target| target.status.as_ref()).and_then(|status| status.error.clone())
         };
         let for_all = error(old) != error(new);
         let all: BTreeSet<&ObjectKey> = before.keys().chain(after.keys()).collect();
-        let differs = |of: &&ObjectKey| for_all || before.get(*of) != after.get(*of);
+        let differs = |storage: &&ObjectKey| for_all || before.get(*storage) != after.get(*storage);
         all.into_iter().filter(differs).cloned().collect()
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
         self.all.values()
     }
 
-    /// One of them.
+    /// The target with this key.
     #[must_use]
     pub fn get(&self, at: &ObjectKey) -> Option<&Arc<NnfLustreMgt>> {
         self.all.get(at)
     }
 
-    /// The targets that know a claim of the storage with this place.
-    pub fn claimed_by(&self, storage: &ObjectKey) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
-        let targets = self.claimed.get(storage).into_iter().flatten();
+    /// The targets where the storage asked for a name or has one.
+    pub fn of_storage(&self, storage: &ObjectKey) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
+        let targets = self.by_storage.get(storage).into_iter().flatten();
         targets.filter_map(|at| self.all.get(at))
     }
 
-    /// The targets with this address.
+    /// The targets with this LNet address.
     pub fn with_address(&self, address: &str) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
-        let wanted = normalized(address);
-        self.all.values().filter(move |one| {
-            one.spec.addresses.iter().any(|address| normalized(address) == wanted)
+        let wanted = normalize_nids(address);
+        self.all.values().filter(move |mgt| {
+            mgt.spec.addresses.iter().any(|address| normalize_nids(address) == wanted)
         })
     }
 
-    /// The targets that the storage with this place is.
+    /// The targets that belong to the storage or instance with this key.
     pub fn of_owner(
         &self,
         (namespace, name): &ObjectKey,
     ) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
-        self.all.values().filter(move |one| {
-            one.owner().is_some_and(|of| of.name == name && of.namespace == namespace)
+        self.all.values().filter(move |mgt| {
+            mgt.owner().is_some_and(|owner| owner.name == name && owner.namespace == namespace)
         })
     }
 
     /// The targets on a rabbit.
-    pub fn on(&self, rabbit: &str) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
+    pub fn on_rabbit(&self, rabbit: &str) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
         let first = (rabbit.to_owned(), String::new());
         let rabbit = rabbit.to_owned();
-        let all = self.all.range(first..).take_while(move |((of, _), _)| *of == rabbit);
-        all.map(|(_, one)| one)
+        let all =
+            self.all.range(first..).take_while(move |((namespace, _), _)| *namespace == rabbit);
+        all.map(|(_, mgt)| mgt)
     }
 
-    /// The targets that no rabbit holds.
+    /// Keys of the targets outside of the rabbits.
     pub fn external(&self) -> impl Iterator<Item = &ObjectKey> {
         self.all.keys().filter(|(namespace, _)| namespace == EXTERNAL_NAMESPACE)
     }
 }
 
-/// Where a target is: its rabbit, or the namespace of the site's own, and its name.
+/// Returns the key of a target: its rabbit, or [`EXTERNAL_NAMESPACE`], and its name.
 #[must_use]
-pub fn place_of(mgt: &NnfLustreMgt) -> ObjectKey {
+pub fn mgt_key(mgt: &NnfLustreMgt) -> ObjectKey {
     (mgt.namespace().unwrap_or_default(), mgt.name_any())
 }
 
-/// Whether a target knows a claim: asked for, or not erased yet.
+/// Returns true if a target knows this holder of a name: it is asked for a name, or has not erased it yet.
 #[must_use]
-pub fn has_claim(mgt: &NnfLustreMgt, claim: &ObjectReference) -> bool {
+pub fn has_holder(mgt: &NnfLustreMgt, holder: &ObjectReference) -> bool {
     let mut given = mgt.status.iter().flat_map(|status| &status.claim_list);
-    mgt.spec.claim_list.contains(claim) || given.any(|one| *one.reference == *claim)
+    mgt.spec.claim_list.contains(holder) || given.any(|entry| *entry.reference == *holder)
 }
 
-/// What a target has of one storage.
+/// Requests, names and command results of one storage on one target.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Known {
+struct Record {
     asked: usize,
     names: Vec<String>,
     commands: Vec<NnfLustreMgtStatusCommand>,
 }
 
-fn by_storage(mgt: &NnfLustreMgt) -> BTreeMap<ObjectKey, Known> {
-    let mut all: BTreeMap<ObjectKey, Known> = BTreeMap::new();
-    for of in mgt.spec.claim_list.iter().filter_map(storage_of) {
-        all.entry(of).or_default().asked += 1;
+fn records_by_storage(mgt: &NnfLustreMgt) -> BTreeMap<ObjectKey, Record> {
+    let mut records: BTreeMap<ObjectKey, Record> = BTreeMap::new();
+    for storage in mgt.spec.claim_list.iter().filter_map(storage_of) {
+        records.entry(storage).or_default().asked += 1;
     }
     let status = mgt.status.as_ref();
-    for claim in status.into_iter().flat_map(|status| &status.claim_list) {
-        if let Some(of) = storage_of(&claim.reference) {
-            all.entry(of).or_default().names.push(claim.fs_name.clone());
+    for entry in status.into_iter().flat_map(|status| &status.claim_list) {
+        if let Some(storage) = storage_of(&entry.reference) {
+            records.entry(storage).or_default().names.push(entry.fs_name.clone());
         }
     }
     for command in status.into_iter().flat_map(|status| &status.command_list) {
-        if let Some(known) = storage_of(&command.reference).and_then(|of| all.get_mut(&of)) {
+        if let Some(known) =
+            storage_of(&command.reference).and_then(|storage| records.get_mut(&storage))
+        {
             known.commands.push(command.clone());
         }
     }
-    all
+    records
 }
 
-fn storage_of(claim: &ObjectReference) -> Option<ObjectKey> {
-    Some((claim.namespace.clone()?, claim.name.clone()?))
+fn storage_of(holder: &ObjectReference) -> Option<ObjectKey> {
+    Some((holder.namespace.clone()?, holder.name.clone()?))
 }
 
-/// LNet addresses in the one way that Lustre prints them: `@tcp0` is `@tcp`.
+/// Normalizes LNet addresses to the form that Lustre prints: `@tcp0` is `@tcp`.
 #[must_use]
-pub fn normalized(addresses: &str) -> String {
-    let one = |address: &str| match address.strip_suffix('0') {
+pub fn normalize_nids(addresses: &str) -> String {
+    let normalize = |address: &str| match address.strip_suffix('0') {
         Some(short)
             if address.contains('@') && short.ends_with(|end: char| !end.is_ascii_digit()) =>
         {
@@ -154,7 +156,7 @@ pub fn normalized(addresses: &str) -> String {
         }
         _ => address.to_owned(),
     };
-    let of_server = |server: &str| server.split(',').map(one).collect::<Vec<_>>().join(",");
+    let of_server = |server: &str| server.split(',').map(normalize).collect::<Vec<_>>().join(",");
     addresses.split(':').map(of_server).collect::<Vec<_>>().join(":")
 }
 
@@ -185,20 +187,20 @@ mod tests {
     }
 
     #[test]
-    fn a_network_without_a_number_is_its_first() {
-        for (given, told) in [
+    fn network_number_0_is_omitted() {
+        for (given, normalized) in [
             ("10.0.0.1@tcp0", "10.0.0.1@tcp"),
             ("10.0.0.1@tcp", "10.0.0.1@tcp"),
             ("10.0.0.1@o2ib10", "10.0.0.1@o2ib10"),
             ("10.0.0.1@o2ib0:10.0.0.2@o2ib0", "10.0.0.1@o2ib:10.0.0.2@o2ib"),
             ("10.0.0.10,10.0.0.1@kfi0", "10.0.0.10,10.0.0.1@kfi"),
         ] {
-            assert_eq!(normalized(given), told);
+            assert_eq!(normalize_nids(given), normalized);
         }
     }
 
     #[test]
-    fn a_claim_is_known_until_neither_side_has_it() {
+    fn a_holder_is_known_until_neither_spec_nor_status_has_it() {
         let (mut all, at, a, b) = (
             Mgts::default(),
             place("nnf-system", "m"),
@@ -207,11 +209,15 @@ mod tests {
         );
         assert_eq!(all.take(&at, Some(&mgt(&["a"], &[]))), [a.clone()].into());
         assert_eq!(all.take(&at, Some(&mgt(&["b"], &["a"]))), [a.clone(), b.clone()].into());
-        assert_eq!((all.claimed_by(&a).count(), all.claimed_by(&b).count()), (1, 1));
+        assert_eq!((all.of_storage(&a).count(), all.of_storage(&b).count()), (1, 1));
         assert_eq!(all.with_address("10.0.0.1@tcp").count(), 1);
-        assert_eq!(all.take(&at, Some(&mgt(&["b"], &[]))), [a.clone()].into(), "b hears nothing");
-        assert_eq!((all.claimed_by(&a).count(), all.claimed_by(&b).count()), (0, 1));
+        assert_eq!(
+            all.take(&at, Some(&mgt(&["b"], &[]))),
+            [a.clone()].into(),
+            "nothing changes for b"
+        );
+        assert_eq!((all.of_storage(&a).count(), all.of_storage(&b).count()), (0, 1));
         all.take(&at, None);
-        assert_eq!((all.claimed_by(&b).count(), all.external().count()), (0, 0));
+        assert_eq!((all.of_storage(&b).count(), all.external().count()), (0, 0));
     }
 }

@@ -13,34 +13,34 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt};
 
-/// On a Workflow: until everything of it outside of its namespace is gone.
+/// On a Workflow: stays until its objects in other namespaces are gone.
 pub const WORKFLOW_FINALIZER: &str = "dataworkflowservices.github.io/workflow";
-/// On a Workflow that the Go controllers began. What they made for it this engine neither unmounts nor removes.
+/// On a Workflow that the Go controllers began. The engine neither unmounts nor removes what those controllers made.
 pub const GO_FINALIZER: &str = "nnf.cray.hpe.com/nnf_workflow";
-/// On a PersistentStorageInstance: until nothing of it is on any node.
+/// On a PersistentStorageInstance: stays until no node holds anything of it.
 pub const PERSISTENT_FINALIZER: &str = "nnf.cray.hpe.com/persistentStorage";
-/// On a Servers: volumes are named after its uid, so it outlives them.
+/// On a Servers: stays until its volumes are gone, because they are named after its uid.
 pub const SERVERS_FINALIZER: &str = "nnf.cray.hpe.com/nnf-servers";
-/// The owner that objects of this engine name in their labels. Other controllers name an NnfStorage.
+/// Value of the owner-kind label on the engine's objects. The Go controllers write NnfStorage.
 pub const OWNER_KIND: &str = "Servers";
 
-/// On a PersistentStorageInstance: the pool that its Lustre management target is in.
+/// Label of a PersistentStorageInstance: the pool of its Lustre management target.
 pub const STANDALONE_MGT: &str = "nnf.cray.hpe.com/standalone_mgt";
 
-/// On a Workflow: while it is `true`, no container of MPI runs.
+/// Annotation of a Workflow: while it is `true`, no MPI container runs.
 pub const SUSPENDED: &str = "nnf.cray.hpe.com/suspend-containers";
 
-/// Name of what belongs to a directive: its breakdown, its Servers, its pinned profile.
-pub fn of_directive(workflow: &Workflow, index: usize) -> String {
+/// Returns the name of a directive's breakdown, Servers and pinned profile.
+pub fn directive_object_name(workflow: &Workflow, index: usize) -> String {
     format!("{}-{index}", workflow.name_any())
 }
 
-/// The workload manager's job, as a label may hold it.
+/// Returns the workload manager's job id in the form of a label value.
 pub fn job_id(workflow: &Workflow) -> String {
     workflow.spec.job_id.to_string().replace(' ', "-")
 }
 
-/// A reference to an object beside the workflow.
+/// Returns a reference to a namespaced object.
 pub fn reference(kind: &str, name: &str, namespace: &str) -> ObjectReference {
     ObjectReference {
         kind: Some(kind.to_owned()),
@@ -50,90 +50,103 @@ pub fn reference(kind: &str, name: &str, namespace: &str) -> ObjectReference {
     }
 }
 
-/// Metadata of an object that goes with its workflow.
-pub fn owned(workflow: &Workflow, name: &str) -> ObjectMeta {
-    let mut labels = of_workflow(workflow);
+/// Returns the metadata of an object that Kubernetes deletes together with its workflow.
+pub fn owned_metadata(workflow: &Workflow, name: &str) -> ObjectMeta {
+    let mut labels = workflow_labels(workflow);
     labels.extend(owner_labels("Workflow", workflow));
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: workflow.namespace(),
         labels: Some(labels),
-        owner_references: Some(vec![owner("Workflow", workflow)]),
+        owner_references: Some(vec![owner_reference("Workflow", workflow)]),
         ..ObjectMeta::default()
     }
 }
 
-/// Adds which directive an object is for.
-pub fn with_directive(mut metadata: ObjectMeta, workflow: &Workflow, index: usize) -> ObjectMeta {
-    metadata.labels.get_or_insert_default().extend(of_directive_labels(workflow, index));
+/// Adds the labels of a directive.
+pub fn add_directive_labels(
+    mut metadata: ObjectMeta,
+    workflow: &Workflow,
+    index: usize,
+) -> ObjectMeta {
+    metadata.labels.get_or_insert_default().extend(directive_labels(workflow, index));
     metadata
 }
 
-/// Labels of what lies in a node's namespace, and belongs to the storage of a directive. What belongs to persistent storage does
-/// not name the workflow: it outlives it.
-pub fn of_storage(
+/// Returns the labels of an object in a node's namespace that belongs to a directive's storage. For persistent storage
+/// they do not name the workflow: the storage outlives it.
+pub fn storage_labels(
     workflow: &Workflow,
     index: usize,
     servers: &Servers,
 ) -> BTreeMap<String, String> {
-    let mut labels = match persistent_of(servers) {
+    let mut labels = match persistent_key(servers) {
         Some((namespace, name)) => persistent_labels(&namespace, &name).into(),
-        None => of_workflow(workflow),
+        None => workflow_labels(workflow),
     };
     labels.extend(owner_labels(OWNER_KIND, servers));
-    labels.extend(of_directive_labels(workflow, index));
+    labels.extend(directive_labels(workflow, index));
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
     labels.insert(label::PINNED_PROFILE_NAME.to_owned(), name);
     labels.insert(label::PINNED_PROFILE_NAMESPACE.to_owned(), namespace);
     labels
 }
 
-/// What a storage is known by where it asks for something. With its uid: one of the same name inherits nothing.
-pub fn claim(servers: &Servers) -> ObjectReference {
+/// Returns the reference by which a storage asks for a file system name. It has the uid of the Servers, so that a later
+/// Servers of the same name inherits nothing.
+pub fn fs_name_holder(servers: &Servers) -> ObjectReference {
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
     ObjectReference { uid: servers.uid(), ..reference(OWNER_KIND, &name, &namespace) }
 }
 
-/// Labels of a mount, which goes with its workflow whatever it shows.
-pub fn of_mount(workflow: &Workflow, index: usize, servers: &Servers) -> BTreeMap<String, String> {
-    let mut labels = of_storage(workflow, index, servers);
-    labels.extend(of_workflow(workflow));
-    let made_by = if persistent_of(servers).is_some() { PERSISTENT_INDEX } else { index };
+/// Returns the labels of a mount. They name the workflow even if the storage is persistent: the mount is
+/// removed with the workflow.
+pub fn mount_labels(
+    workflow: &Workflow,
+    index: usize,
+    servers: &Servers,
+) -> BTreeMap<String, String> {
+    let mut labels = storage_labels(workflow, index, servers);
+    labels.extend(workflow_labels(workflow));
+    let made_by = if persistent_key(servers).is_some() { PERSISTENT_INDEX } else { index };
     labels.insert(label::TARGET_DIRECTIVE_INDEX.to_owned(), made_by.to_string());
     labels
 }
 
-/// Name of the Servers and the pinned profile of persistent storage: its own, unless that could be [`of_directive`] of a workflow
-/// whose job another user has yet to submit.
-pub fn of_instance(name: &str) -> String {
+/// Returns the name of the Servers and the pinned profile of persistent storage. This is the storage's own name, unless
+/// a directive of a later workflow could have the same [`directive_object_name`].
+pub fn instance_object_name(name: &str) -> String {
     let index = name.rsplit_once('-').map_or("", |(_, index)| index);
     let is_a_directives = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
     if is_a_directives { format!("{name}{INSTANCE_SUFFIX}") } else { name.to_owned() }
 }
 
-/// Characters of a name that labels of other objects hold.
+/// Longest value of a label, in characters.
 pub const LONGEST_LABEL: usize = 63;
 
-/// No name of a directive's storage ends so.
+/// Suffix that keeps the object names of persistent storage apart from those of directives.
 pub const INSTANCE_SUFFIX: &str = ".persistent";
 
-/// Metadata of the Servers and the pinned profile of persistent storage.
-pub fn of_persistent(instance: &PersistentStorageInstance, workflow: &Workflow) -> ObjectMeta {
+/// Returns the metadata of the Servers and the pinned profile of persistent storage.
+pub fn persistent_metadata(
+    instance: &PersistentStorageInstance,
+    workflow: &Workflow,
+) -> ObjectMeta {
     let (namespace, name) = (instance.namespace().unwrap_or_default(), instance.name_any());
-    let own_name = of_instance(&name);
+    let own_name = instance_object_name(&name);
     let mut labels: BTreeMap<String, String> = persistent_labels(&namespace, &name).into();
     labels.extend(owner_labels("PersistentStorageInstance", instance));
-    labels.extend(of_directive_labels(workflow, PERSISTENT_INDEX));
+    labels.extend(directive_labels(workflow, PERSISTENT_INDEX));
     ObjectMeta {
         name: Some(own_name),
         namespace: Some(namespace),
         labels: Some(labels),
-        owner_references: Some(vec![owner("PersistentStorageInstance", instance)]),
+        owner_references: Some(vec![owner_reference("PersistentStorageInstance", instance)]),
         ..ObjectMeta::default()
     }
 }
 
-/// The directive that made persistent storage stands alone in its workflow.
+/// Index of the directive that made a persistent storage: it is the only directive of its workflow.
 const PERSISTENT_INDEX: usize = 0;
 
 fn persistent_labels(namespace: &str, name: &str) -> [(String, String); 2] {
@@ -143,21 +156,21 @@ fn persistent_labels(namespace: &str, name: &str) -> [(String, String); 2] {
     ]
 }
 
-/// Namespace and name of the persistent storage that an object belongs to. Of those that other controllers made, the Servers and
-/// the profile name no directive.
-pub fn persistent_of<K: Resource>(object: &K) -> Option<ObjectKey> {
+/// Returns namespace and name of the persistent storage that an object belongs to. `None` for the Servers and the
+/// profile of Go controllers' persistent storage, whose labels name no directive.
+pub fn persistent_key<K: Resource>(object: &K) -> Option<ObjectKey> {
     object.directive_index()?;
     let part = |key| object.label(key).map(str::to_owned);
     part(label::PERSISTENT_NAMESPACE).zip(part(label::PERSISTENT_NAME))
 }
 
-/// Whether an object was made by this engine: no other controller's storage is ever touched.
+/// Returns true if this engine made the object. The engine never touches other controllers' storage.
 pub fn is_ours<K: Resource>(object: &K) -> bool {
     object.label(label::OWNER_KIND) == Some(OWNER_KIND)
 }
 
-/// The controller's reference to an owner.
-fn owner<K: Resource>(kind: &str, owner: &K) -> OwnerReference {
+/// Returns the reference that makes `owner` the controlling owner of an object.
+fn owner_reference<K: Resource>(kind: &str, owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: format!("{DWS_GROUP}/v1alpha7"),
         kind: kind.to_owned(),
@@ -168,7 +181,7 @@ fn owner<K: Resource>(kind: &str, owner: &K) -> OwnerReference {
     }
 }
 
-fn of_workflow(workflow: &Workflow) -> BTreeMap<String, String> {
+fn workflow_labels(workflow: &Workflow) -> BTreeMap<String, String> {
     BTreeMap::from([
         (label::WORKFLOW_NAME.to_owned(), workflow.name_any()),
         (label::WORKFLOW_NAMESPACE.to_owned(), workflow.namespace().unwrap_or_default()),
@@ -185,7 +198,7 @@ fn owner_labels<K: Resource>(kind: &str, owner: &K) -> [(String, String); 4] {
     ]
 }
 
-fn of_directive_labels(workflow: &Workflow, index: usize) -> [(String, String); 2] {
+fn directive_labels(workflow: &Workflow, index: usize) -> [(String, String); 2] {
     [
         (label::DIRECTIVE_INDEX.to_owned(), index.to_string()),
         (label::JOB_ID.to_owned(), job_id(workflow)),

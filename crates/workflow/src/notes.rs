@@ -1,9 +1,9 @@
-//! What of a Workflow's new status is worth a line in the log and an Event: both are there when the Workflow is gone. Pure.
+//! Chooses which status changes of a Workflow are logged and published as Events; both outlive the Workflow. Pure.
 
 use api::{Workflow, WorkflowState, workflow::WorkflowStatusKind};
 use controller::events::Note;
 
-/// A state that fails or is delayed.
+/// An error in a workflow's status: the state fails, or is delayed.
 #[derive(Debug, PartialEq)]
 struct Trouble<'a> {
     state: &'a WorkflowState,
@@ -11,7 +11,7 @@ struct Trouble<'a> {
     message: &'a str,
 }
 
-/// What is new about the troubles of a Workflow.
+/// Returns the note to publish if the error in a Workflow's status began, changed or ended.
 #[must_use]
 pub fn note(before: &Workflow, after: &Workflow) -> Option<Note> {
     const ACTION: &str = "DriveWorkflow";
@@ -23,14 +23,15 @@ pub fn note(before: &Workflow, after: &Workflow) -> Option<Note> {
         let reason = if is_final { "StateFailed" } else { "StateDelayed" };
         return Some(Note::warning(reason, ACTION, format!("{state}: {message}")));
     }
-    // Who goes on to Teardown gives up; nothing was mended.
+    // A workflow that continues with Teardown gave up: its error was not mended.
     let state = old?.state;
-    let goes_on = after.status.as_ref()?.state.as_ref() == Some(state);
-    goes_on.then(|| Note::normal("StateResumed", ACTION, format!("{state}: the trouble is over")))
+    let has_continued = after.status.as_ref()?.state.as_ref() == Some(state);
+    has_continued
+        .then(|| Note::normal("StateResumed", ACTION, format!("{state}: the trouble is over")))
 }
 
-fn trouble(of: &Workflow) -> Option<Trouble<'_>> {
-    let status = of.status.as_ref()?;
+fn trouble(workflow: &Workflow) -> Option<Trouble<'_>> {
+    let status = workflow.status.as_ref()?;
     let is_final = match status.status.as_ref()? {
         WorkflowStatusKind::Error => true,
         WorkflowStatusKind::TransientCondition => false,
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn each_trouble_is_noted_when_it_begins_changes_and_passes() {
+    fn errors_are_noted_when_they_begin_change_and_end() {
         let good = workflow("PreRun", "DriverWait", "waits for mounts");
         let delayed = workflow("PreRun", "TransientCondition", "rabbit r is silent");
         let failed = workflow("PreRun", "Error", "no such image");

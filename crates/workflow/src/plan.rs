@@ -1,7 +1,7 @@
-//! What is to be changed for a workflow, from its objects. Pure: no I/O; the caller passes the time.
+//! Plans the changes for a workflow from its objects. Pure: no I/O; the caller passes the time.
 //!
-//! Every directive is planned by itself and all of their changes are made side by side: one that waits or fails holds up no
-//! other. Done means that planning again yields nothing.
+//! Every directive is planned by itself, and the changes of all are made side by side: a directive that waits or fails
+//! holds up no other. A directive is done when planning it again yields no change.
 
 pub mod allocation;
 pub mod checks;
@@ -30,21 +30,20 @@ use crate::{
     plan::persistent::PersistentStorage,
     progress::{Outcome, Progress, internal_error, transient_error, user_error},
     rabbit, report,
-    view::{DirectiveView, Group, Left, View},
+    view::{DirectiveView, Group, Orphans, View},
     world::{Key, World},
 };
 
-/// What is to be changed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// All changes; none depends on another.
     pub changes: Vec<Change>,
-    /// How far each directive is in the present state.
+    /// Progress of each directive in the present state.
     pub outcomes: Vec<Outcome>,
-    /// The engine plans this key again soon: it may still have to write a wait to the status, or ports become free, which no watch
-    /// reports.
+    /// The engine plans this key again soon: it has a wait to write to the status, or waits for ports, whose end of
+    /// cooldown no watch reports.
     pub replan_soon: bool,
-    /// And at this moment, unless something changes before.
+    /// The engine plans this key again at this time, unless something changes before.
     pub replan_at: Option<Timestamp>,
 }
 
@@ -55,12 +54,12 @@ impl From<Progress> for Plan {
     }
 }
 
-/// Carries out directives of some kind.
+/// Plans directives of some kinds.
 pub trait Driver: std::fmt::Debug + Sync {
-    /// Whether it is this one that carries out the command.
-    fn takes(&self, command: &Command) -> bool;
+    /// Returns true if this driver plans the command.
+    fn handles(&self, command: &Command) -> bool;
 
-    /// What is to be done for directive `index` in this state.
+    /// Plans directive `index` in this state.
     fn advance(
         &self,
         view: &View<'_>,
@@ -70,10 +69,10 @@ pub trait Driver: std::fmt::Debug + Sync {
     ) -> Progress;
 }
 
-/// The plan for one of the things that are planned by themselves.
+/// Plans the changes for one key of the queue.
 #[must_use]
 pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
-    let orphans = |groups: Vec<Group>| {
+    let plan_groups = |groups: Vec<Group>| {
         let plans = groups.iter().map(|group| plan_orphan(&world.site, group));
         plans.fold(Plan::default(), |mut all, plan| {
             all.changes.extend(plan.changes);
@@ -96,30 +95,30 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
                 Progress::wait("a correction of the Workflow, which cannot be read").into()
             }
             None => {
-                let left = world.left(at, "");
-                if left.is_empty() {
-                    orphans(world.groups(at).into_values().collect())
+                let orphans = world.orphans(at, "");
+                if orphans.is_empty() {
+                    plan_groups(world.groups(at).into_values().collect())
                 } else {
-                    ended(&left)
+                    delete_orphans(&orphans)
                 }
             }
         },
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
             None => {
-                // An object that cannot be read may still say that it is to stay; its Servers goes with it.
+                // An instance that cannot be read may have to stay; its Servers is deleted together with it.
                 let groups = world.instance_groups(at).into_values();
                 let is_going = |group: &Group| {
                     let servers = group.servers.as_ref();
-                    servers.is_none_or(|one| one.metadata.deletion_timestamp.is_some())
+                    servers.is_none_or(|servers| servers.metadata.deletion_timestamp.is_some())
                 };
-                orphans(groups.filter(is_going).collect())
+                plan_groups(groups.filter(is_going).collect())
             }
         },
     }
 }
 
-/// The plan for a workflow.
+/// Plans the changes for a workflow.
 #[must_use]
 pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     if has_finalizer(&*view.workflow, GO_FINALIZER) {
@@ -129,27 +128,28 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     }
     if !view.is_deleted() && !has_finalizer(&*view.workflow, WORKFLOW_FINALIZER) {
         // First put our finalizer on the Workflow; the next plan makes its objects.
-        let changes = report::begin(view, now).into_iter().collect();
+        let changes = report::begin_workflow(view, now).into_iter().collect();
         return Plan { changes, ..Plan::default() };
     }
     let state = view.state();
-    let progress: Vec<Progress> = advance_all(view, &state, now);
-    let mut changes: Vec<Change> = proposal::computes(view).into_iter().collect();
-    if view.left.is_empty() {
+    let all_progress: Vec<Progress> = advance_all(view, &state, now);
+    let mut changes: Vec<Change> = proposal::create_computes(view).into_iter().collect();
+    if view.orphans.is_empty() {
         let leftovers = view.leftovers.iter();
         changes.extend(leftovers.flat_map(|group| plan_orphan(view.site, group).changes));
     } else {
-        changes.extend(ended(&view.left).changes);
+        changes.extend(delete_orphans(&view.orphans).changes);
     }
     let mut outcomes = Vec::new();
     let is_early = report::is_new(view, &state, now);
-    for one in progress {
-        changes.extend(one.changes);
-        let outcome = if is_early { wlm_errors_as_waits(one.outcome) } else { one.outcome };
-        outcomes.push(refused(view, outcome));
+    for progress in all_progress {
+        changes.extend(progress.changes);
+        let outcome =
+            if is_early { wlm_errors_as_waits(progress.outcome) } else { progress.outcome };
+        outcomes.push(fail_if_refused(view, outcome));
     }
     if view.is_deleted() {
-        changes.extend(teardown::release(view, &outcomes));
+        changes.extend(teardown::release_workflow(view, &outcomes));
     } else {
         changes.extend(report::report(view, &state, &outcomes, now));
     }
@@ -159,17 +159,18 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 
-/// Deletes what containers of a vanished workflow left; its storage goes after that. Kubernetes keeps a volume while a pod uses it.
-fn ended(left: &Left) -> Plan {
-    let containers = left.containers.iter().filter_map(|one| Change::delete(&**one));
-    let volumes = left.volumes.iter().filter_map(|one| Change::delete(&**one));
+/// Deletes objects that containers of a vanished workflow left behind. Its storage is removed after that: Kubernetes
+/// keeps a volume while a pod uses it.
+fn delete_orphans(orphans: &Orphans) -> Plan {
+    let containers = orphans.containers.iter().filter_map(|object| Change::delete(&**object));
+    let volumes = orphans.volumes.iter().filter_map(|object| Change::delete(&**object));
     Progress::wait("end of containers").with(containers.chain(volumes)).into()
 }
 
-/// What is to be done for the storage of a workflow that is no more.
+/// Plans the removal of the storage of a workflow that no longer exists.
 #[must_use]
 pub fn plan_orphan(site: &crate::site::Site, group: &Group) -> Plan {
-    let mut progress = teardown::group(site, group);
+    let mut progress = teardown::remove_group(site, group);
     if group.is_gone() {
         progress.changes.extend(teardown::release_servers(group));
     }
@@ -186,14 +187,14 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
     // Admission refuses such a Workflow; on a cluster no webhook may have seen it.
     let unnamable = is_proposal.then(|| admit::check_names(&view.workflow).err()).flatten();
     let containers = container::Containers { now };
-    // Who carries out what.
     let drivers: [&dyn Driver; 3] = [&jobdw::JobStorage, &PersistentStorage, &containers];
-    let driver = |command: &Command| drivers.into_iter().find(|driver| driver.takes(command));
-    let one = |(index, line): (usize, &String)| {
-        let command = line.parse::<Directive>().ok().and_then(|one| Command::try_from(&one).ok());
+    let driver = |command: &Command| drivers.into_iter().find(|driver| driver.handles(command));
+    let advance_line = |(index, line): (usize, &String)| {
+        let command =
+            line.parse::<Directive>().ok().and_then(|directive| Command::try_from(&directive).ok());
         let driver = command.as_ref().and_then(driver);
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
-        let problem = problems.iter().find(|(of, _)| *of == index).map(|(_, why)| why.clone());
+        let problem = problems.iter().find(|(at, _)| *at == index).map(|(_, why)| why.clone());
         let unserved = asked.and_then(check::unserved).map(|fault| fault.to_string());
         if let Some(why) = unserved.or_else(|| unnamable.clone()).or(problem) {
             return Progress::failed(user_error(why));
@@ -201,27 +202,31 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let Some(command) = command else {
             return Progress::failed(user_error(format!("{line:?} is no directive")));
         };
-        driver.map_or_else(Progress::default, |one| one.advance(view, index, &command, state))
+        driver.map_or_else(Progress::default, |driver| driver.advance(view, index, &command, state))
     };
-    lines.iter().enumerate().map(one).collect()
+    lines.iter().enumerate().map(advance_line).collect()
 }
 
-/// What was made goes, whatever asked for it.
+/// Removes everything that was made for each directive, whatever the directive says.
 fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     let lines = &view.workflow.spec.directives;
-    let one = |(index, of): (usize, &DirectiveView)| match persistent_command(of, &lines[index]) {
+    let tear_down = |(index, directive): (usize, &DirectiveView)| match persistent_command(
+        directive,
+        &lines[index],
+    ) {
         Some(command) => PersistentStorage.advance(view, index, &command, &WorkflowState::Teardown),
-        None if container::holds(view, index) => Progress::wait("end of containers"),
+        None if container::containers_may_use(view, index) => Progress::wait("end of containers"),
         None => {
-            let storage = teardown::group(view.site, &of.storage);
-            hide_earlier_error(view, index, storage).and(container::removed(view, index, now))
+            let storage = teardown::remove_group(view.site, &directive.storage);
+            hide_earlier_error(view, index, storage)
+                .and(container::remove_containers(view, index, now))
         }
     };
-    view.directives.iter().enumerate().map(one).collect()
+    view.directives.iter().enumerate().map(tear_down).collect()
 }
 
-/// In a state that was only just begun the watch of what a workload manager filled before may be behind that of the workflow.
-/// Workload managers end a job at the first error, so the workflow waits with it until the state is not new.
+/// Turns an error for the workload manager into a wait while the state is new. The watch of an object that the workload
+/// manager filled may be behind the watch of the workflow, and workload managers end a job at its first error.
 fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(error) if error.error_type == ErrorType::Wlm => {
@@ -231,11 +236,11 @@ fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     }
 }
 
-/// A directive that is not done, in a workflow of which the API refuses changes again and again: a right or a quota that somebody
-/// may give, or an object that the API never takes.
-fn refused(view: &View<'_>, outcome: Outcome) -> Outcome {
+/// Fails a directive that is not done in a workflow whose changes the API refuses again and again. The cause may be a
+/// missing right or quota, which an administrator can grant, or an object that the API never accepts.
+fn fail_if_refused(view: &View<'_>, outcome: Outcome) -> Outcome {
     let is_open = matches!(outcome, Outcome::Working | Outcome::Wait(_) | Outcome::Queued(_));
-    let last = view.refused.iter().find(|one| one.is_final).or(view.refused.first());
+    let last = view.refused.iter().find(|refusal| refusal.is_final).or(view.refused.first());
     let Some(refusal) = last.filter(|_| is_open) else { return outcome };
     let others = match view.refused.len() - 1 {
         0 => String::new(),
@@ -249,18 +254,19 @@ fn refused(view: &View<'_>, outcome: Outcome) -> Outcome {
     })
 }
 
-/// A deleted object keeps the error that ended an earlier state until its agent looks at it again. That error says nothing about
-/// the removal, so Teardown waits. An error that may pass stays an error: workload managers act on how long it lasts.
+/// Turns an error that an earlier state reported into a wait for the removal. A deleted object keeps that error until
+/// its agent looks at it again, and the error says nothing about the removal. A Major error stays an error: workload
+/// managers act on how long it lasts.
 fn hide_earlier_error(view: &View<'_>, index: usize, progress: Progress) -> Progress {
     let Outcome::Failed(error) = &progress.outcome else { return progress };
     let drivers = view.workflow.status.iter().flat_map(|status| &status.drivers);
-    let mut failed = drivers.filter(|one| {
-        one.watch_state != WorkflowState::Teardown
-            && one.status == DriverStatus::Error
-            && usize::try_from(one.dwd_index) == Ok(index)
+    let mut failed = drivers.filter(|entry| {
+        entry.watch_state != WorkflowState::Teardown
+            && entry.status == DriverStatus::Error
+            && usize::try_from(entry.dwd_index) == Ok(index)
     });
     let reported = causes::message(&error.debug_message);
-    let is_reported = failed.any(|one| one.error == reported);
+    let is_reported = failed.any(|entry| entry.error == reported);
     if error.severity != Severity::Fatal || !is_reported {
         return progress;
     }
@@ -269,25 +275,24 @@ fn hide_earlier_error(view: &View<'_>, index: usize, progress: Progress) -> Prog
     Progress { outcome: Outcome::Wait(why), ..progress }
 }
 
-/// The directive about storage that is not this workflow's alone.
-fn persistent_command(of: &DirectiveView, line: &str) -> Option<Command> {
-    of.persistent.as_ref()?;
+/// Parses a directive about persistent storage, which other workflows may use too; `None` for other directives.
+fn persistent_command(directive: &DirectiveView, line: &str) -> Option<Command> {
+    directive.persistent.as_ref()?;
     instance::command(line).map(|(command, _)| command)
 }
 
-/// What is wrong with the directives of a workflow, each by its index.
+/// Returns the faults of a workflow's directives, each with the directive's index.
 fn problems(view: &View<'_>) -> Vec<(usize, String)> {
     let lines = &view.workflow.spec.directives;
-    let checked = view
-        .site
-        .rules
-        .check(lines)
-        .and_then(|directives| check::workflow(lines, &directives, &proposal::known(view)));
-    let found = checked.err().map(|problems| problems.0).unwrap_or_default();
-    found.into_iter().map(|problem| (problem.index, problem.fault.to_string())).collect()
+    let checked =
+        view.site.rules.check(lines).and_then(|directives| {
+            check::workflow(lines, &directives, &proposal::known_names(view))
+        });
+    let faults = checked.err().map(|problems| problems.0).unwrap_or_default();
+    faults.into_iter().map(|problem| (problem.index, problem.fault.to_string())).collect()
 }
 
-/// Takes a finalizer off.
+/// Returns the patch that removes a finalizer from an object.
 pub(crate) fn without_finalizer<K: controller::Object>(
     object: &K,
     finalizer: &str,

@@ -1,4 +1,4 @@
-//! What the objects of the site say, in the words of `directive`.
+//! Converts rules and profiles of the site to the types of the `directive` crate.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use directive::{
 };
 use kube::ResourceExt;
 
-/// The rules of all these objects.
+/// Collects the rules of these objects.
 pub fn ruleset<'a>(objects: impl IntoIterator<Item = &'a DWDirectiveRule>) -> Ruleset {
-    Ruleset::new(objects.into_iter().flat_map(rules).collect())
+    Ruleset::new(objects.into_iter().flat_map(to_rules).collect())
 }
 
-fn rules(object: &DWDirectiveRule) -> Vec<Rule> {
-    let one = |rule: &api::dw_directive_rule::DWDirectiveRuleSpec| Rule {
+fn to_rules(object: &DWDirectiveRule) -> Vec<Rule> {
+    let to_rule = |rule: &api::dw_directive_rule::DWDirectiveRuleSpec| Rule {
         object: object.name_any(),
         command: rule.command.clone(),
         driver_label: rule.driver_label.clone(),
         watch_states: rule.watch_states.clone(),
-        rule_defs: rule.rule_defs.iter().map(definition).collect(),
+        rule_defs: rule.rule_defs.iter().map(to_rule_def).collect(),
     };
-    object.spec.spec.iter().map(one).collect()
+    object.spec.spec.iter().map(to_rule).collect()
 }
 
-fn definition(argument: &api::dw_directive_rule::DWDirectiveRuleDef) -> RuleDef {
+fn to_rule_def(argument: &api::dw_directive_rule::DWDirectiveRuleDef) -> RuleDef {
     RuleDef {
         key: argument.key.clone(),
         kind: argument.kind.clone(),
@@ -45,14 +45,14 @@ fn definition(argument: &api::dw_directive_rule::DWDirectiveRuleDef) -> RuleDef 
     }
 }
 
-/// Whom a profile of containers admits, and to what.
-pub fn admission(profile: &NnfContainerProfile) -> ContainerProfile {
+/// Returns which users and storages a container profile admits.
+pub fn to_container_profile(profile: &NnfContainerProfile) -> ContainerProfile {
     let data = profile.data();
     let id = |id: i64| u32::try_from(id).unwrap_or(u32::MAX);
-    let storages = data
-        .storages
-        .iter()
-        .map(|one| ContainerStorage { name: one.name.clone(), is_optional: one.optional });
+    let storages = data.storages.iter().map(|storage| ContainerStorage {
+        name: storage.name.clone(),
+        is_optional: storage.optional,
+    });
     ContainerProfile {
         is_pinned: data.pinned,
         user: data.user_id.map(id),
@@ -61,19 +61,19 @@ pub fn admission(profile: &NnfContainerProfile) -> ContainerProfile {
     }
 }
 
-/// What a profile says of sizes.
-pub fn sizes(profile: &NnfStorageProfile) -> StorageProfile {
+/// Returns the fields of a storage profile that determine sizes and placement.
+pub fn to_storage_profile(profile: &NnfStorageProfile) -> StorageProfile {
     let data = profile.data();
     StorageProfile {
-        raw: local(&data.raw_storage),
-        xfs: local(&data.xfs_storage),
-        gfs2: local(&data.gfs2_storage),
-        lustre: lustre(&data.lustre_storage),
+        raw: to_local_options(&data.raw_storage),
+        xfs: to_local_options(&data.xfs_storage),
+        gfs2: to_local_options(&data.gfs2_storage),
+        lustre: to_lustre_options(&data.lustre_storage),
     }
 }
 
-/// The part of a profile for a file system on volumes; none for Lustre.
-pub fn lines(profile: &NnfStorageProfile, file_system: FileSystem) -> Option<&Local> {
+/// Returns the options of a file system on volumes; `None` for Lustre.
+pub fn local_profile(profile: &NnfStorageProfile, file_system: FileSystem) -> Option<&Local> {
     let data = profile.data();
     match file_system {
         FileSystem::Raw => Some(&data.raw_storage),
@@ -83,16 +83,16 @@ pub fn lines(profile: &NnfStorageProfile, file_system: FileSystem) -> Option<&Lo
     }
 }
 
-/// Values that a profile gives to variables of a client's command lines.
-pub fn overrides(
+/// Returns the values that a profile sets for variables of clients' command lines.
+pub fn variable_overrides(
     profile: &NnfStorageProfile,
     file_system: FileSystem,
 ) -> &BTreeMap<String, String> {
     let lustre = &profile.data().lustre_storage.client_options.variable_override;
-    lines(profile, file_system).map_or(lustre, |local| &local.variable_override)
+    local_profile(profile, file_system).map_or(lustre, |local| &local.variable_override)
 }
 
-fn local(profile: &Local) -> LocalOptions {
+fn to_local_options(profile: &Local) -> LocalOptions {
     LocalOptions {
         scaling_factor: profile.capacity_scaling_factor.clone().unwrap_or_default(),
         padding: profile.allocation_padding.clone(),
@@ -100,13 +100,13 @@ fn local(profile: &Local) -> LocalOptions {
     }
 }
 
-fn lustre(profile: &LustreProfile) -> LustreOptions {
+fn to_lustre_options(profile: &LustreProfile) -> LustreOptions {
     let capacity = |given: &Option<String>| given.clone().unwrap_or_default();
     let target = |options: &LustreTargetOptions, capacity: String| TargetOptions {
         capacity,
         scaling_factor: String::new(),
-        count: number(options.count),
-        scale: number(options.scale),
+        count: positive_number(options.count),
+        scale: positive_number(options.scale),
         colocate_computes: options.colocate_computes,
         labels: options.storage_labels.clone(),
     };
@@ -128,6 +128,6 @@ fn lustre(profile: &LustreProfile) -> LustreOptions {
     }
 }
 
-fn number(given: Option<i64>) -> Option<u32> {
+fn positive_number(given: Option<i64>) -> Option<u32> {
     u32::try_from(given?).ok().filter(|number| *number > 0)
 }

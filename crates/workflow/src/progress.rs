@@ -1,10 +1,10 @@
-//! How far a directive is in a state, and what is to be changed to bring it further.
+//! How far a directive is in a state, and the changes that bring it further.
 
 use api::{ErrorType, ResourceError, Severity};
 
 use crate::change::Change;
 
-/// How far something is.
+/// How far a directive is in a state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Outcome {
     /// Nothing is left to do.
@@ -12,11 +12,11 @@ pub enum Outcome {
     Done,
     /// The changes planned with it bring it further.
     Working,
-    /// Somebody else has to act; the text says who, and what is waited for.
+    /// A node, a person or another program has to act; the text names the wait.
     Wait(String),
-    /// Other jobs hold what this one needs; the text names it. The engine plans again when something becomes free.
+    /// Other jobs hold what this directive needs; the text names it. The engine plans again when they release something.
     Queued(String),
-    /// Something is wrong. The severity says whether time may mend it.
+    /// An error. Its severity says whether it may pass by itself.
     Failed(ResourceError),
 }
 
@@ -27,33 +27,32 @@ impl From<ResourceError> for Outcome {
 }
 
 impl From<Outcome> for Progress {
-    /// Nothing to change.
     fn from(outcome: Outcome) -> Self {
         Self { changes: Vec::new(), outcome }
     }
 }
 
-/// What is to be changed, and how far that is.
+/// Planned changes, and how far the directive is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// What is to be changed now.
+    /// Changes to make now.
     pub changes: Vec<Change>,
-    /// How far it is before these changes.
+    /// How far the directive is before these changes.
     pub outcome: Outcome,
 }
 
 impl Progress {
-    /// Nothing to change, and something is wrong.
+    /// Returns an error without changes.
     pub fn failed(error: ResourceError) -> Self {
         Self { changes: Vec::new(), outcome: Outcome::Failed(error) }
     }
 
-    /// Nothing to change, and somebody else has to act.
+    /// Returns a wait without changes.
     pub fn wait(why: impl Into<String>) -> Self {
         Self { changes: Vec::new(), outcome: Outcome::Wait(why.into()) }
     }
 
-    /// With these changes; while there are any, it is not done.
+    /// Adds changes. An outcome with changes is not done, but Working.
     #[must_use]
     pub fn with(mut self, changes: impl IntoIterator<Item = Change>) -> Self {
         self.changes.extend(changes);
@@ -63,7 +62,7 @@ impl Progress {
         self
     }
 
-    /// Both side by side: done when both are, and failed as the worse one.
+    /// Joins two that proceed side by side: the changes of both, and the worse outcome.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.changes.extend(other.changes);
@@ -73,7 +72,7 @@ impl Progress {
         self
     }
 
-    /// One after the other: `next` is asked for only when this is done.
+    /// Continues with `next` if this is done.
     #[must_use]
     pub fn then(self, next: impl FnOnce() -> Self) -> Self {
         if self.outcome == Outcome::Done { next().with(self.changes) } else { self }
@@ -93,23 +92,23 @@ fn rank(outcome: &Outcome) -> u8 {
     }
 }
 
-/// An error for the user: nothing but another request helps.
+/// Returns an error for the user: only another request helps.
 pub fn user_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::User, message)
 }
 
-/// An error for the workload manager: nothing but another placement helps.
+/// Returns an error for the workload manager: only another placement helps.
 pub fn wlm_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Wlm, message)
 }
 
-/// An error that a person may have to mend, and that goes with its cause. Flux ends a job after 10 s of one: what only lasts until
-/// other jobs end is [`Outcome::Queued`].
+/// Returns an error that ends when its cause does; a person may have to act. Flux ends a job after 10 s of such an
+/// error, so a shortage that lasts only until other jobs end is [`Outcome::Queued`].
 pub fn transient_error(message: impl Into<String>) -> ResourceError {
     ResourceError { severity: Severity::Major, ..fatal(ErrorType::Internal, message) }
 }
 
-/// An error of the software or the system that does not go by itself.
+/// Returns an error of the software or the system that does not pass by itself.
 pub fn internal_error(message: impl Into<String>) -> ResourceError {
     fatal(ErrorType::Internal, message)
 }
@@ -124,8 +123,8 @@ fn fatal(error_type: ErrorType, message: impl Into<String>) -> ResourceError {
     }
 }
 
-/// A few names, or the first of many. It changes seldom while one after the other of many is done, in whatever order: the text
-/// ends in a status, and each change of it is a write.
+/// Lists up to four names, or the first of more. The text is part of a status, and each change of it is a write: it
+/// seldom changes while many nodes finish in any order.
 pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const FEW: usize = 4;
     let names: Vec<&str> = names.into_iter().collect();
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_outcome_is_told_whatever_comes_first() {
+    fn and_returns_the_worse_outcome_in_either_order() {
         let outcomes = [
             Outcome::Done,
             Outcome::Working,
@@ -151,18 +150,18 @@ mod tests {
         ];
         for (place, better) in outcomes.iter().enumerate() {
             for worse in &outcomes[place..] {
-                let of = |outcome: &Outcome| Progress {
+                let progress = |outcome: &Outcome| Progress {
                     outcome: outcome.clone(),
                     ..Progress::default()
                 };
-                assert_eq!(of(better).and(of(worse)).outcome, *worse);
-                assert_eq!(of(worse).and(of(better)).outcome, *worse);
+                assert_eq!(progress(better).and(progress(worse)).outcome, *worse);
+                assert_eq!(progress(worse).and(progress(better)).outcome, *worse);
             }
         }
     }
 
     #[test]
-    fn long_lists_are_cut() {
+    fn some_of_names_only_the_first_of_more_than_four() {
         assert_eq!(some_of(["a", "b"]), "a, b");
         assert_eq!(some_of(["a", "b", "c", "d", "e"]), "a and others");
     }

@@ -1,4 +1,4 @@
-//! The Storage of each rabbit, which workload managers read: derived from what its agent tells in its NnfNode. Pure.
+//! The Storage of each rabbit, which workload managers read: derived from the NnfNode that its agent writes. Pure.
 
 use api::{
     NnfNodeStatus, Storage, StorageSpec, StorageStatus, SystemConfiguration,
@@ -14,8 +14,8 @@ use kube::ResourceExt;
 
 use crate::{change::Change, site::Site};
 
-/// What is to be changed of a rabbit's Storage. The Storage of a rabbit that the system no longer has stays for a person to
-/// look at; its status is not touched.
+/// Plans the Storage of a rabbit. For a rabbit that the system no longer has, nothing changes: its Storage
+/// stays as a record.
 #[must_use]
 pub fn plan(site: &Site, rabbit: &str) -> Option<Change> {
     let system = site.system.as_ref()?;
@@ -23,18 +23,19 @@ pub fn plan(site: &Site, rabbit: &str) -> Option<Change> {
         return None;
     }
     let Some(storage) = site.storages.get(rabbit) else {
-        return Some(Change::create(&new(system, rabbit)));
+        return Some(Change::create(&new_storage(system, rabbit)));
     };
     if storage.spec.mode != StorageMode::Live {
         return None;
     }
     let node = site.nodes.get(rabbit)?.status.clone().unwrap_or_default();
     let mut after = Storage::clone(storage);
-    after.status = Some(status(storage, &node, site.drained.get(rabbit).map(String::as_str)));
+    after.status =
+        Some(storage_status(storage, &node, site.drained.get(rabbit).map(String::as_str)));
     Change::status(&**storage, &after)
 }
 
-fn new(system: &SystemConfiguration, rabbit: &str) -> Storage {
+fn new_storage(system: &SystemConfiguration, rabbit: &str) -> Storage {
     let (name, namespace) = (system.name_any(), system.namespace().unwrap_or_default());
     let uid = system.uid().unwrap_or_default();
     let labels = [
@@ -62,28 +63,29 @@ fn new(system: &SystemConfiguration, rabbit: &str) -> Storage {
     Storage { metadata, spec: StorageSpec::default(), status: None }
 }
 
-/// The status, in the order of the sites' controllers: an administrator's word, a fence, a taint that drains the Kubernetes Node, and
-/// what the agent says.
-fn status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> StorageStatus {
-    let server = |one: &api::nnf_node::NnfServerStatus| StorageNode {
-        name: one.hostname.clone(),
-        status: one.status.as_ref().map(of),
+/// Returns the status. In the order of the Go controllers, the first that applies counts: an administrator's Disabled,
+/// a fence, a taint that drains the Kubernetes Node, the agent's report.
+fn storage_status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> StorageStatus {
+    let server = |server: &api::nnf_node::NnfServerStatus| StorageNode {
+        name: server.hostname.clone(),
+        status: server.status.as_ref().map(to_resource_status),
     };
-    let is_rabbit = |one: &&api::nnf_node::NnfServerStatus| one.id == "0";
+    let is_rabbit = |server: &&api::nnf_node::NnfServerStatus| server.id == "0";
     let mut servers = node.servers.iter().filter(is_rabbit).map(server).collect::<Vec<_>>();
-    servers.iter_mut().for_each(|one| one.name = storage.name_any());
-    let computes = node.servers.iter().filter(|one| !is_rabbit(one) && !one.hostname.is_empty());
+    servers.iter_mut().for_each(|server| server.name = storage.name_any());
+    let computes =
+        node.servers.iter().filter(|server| !is_rabbit(server) && !server.hostname.is_empty());
     let (whole, reboot) = match storage.spec.state {
         StorageState::Disabled => (Some(ResourceStatus::Disabled), false),
         _ if node.fenced => (Some(ResourceStatus::Degraded), true),
         _ if drain.is_some() => (Some(ResourceStatus::Drained), false),
-        _ => (node.status.as_ref().map(of), false),
+        _ => (node.status.as_ref().map(to_resource_status), false),
     };
     let drained = drain.filter(|_| whole == Some(ResourceStatus::Drained));
     let message = drained.map(|taint| format!("Kubernetes node is tainted with {taint}"));
     StorageStatus {
         kind: Some(StorageType::Nvme),
-        devices: node.drives.iter().map(device).collect(),
+        devices: node.drives.iter().map(storage_device).collect(),
         access: StorageAccess {
             protocol: Some(StorageAccessProtocol::Pcie),
             servers,
@@ -97,8 +99,8 @@ fn status(storage: &Storage, node: &NnfNodeStatus, drain: Option<&str>) -> Stora
     }
 }
 
-fn device(drive: &api::nnf_node::NnfDriveStatus) -> StorageDevice {
-    let status = drive.status.as_ref().map(of);
+fn storage_device(drive: &api::nnf_node::NnfDriveStatus) -> StorageDevice {
+    let status = drive.status.as_ref().map(to_resource_status);
     let bare = StorageDevice { slot: drive.slot.clone(), status, ..StorageDevice::default() };
     if bare.status != Some(ResourceStatus::Ready) {
         return bare;
@@ -113,7 +115,7 @@ fn device(drive: &api::nnf_node::NnfDriveStatus) -> StorageDevice {
     }
 }
 
-fn of(status: &NnfResourceStatus) -> ResourceStatus {
+fn to_resource_status(status: &NnfResourceStatus) -> ResourceStatus {
     match status.as_str() {
         "Starting" => ResourceStatus::Starting,
         "Ready" => ResourceStatus::Ready,
@@ -141,21 +143,22 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// The Storage that the sites' controllers made of the same NnfNode.
+    /// Compares with the Storage that the Go controllers made from the same NnfNode.
     #[test]
-    fn a_rabbit_is_shown_as_the_sites_controllers_show_it() {
+    fn status_equals_that_of_the_go_controllers() {
         let seen: Storage = captured("storage");
         let node = captured::<api::NnfNode>("nnfnode").status.unwrap();
-        let status = status(&seen, &node, None);
+        let status = storage_status(&seen, &node, None);
         assert_eq!(Some(&status), seen.status.as_ref());
         let system: SystemConfiguration = captured("systemconfiguration");
-        let made = new(&system, &seen.name_any());
+        let made = new_storage(&system, &seen.name_any());
         assert_eq!(made.metadata.labels, seen.metadata.labels);
         assert_eq!(made.metadata.owner_references, seen.metadata.owner_references);
     }
 
     #[test]
-    fn a_disabled_or_fenced_rabbit_is_shown_as_such_and_what_is_settled_is_not_written() {
+    fn disabled_fenced_and_drained_rabbits_get_their_status_and_an_unchanged_status_is_not_written()
+    {
         let mut site = Site::default();
         site.set_system(Some(Arc::new(captured("systemconfiguration"))));
         let (mut storage, mut node): (Storage, api::NnfNode) =
@@ -167,7 +170,7 @@ mod tests {
         assert_eq!(plan(&site, &rabbit), None);
         storage.spec.state = StorageState::Disabled;
         let whole = |node: &api::NnfNode, storage: &Storage| {
-            let status = status(storage, node.status.as_ref().unwrap(), None);
+            let status = storage_status(storage, node.status.as_ref().unwrap(), None);
             (status.status, status.reboot_required)
         };
         assert_eq!(whole(&node, &storage), (Some(ResourceStatus::Disabled), false));
@@ -189,7 +192,7 @@ mod tests {
         storage.spec.mode = StorageMode::Testing;
         site.storages.insert(rabbit.clone(), Arc::new(storage));
         site.nodes.insert(rabbit.clone(), Arc::new(node));
-        assert_eq!(plan(&site, &rabbit), None, "a person keeps it");
-        assert_eq!(plan(&site, "rabbit-of-nobody"), None);
+        assert_eq!(plan(&site, &rabbit), None, "mode Testing");
+        assert_eq!(plan(&site, "unknown-rabbit"), None);
     }
 }

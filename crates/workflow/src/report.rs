@@ -1,4 +1,4 @@
-//! What a workflow's status says, from the outcomes of its directives. Pure.
+//! Writes a workflow's status from the outcomes of its directives. Pure.
 
 mod initial;
 mod variables;
@@ -9,15 +9,15 @@ use api::{
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp, Unit};
 
-pub use self::initial::{begin, begin_status};
+pub use self::initial::{begin_status, begin_workflow};
 use self::{initial::start_state, variables::add_storage};
 use crate::{change::Change, names::GO_FINALIZER, progress::Outcome, view::View};
 
-/// The driver whose share is ours.
+/// `driverID` of the entries in `status.drivers` that the engine completes.
 const DRIVER: &str = "nnf";
 
-/// Writes only a message and TransientCondition into a Workflow that carries the Go finalizer; no state or driver is completed. One
-/// that is ready in its desired state gets the message alone.
+/// Writes a message and TransientCondition into a Workflow that carries the Go finalizer, and completes no state or
+/// driver. A Workflow that is ready in its desired state gets only the message.
 pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
     let before = &*view.workflow;
     let mut after = before.clone();
@@ -32,7 +32,7 @@ pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
     Change::patch(before, &after)
 }
 
-/// Writes to the status how far a workflow is; nothing when the status says so already.
+/// Writes to the status how far a workflow is; `None` when the status says so already.
 pub fn report(
     view: &View<'_>,
     state: &WorkflowState,
@@ -54,7 +54,7 @@ pub fn report(
             update_share(status, state, index, outcome, is_early, now);
         }
     }
-    // Paths depend on no node: a workload manager tells them to its job before the job has any.
+    // Paths depend on no node: workload managers pass them to the job before any node is chosen.
     let is_done = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done));
     let is_agreed = *state == WorkflowState::Proposal && is_done;
     add_storage(view, is_agreed || *state == WorkflowState::PreRun, status);
@@ -62,22 +62,22 @@ pub fn report(
     Change::patch(before, &after)
 }
 
-/// Waits shorter than this are not written: most are over by then, and each would cost a write. Shorter than the first of
-/// [`controller::Retry::Soon`].
+/// Waits shorter than this are not written: most end before, and each would cost a write. It is shorter than the
+/// first delay of [`controller::Retry::Soon`].
 const EARLY: SignedDuration = SignedDuration::from_millis(500);
 
 fn is_early(status: &WorkflowStatus, now: Timestamp) -> bool {
     status.desired_state_change.is_some_and(|begun| now.duration_since(begun.0) < EARLY)
 }
 
-/// Whether a state was begun only just, and not reached.
+/// Returns true if the state was begun less than [`EARLY`] ago and is not ready.
 pub fn is_new(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> bool {
     view.workflow.status.as_ref().is_some_and(|status| {
         status.state.as_ref() == Some(state) && !status.ready && is_early(status, now)
     })
 }
 
-/// Whether a directive waits for something that is not written to the status yet.
+/// Returns true if a directive waits for something that is not in the status yet.
 pub fn has_unwritten_wait(
     view: &View<'_>,
     state: &WorkflowState,
@@ -88,7 +88,7 @@ pub fn has_unwritten_wait(
     is_new(view, state, now) && outcomes.iter().any(waits)
 }
 
-/// One directive's share.
+/// Writes the outcome of one directive into its entry of `status.drivers`.
 fn update_share(
     status: &mut WorkflowStatus,
     state: &WorkflowState,
@@ -97,11 +97,11 @@ fn update_share(
     is_early: bool,
     now: Timestamp,
 ) {
-    let ours = status.drivers.iter_mut().filter(|one| {
-        one.driver_id == DRIVER
-            && one.watch_state == *state
-            && usize::try_from(one.dwd_index) == Ok(index)
-            && !one.completed
+    let ours = status.drivers.iter_mut().filter(|entry| {
+        entry.driver_id == DRIVER
+            && entry.watch_state == *state
+            && usize::try_from(entry.dwd_index) == Ok(index)
+            && !entry.completed
     });
     for share in ours {
         match outcome {
@@ -109,9 +109,9 @@ fn update_share(
                 share.completed = true;
                 share.status = DriverStatus::Completed;
                 (share.message, share.error) = (String::new(), String::new());
-                share.complete_time = Some(micro(now));
+                share.complete_time = Some(micro_time(now));
             }
-            // The next plan, after these changes, says what the directive waits for.
+            // The next plan, after these changes, decides what the directive waits for.
             Outcome::Working => {}
             Outcome::Wait(_) | Outcome::Queued(_) if is_early => {}
             Outcome::Wait(why) | Outcome::Queued(why) => {
@@ -121,7 +121,7 @@ fn update_share(
             }
             Outcome::Failed(error) => {
                 share.status = status_of(&error.severity);
-                share.message = message(error);
+                share.message = message_of(error);
                 share.error = causes::message(&error.debug_message);
             }
         }
@@ -136,7 +136,7 @@ fn status_of(severity: &Severity) -> DriverStatus {
     }
 }
 
-fn message(error: &ResourceError) -> String {
+fn message_of(error: &ResourceError) -> String {
     let text = error.user_message.as_ref().unwrap_or(&error.debug_message);
     let kind = match &error.error_type {
         ErrorType::Other(_) => &ErrorType::Internal,
@@ -145,8 +145,8 @@ fn message(error: &ResourceError) -> String {
     causes::message(&format!("{kind} error: {text}"))
 }
 
-/// The state as a whole: reached when all drivers completed their shares of it, and ours has nothing left to do, whatever a client
-/// wrote into the shares.
+/// Writes the status of the whole state. It is ready when all drivers have completed it and the engine has nothing left
+/// to do, even if a client marked the engine's entries as completed.
 fn finish_state(
     status: &mut WorkflowStatus,
     state: &WorkflowState,
@@ -156,30 +156,31 @@ fn finish_state(
     if status.ready {
         return;
     }
-    let shares: Vec<_> = status.drivers.iter().filter(|one| one.watch_state == *state).collect();
-    let ready = forced || is_done && shares.iter().all(|one| one.completed);
+    let shares: Vec<_> =
+        status.drivers.iter().filter(|share| share.watch_state == *state).collect();
+    let ready = forced || is_done && shares.iter().all(|share| share.completed);
     let (kind, message) = if forced {
         (WorkflowStatusKind::Completed, "Forced Ready".to_owned())
     } else {
-        match overall(&shares) {
+        match worst_status(&shares) {
             (WorkflowStatusKind::Completed, message) if !ready => {
                 (WorkflowStatusKind::DriverWait, message)
             }
-            told => told,
+            worst => worst,
         }
     };
     (status.status, status.message) = (Some(kind), message);
     if ready {
         status.ready = true;
-        status.ready_change = Some(micro(now));
+        status.ready_change = Some(micro_time(now));
         let begun = status.desired_state_change.map_or(now, |at| at.0);
         status.elapsed_time_last_state =
-            go_duration(micro(now).0.duration_since(begun).as_micros().max(0));
+            go_duration(micro_time(now).0.duration_since(begun).as_micros().max(0));
     }
 }
 
-/// The worst share, and what it says.
-fn overall(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String) {
+/// Returns the status and message of the worst driver entry.
+fn worst_status(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String) {
     let rank = |share: &WorkflowDriverStatus| match share.status {
         DriverStatus::Error => 4,
         DriverStatus::TransientCondition => 3,
@@ -191,11 +192,11 @@ fn overall(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String) {
         | DriverStatus::Other(_) => 2,
     };
     let highest = shares.iter().map(|share| rank(share)).max().unwrap_or(1);
-    // Of equals the one that says something.
-    let of = shares.iter().filter(|share| rank(share) == highest);
-    let speaking = of.clone().find(|share| !share.message.is_empty());
+    // Among equally bad entries, take the message of the first that has one.
+    let mut worst = shares.iter().filter(|share| rank(share) == highest);
+    let with_message = worst.find(|share| !share.message.is_empty());
     let message =
-        speaking.map(|share| format!("DW Directive {}: {}", share.dwd_index, share.message));
+        with_message.map(|share| format!("DW Directive {}: {}", share.dwd_index, share.message));
     let kind = match highest {
         4 => WorkflowStatusKind::Error,
         3 => WorkflowStatusKind::TransientCondition,
@@ -205,36 +206,36 @@ fn overall(shares: &[&WorkflowDriverStatus]) -> (WorkflowStatusKind, String) {
     (kind, message.unwrap_or_default())
 }
 
-/// Whether our share of a state is done for a directive.
+/// Returns true if the engine completed a state for a directive.
 pub fn is_completed(view: &View<'_>, index: usize, state: &str) -> bool {
-    shares(view, index, state).any(|one| one.completed)
+    shares(view, index, state).any(|share| share.completed)
 }
 
-/// Whether the status says that our share of a state failed for a directive.
+/// Returns true if the status says that the engine failed in a state of a directive.
 pub fn is_failed(view: &View<'_>, index: usize, state: &str) -> bool {
-    shares(view, index, state).any(|one| one.status == DriverStatus::Error)
+    shares(view, index, state).any(|share| share.status == DriverStatus::Error)
 }
 
-/// Our shares of a state for a directive.
+/// The engine's entries in `status.drivers` for a state of a directive.
 fn shares<'a>(
     view: &'a View<'_>,
     index: usize,
     state: &'a str,
 ) -> impl Iterator<Item = &'a WorkflowDriverStatus> {
     let shares = view.workflow.status.iter().flat_map(|status| &status.drivers);
-    shares.filter(move |one| {
-        one.driver_id == DRIVER
-            && one.watch_state.as_str() == state
-            && usize::try_from(one.dwd_index) == Ok(index)
+    shares.filter(move |share| {
+        share.driver_id == DRIVER
+            && share.watch_state.as_str() == state
+            && usize::try_from(share.dwd_index) == Ok(index)
     })
 }
 
-/// A time as the API stores it, in microseconds.
-pub fn micro(now: Timestamp) -> MicroTime {
+/// Rounds a time to microseconds, as the API stores it.
+pub fn micro_time(now: Timestamp) -> MicroTime {
     MicroTime(now.round(Unit::Microsecond).unwrap_or(now))
 }
 
-/// A duration as Go writes it: `10.543ms`, `1m2.5s`.
+/// Formats a duration as Go does: `10.543ms`, `1m2.5s`.
 fn go_duration(micros: i128) -> String {
     let fraction = |whole: i128, part: i128, digits: usize| {
         let part = format!("{part:0digits$}");

@@ -1,4 +1,4 @@
-//! What a box of its own needs before its first job: rules for directives, and a profile. Sites have their own.
+//! Rules for directives and a storage profile for a box without a site's own, so that it can run jobs.
 
 use api::{
     DWDirectiveRule, DWDirectiveRuleBody, NnfStorageProfile, NnfStorageProfileBody,
@@ -13,32 +13,36 @@ use kube::{
 };
 use serde_json::json;
 
-/// Where the rules of the sites are.
+/// Namespace of the rules.
 const RULES_NAMESPACE: &str = "dws-system";
 
-/// Creates the rules when the API has none, and a profile likewise. What is there stays as it is.
+/// Creates the rules if the API has none, and a profile if it has none. Existing objects stay as they are.
 ///
 /// # Errors
 /// When the API does not answer, or refuses.
 pub async fn install(client: &Client) -> kube::Result<()> {
-    if_none(client, RULES_NAMESPACE, &rules()).await?;
-    if_none(client, PROFILE_TEMPLATE_NAMESPACE, &profile()).await
+    create_if_none(client, RULES_NAMESPACE, &rules()).await?;
+    create_if_none(client, PROFILE_TEMPLATE_NAMESPACE, &profile()).await
 }
 
-async fn if_none<K: Object>(client: &Client, namespace: &str, object: &K) -> kube::Result<()> {
+async fn create_if_none<K: Object>(
+    client: &Client,
+    namespace: &str,
+    object: &K,
+) -> kube::Result<()> {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     if !api.list(&ListParams::default().limit(1)).await?.items.is_empty() {
         return Ok(());
     }
     ensure_namespace(client, namespace).await?;
     match api.create(&PostParams::default(), object).await {
-        // Another coordinator may have been quicker.
+        // Another coordinator may have been faster.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         created => created.map(drop),
     }
 }
 
-/// The rules, as `directive` knows them.
+/// Returns the rules of `directive` as an object.
 #[must_use]
 pub fn rules() -> DWDirectiveRule {
     let mut rules = DWDirectiveRule::new(
@@ -72,10 +76,10 @@ fn definition(argument: &RuleDef) -> DWDirectiveRuleDef {
     }
 }
 
-/// Bytes beside each file system that LVM needs for itself.
+/// Bytes beside each file system for LVM's metadata.
 const PADDING: &str = "32MiB";
 
-/// A profile with an allocation of its own for each compute, so that it works without a volume manager too.
+/// Returns a profile with one allocation for each compute, so that it also works without a volume manager.
 #[must_use]
 pub fn profile() -> NnfStorageProfile {
     let mkfs = |mkfs: &str| json!({"mkfs": mkfs, "mount": "$DEVICE $MOUNT_PATH", "unmount": "$MOUNT_PATH"});
@@ -114,7 +118,8 @@ pub fn profile() -> NnfStorageProfile {
     profile
 }
 
-/// The lines for LVM; on plain volumes they have no say. A group under locks is shared by all computes of a rabbit.
+/// Returns the command lines for LVM, which plain volumes ignore. A shared volume group has locks and is used by all
+/// computes of a rabbit.
 fn volumes(shared: bool) -> serde_json::Value {
     let (activate, flag) = if shared { ("ys", "--shared ") } else { ("y", "") };
     let activation = json!({
@@ -140,8 +145,8 @@ fn volumes(shared: bool) -> serde_json::Value {
     })
 }
 
-/// Has a metadata server believe its clients about a user's groups: a rabbit knows no users, and l_getidentity(8) would let none of
-/// them in.
+/// Makes a metadata server trust its clients about a user's groups. A rabbit knows no users, so l_getidentity(8) would
+/// refuse all of them.
 const NO_UPCALL: &str = "--param=mdt.identity_upcall=NONE";
 
 /// One target for management and metadata, and object targets beside the computes, all on ZFS.
@@ -176,11 +181,11 @@ fn lustre() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{ruleset, sizes};
+    use crate::profile::{ruleset, to_storage_profile};
 
     /// A rabbit does not know the user of a job.
     #[test]
-    fn metadata_servers_of_the_shipped_profile_ask_no_rabbit_for_users() {
+    fn the_shipped_profile_switches_off_identity_upcalls_of_metadata_servers() {
         let profile = profile();
         let lustre = &profile.data().lustre_storage;
         let mkfs = [
@@ -195,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn a_job_needs_nothing_but_what_is_shipped() {
+    fn shipped_rules_and_profile_are_enough_for_a_job() {
         let line = "#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned();
         let checked = ruleset([&rules()]).check(std::slice::from_ref(&line)).unwrap();
         let directive::Command::Jobdw(jobdw) = directive::Command::try_from(&checked[0]).unwrap()
         else {
             panic!("{checked:?}")
         };
-        let sets = directive::breakdown::of_jobdw(&jobdw, &sizes(&profile())).unwrap();
+        let sets = directive::breakdown::of_jobdw(&jobdw, &to_storage_profile(&profile())).unwrap();
         assert_eq!(sets[0].minimum_capacity, (1 << 30) + (32 << 20));
         assert!(profile().data().default && !profile().data().pinned);
     }

@@ -1,4 +1,4 @@
-//! What all workflows share: the system, its rabbits, the site's profiles and rules.
+//! The system, its rabbits, and the site's profiles and rules, which all workflows share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,24 +18,24 @@ use kube::ResourceExt;
 use crate::{
     claims::Claims,
     instance::is_target,
-    ledger::Ledger,
-    mgts::{Mgts, has_claim},
-    names::claim,
+    mgts::{Mgts, has_holder},
+    names::fs_name_holder,
+    reservations::Reservations,
     view::Group,
 };
 
-/// How the engine is set up.
+/// Configuration of the engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Beneath which jobs' storage appears on nodes.
+    /// Directory beneath which nodes mount the storage of jobs.
     pub mount_root: String,
-    /// How a rabbit's tree of allocations is named.
+    /// Names of the directories in a rabbit's tree of allocations.
     pub index_names: IndexNames,
-    /// Where containers run; `None` where none do.
+    /// Where containers run; `None` where containers are switched off.
     pub containers: Option<Containers>,
-    /// Whether rabbits are nodes of a Kubernetes cluster, whose taints count.
+    /// True if rabbits are nodes of a Kubernetes cluster, whose taints count.
     pub has_nodes: bool,
-    /// Which coordinator this is, where several claim the runs of containers; `None` where it is the only one.
+    /// This coordinator's identity where several claim the runs of containers; `None` where it is the only one.
     pub claims_as: Option<Holder>,
 }
 
@@ -52,99 +52,95 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether Kubernetes runs the containers.
+    /// Returns true if Kubernetes runs the containers.
     #[must_use]
     pub fn has_pods(&self) -> bool {
-        self.containers.as_ref().is_some_and(|one| one.namespace.is_some())
+        self.containers.as_ref().is_some_and(|containers| containers.namespace.is_some())
     }
 }
 
 /// Where containers run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containers {
-    /// The Kubernetes namespace, of the workflows that have any and of their pods; `None` where no Kubernetes runs them but the
-    /// rabbits' agents.
+    /// Kubernetes namespace of the pods, and of the workflows that have containers; `None` where agents of rabbits run the
+    /// containers without Kubernetes.
     pub namespace: Option<String>,
-    /// The domain of the cluster.
+    /// The cluster's DNS domain.
     pub cluster_domain: String,
-    /// The image of `podhelper`; no MPI runs without it.
+    /// The image of `podhelper`, which MPI pods under Kubernetes need.
     pub podhelper_image: Option<String>,
-    /// Whether the rabbits' agents fetch packages where Kubernetes runs the containers.
+    /// True if agents of rabbits fetch job packages although Kubernetes runs the containers.
     pub packages: bool,
 }
 
-/// How a rabbit's tree of allocations is named.
+/// Names of the directories in a rabbit's tree of allocations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexNames {
-    /// `node-<k>`, and a link with the name of the compute.
+    /// `node-<k>`, with a link named after the compute.
     #[default]
     Node,
-    /// `<rabbit>-<k>`, as the sites' data movers expect it.
+    /// `<rabbit>-<k>`, as the sites' data movers expect.
     Rabbit,
 }
 
-/// What all workflows share.
+/// The system, its rabbits, and the site's profiles and rules, which all workflows share.
 #[derive(Debug, Default)]
 pub struct Site {
-    /// How the engine is set up.
     pub settings: Settings,
-    /// `SystemConfiguration default/default`.
+    /// The object `SystemConfiguration default/default`.
     pub system: Option<Arc<SystemConfiguration>>,
-    /// By compute: the rabbit that serves it. Derived from `system`.
+    /// Rabbit by compute, derived from `system`.
     pub rabbit_of: BTreeMap<String, String>,
-    /// Storage objects by rabbit.
     pub storages: BTreeMap<String, Arc<Storage>>,
-    /// By name of a Kubernetes Node, the key of its taint that drains the rabbit.
+    /// Key of the taint that drains a rabbit, by name of its Kubernetes Node.
     pub drained: BTreeMap<String, String>,
-    /// NnfNodes by rabbit.
     pub nodes: BTreeMap<String, Arc<NnfNode>>,
     /// Profiles that jobs may name.
     pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
     /// Profiles of containers that jobs may name.
     pub container_profiles: BTreeMap<String, Arc<NnfContainerProfile>>,
-    /// Lustre file systems of the site that no job made; `None` while the API does not let them be listed.
+    /// LustreFileSystems of the site; `None` while the API does not let the engine list them.
     pub lustre: Option<BTreeMap<ObjectKey, Arc<LustreFileSystem>>>,
-    /// Who has which ports, by rabbit.
+    /// Port allocations, by rabbit.
     pub ports: BTreeMap<String, Arc<NnfPortManager>>,
     /// Uids of all workflows.
     pub workflows: BTreeSet<String>,
-    /// Workflows that cannot be read and never could, with their uids: they are there, and nobody knows what they want.
+    /// Workflows that were never readable, with their uids. They may want anything.
     pub unreadable: BTreeMap<ObjectKey, String>,
-    /// Servers that cannot be read and never could.
+    /// Servers that were never readable.
     pub unread_servers: BTreeSet<ObjectKey>,
-    /// Persistent storage by place.
+    /// Persistent storage by namespace and name.
     pub persistent: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
-    /// What the workload manager says of nodes.
+    /// The workload manager's record of nodes that are down.
     pub status: Option<Arc<SystemStatus>>,
-    /// The site's rules.
+    /// The site's rules for directives.
     pub rules: Arc<Ruleset>,
-    /// What is promised on rabbits.
-    pub ledger: Ledger,
-    /// Lustre management targets.
+    /// Bytes that are reserved on rabbits.
+    pub reservations: Reservations,
     pub mgts: Mgts,
-    /// What is known of coordinators' Leases.
+    /// Holders of claims, by their Leases.
     pub claims: Claims,
 }
 
 impl Site {
-    /// A site of which nothing is known.
+    /// Returns a site with no objects.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { settings, ..Self::default() }
     }
 
-    /// Takes in which rabbit serves which computes.
+    /// Sets the SystemConfiguration, and derives which rabbit serves which compute.
     pub fn set_system(&mut self, system: Option<Arc<SystemConfiguration>>) {
         let rabbits = system.iter().flat_map(|system| &system.spec.storage_nodes);
         let rabbits = rabbits.filter(|node| node.kind == STORAGE_LABEL_RABBIT);
         let served = rabbits.flat_map(|rabbit| {
-            rabbit.computes_access.iter().map(|one| (one.name.clone(), rabbit.name.clone()))
+            rabbit.computes_access.iter().map(|compute| (compute.name.clone(), rabbit.name.clone()))
         });
         self.rabbit_of = served.collect();
         self.system = system;
     }
 
-    /// The rabbits that the system has.
+    /// Names of the system's rabbits.
     #[must_use]
     pub fn rabbits(&self) -> BTreeSet<&str> {
         let nodes = self.system.iter().flat_map(|system| &system.spec.storage_nodes);
@@ -152,43 +148,42 @@ impl Site {
         rabbits.map(|node| node.name.as_str()).collect()
     }
 
-    /// Whether there is a workflow with this uid.
+    /// Returns true if a workflow with this uid exists.
     #[must_use]
     pub fn has_workflow(&self, uid: &str) -> bool {
-        self.workflows.contains(uid) || self.unreadable.values().any(|one| one == uid)
+        self.workflows.contains(uid) || self.unreadable.values().any(|known| known == uid)
     }
 
-    /// Whether the system has a compute of this name, beneath a rabbit or outside.
+    /// Returns true if the system has a compute of this name, beneath a rabbit or outside.
     #[must_use]
     pub fn has_compute(&self, name: &str) -> bool {
         let mut outside = self.system.iter().flat_map(|system| &system.spec.external_compute_nodes);
-        self.rabbit_of.contains_key(name) || outside.any(|one| one.name == name)
+        self.rabbit_of.contains_key(name) || outside.any(|node| node.name == name)
     }
 
-    /// Adds the management targets that a storage has a claim on, and the persistent ones that it holds.
-    pub fn claims_of(&self, servers: &Servers, group: &mut Group) {
+    /// Adds to `group` the management targets whose `claimList` names a Servers, and the persistent ones that it uses.
+    pub fn add_mgts_of(&self, servers: &Servers, group: &mut Group) {
         let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
-        let claim = claim(servers);
+        let holder = fs_name_holder(servers);
         let at = (namespace, name);
-        for mgt in self.mgts.claimed_by(&at).filter(|mgt| has_claim(mgt, &claim)) {
+        for mgt in self.mgts.of_storage(&at).filter(|mgt| has_holder(mgt, &holder)) {
             let at = (mgt.namespace().unwrap_or_default(), mgt.name_any());
             group.mgts.insert(at, mgt.clone());
         }
-        let held = self
-            .persistent
-            .iter()
-            .filter(|(_, one)| is_target(one) && one.spec.consumer_references.contains(&claim));
-        group.pools.extend(held.map(|(at, one)| (at.clone(), one.clone())));
+        let held = self.persistent.iter().filter(|(_, instance)| {
+            is_target(instance) && instance.spec.consumer_references.contains(&holder)
+        });
+        group.pools.extend(held.map(|(at, instance)| (at.clone(), instance.clone())));
     }
 
-    /// Whether there is evidence that a node is down: its rabbit says that its link is, or the workload manager says so. Nobody
-    /// waits for such a node; that nothing is known of one is no evidence.
+    /// Returns true if evidence says that a node is down: its rabbit reports the link as down, or the workload manager
+    /// says so. Plans do not wait for such a node. Missing information about a node is no evidence.
     #[must_use]
     pub fn is_down(&self, node: &str) -> bool {
         self.why_down(node).is_some()
     }
 
-    /// The evidence that a node is down, if there is any.
+    /// Returns the evidence that a node is down, if any.
     #[must_use]
     pub fn why_down(&self, node: &str) -> Option<String> {
         let disabled = self.status.as_ref().is_some_and(|status| {

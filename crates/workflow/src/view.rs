@@ -1,4 +1,4 @@
-//! All objects of one workflow, as a plan sees them.
+//! All objects of one workflow, as the planner sees them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,79 +19,75 @@ use k8s_openapi::api::{
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::{execute::Refusal, instance::Named, site::Site};
+use crate::{execute::Refusal, instance::NamedStorage, site::Site};
 
-/// One workflow.
+/// All objects of one workflow, and what it shares with others.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// What all workflows share.
+    /// System, rabbits, profiles and rules, which all workflows share.
     pub site: &'a Site,
-    /// The workflow itself.
     pub workflow: Arc<Workflow>,
-    /// The job's computes.
     pub computes: Option<Arc<Computes>>,
-    /// One for each directive.
+    /// One entry for each directive.
     pub directives: Vec<DirectiveView>,
     /// Storage of an earlier workflow of this name.
     pub leftovers: Vec<Group>,
-    /// Objects that an earlier workflow of this name left.
-    pub left: Left,
-    /// When it was taken.
+    /// Objects that an earlier workflow of this name left behind.
+    pub orphans: Orphans,
+    /// Time of the plan.
     pub now: Timestamp,
-    /// Changes that the API refuses again and again, and why.
+    /// Changes that the API refused in two plans in a row, and why.
     pub refused: Vec<Refusal>,
 }
 
-/// One directive.
+/// The objects of one directive.
 #[derive(Debug, Default)]
 pub struct DirectiveView {
-    /// Its breakdown.
     pub breakdown: Option<Arc<DirectiveBreakdown>>,
-    /// Its storage; of persistent storage with the mounts of this workflow alone.
+    /// Objects of its storage. For persistent storage, only the mounts of this workflow.
     pub storage: Group,
-    /// The persistent storage that it names.
-    pub persistent: Option<Named>,
-    /// Its containers.
+    /// The persistent storage that the directive names.
+    pub persistent: Option<NamedStorage>,
+    /// Objects of its containers.
     pub containers: Containers,
 }
 
-/// The containers of one directive.
+/// The objects of one directive's containers.
 #[derive(Debug, Default)]
 pub struct Containers {
-    /// The pinned profile.
+    /// The pinned profile, which containers are created from.
     pub profile: Option<Arc<NnfContainerProfile>>,
-    /// Which coordinator makes them, where several do.
+    /// Where several coordinators exist, the ContainerRun: its claim names the one that starts the containers.
     pub run: Option<Arc<ContainerRun>>,
-    /// What their names resolve by.
+    /// The headless Service by which the pods' names resolve.
     pub service: Option<Arc<Service>>,
-    /// Who reaches the workers of MPI.
+    /// Restricts which pods reach the workers of MPI.
     pub network_policy: Option<Arc<NetworkPolicy>>,
-    /// Their files.
+    /// Files that the containers mount.
     pub config_map: Option<Arc<ConfigMap>>,
     /// The files of each attempt of MPI.
     pub attempts: BTreeMap<u32, Arc<ConfigMap>>,
-    /// Names of the Secrets of attempts that are known to be there: nobody but their pods may read them.
+    /// Names of the Secrets of attempts that exist. Only the names: nothing but the attempts' pods may read the keys.
     pub keys: BTreeSet<String>,
-    /// Jobs by name.
     pub jobs: BTreeMap<String, Arc<Job>>,
-    /// What the agents of rabbits run, by rabbit and name.
+    /// Containers that the agents of rabbits run, by rabbit and name.
     pub on_rabbits: BTreeMap<ObjectKey, Arc<NodeContainers>>,
-    /// What the agents of rabbits fetch for them, by rabbit and name.
+    /// Job packages that the agents of rabbits fetch, by rabbit and name.
     pub packages: BTreeMap<ObjectKey, Arc<NodeContainers>>,
-    /// Whether there is something on a rabbit that cannot be read.
+    /// True if an object of a rabbit's agent cannot be read.
     pub has_unreadable: bool,
     /// Pods by the name of their Job.
     pub pods: BTreeMap<String, Vec<Arc<Pod>>>,
     /// PersistentVolumes of raw storage by name.
     pub volumes: BTreeMap<String, Arc<PersistentVolume>>,
-    /// Claims of these PersistentVolumes by name; a volume and its claim have the same.
+    /// PersistentVolumeClaims of these volumes by name; a volume and its claim have the same name.
     pub volume_claims: BTreeMap<String, Arc<PersistentVolumeClaim>>,
 }
 
-/// Objects of a vanished workflow's containers that no garbage collector deletes.
+/// Objects of a vanished workflow's containers that Kubernetes' garbage collector does not delete.
 #[derive(Clone, Debug, Default)]
-pub struct Left {
-    /// Containers and packages that rabbits' agents still have.
+pub struct Orphans {
+    /// Containers and job packages that agents of rabbits still have.
     pub containers: Vec<Arc<NodeContainers>>,
     /// PersistentVolumes of raw storage.
     pub volumes: Vec<Arc<PersistentVolume>>,
@@ -100,9 +96,9 @@ pub struct Left {
 /// The storage of one directive: everything that is named after one Servers.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// Where the allocations are.
+    /// The Servers, which says where the allocations are.
     pub servers: Option<Arc<Servers>>,
-    /// The pinned profile.
+    /// The pinned profile, which storage is made with.
     pub profile: Option<Arc<NnfStorageProfile>>,
     /// Block storage by rabbit and name.
     pub blocks: BTreeMap<ObjectKey, Arc<NnfNodeBlockStorage>>,
@@ -110,17 +106,17 @@ pub struct Group {
     pub file_systems: BTreeMap<ObjectKey, Arc<NnfNodeStorage>>,
     /// Mounts by node and name.
     pub mounts: BTreeMap<ObjectKey, Arc<ClientMount>>,
-    /// Lustre management targets: its own, and those that have a claim of it.
+    /// Lustre management targets: its own, and those whose `claimList` names its Servers.
     pub mgts: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
-    /// Persistent management targets that it holds.
+    /// Persistent management targets whose consumers include its Servers.
     pub pools: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
-    /// Blocks, file systems, mounts and management targets that exist and cannot be read. What they ask for is not known, so nothing may be
-    /// withdrawn or removed beside them.
+    /// Blocks, file systems, mounts and management targets that exist and cannot be read. They may ask for anything, so
+    /// no access may be withdrawn and nothing removed beside them.
     pub unreadable: BTreeSet<ObjectKey>,
 }
 
 impl View<'_> {
-    /// The state to work for: whatever a workflow wanted, one that is deleted wants to be torn down.
+    /// The state to work for: Teardown for a deleted workflow, else its desired state.
     #[must_use]
     pub fn state(&self) -> WorkflowState {
         if self.is_deleted() {
@@ -130,26 +126,25 @@ impl View<'_> {
         }
     }
 
-    /// Whether the workflow is to go.
+    /// Returns true if the workflow is being deleted.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.workflow.metadata.deletion_timestamp.is_some()
     }
 
-    /// Namespace of the workflow.
     #[must_use]
     pub fn namespace(&self) -> String {
         self.workflow.namespace().unwrap_or_default()
     }
 
-    /// The job's computes, in its order.
+    /// Names of the job's computes, in the order of Computes.
     pub fn computes(&self) -> impl Iterator<Item = &str> {
         self.computes.iter().flat_map(|computes| computes.names())
     }
 }
 
 impl Containers {
-    /// Whether nothing of them runs, nor can.
+    /// Returns true if no object of the containers exists that runs, or holds a volume or a job package.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.has_ended()
@@ -158,7 +153,7 @@ impl Containers {
             && self.volume_claims.is_empty()
     }
 
-    /// Whether nothing of them runs, but packages and volumes may be there still.
+    /// Returns true if no container runs. Job packages and volumes may still exist.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.jobs.is_empty()
@@ -168,8 +163,7 @@ impl Containers {
     }
 }
 
-impl Left {
-    /// Whether no such object exists.
+impl Orphans {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty() && self.volumes.is_empty()
@@ -177,7 +171,7 @@ impl Left {
 }
 
 impl Group {
-    /// Whether there is nothing of it on any node.
+    /// Returns true if no node holds anything of it.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.blocks.is_empty()

@@ -1,4 +1,5 @@
-//! All objects that the engine acts on, as the API last sent them, and which workflow each belongs to.
+//! All objects that the engine acts on, as the API last sent them, sorted by the workflow or persistent
+//! storage they belong to.
 
 mod children;
 mod claims;
@@ -6,10 +7,10 @@ mod containers;
 mod counts;
 mod groups;
 mod kinds;
-mod of_site;
-mod of_workflow;
 mod persistent;
+mod site_kinds;
 mod unreadable;
+mod workflow_kinds;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,16 +41,14 @@ use crate::{
     site::{Settings, Site},
 };
 
-/// What is planned by itself.
+/// A unit that the engine plans by itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A workflow.
     Workflow(ObjectKey),
-    /// A persistent storage.
     Persistent(ObjectKey),
     /// The Storage of a rabbit.
     Rabbit(String),
-    /// A Lustre management target that no rabbit holds.
+    /// A Lustre management target outside of the rabbits.
     Mgt(ObjectKey),
 }
 
@@ -66,21 +65,21 @@ impl fmt::Display for Key {
     }
 }
 
-/// What is to be planned again after a change.
+/// Keys to plan again after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// This.
+    /// Only this key.
     Key(Key),
     /// Every workflow that waits for something.
     Waiting,
-    /// Every workflow that fails, or waits for what others hold: it may have room now.
+    /// Every workflow with an outcome that is Failed or Queued: it may have room now.
     Failing,
 }
 
-/// All objects.
+/// All objects that the engine acts on.
 #[derive(Debug, Default)]
 pub struct World {
-    /// What workflows share.
+    /// System, rabbits, profiles and rules, which all workflows share.
     pub site: Site,
     kinds: Kinds,
     workflows: Store<Workflow>,
@@ -112,62 +111,62 @@ pub struct World {
     persistent: Store<PersistentStorageInstance>,
     rules: Store<DWDirectiveRule>,
     children: BTreeMap<ObjectKey, Children>,
-    /// By persistent storage.
+    /// Children of each persistent storage.
     instance_children: BTreeMap<ObjectKey, Children>,
-    /// By persistent storage, the workflows that name it.
+    /// Workflows that name a persistent storage, by persistent storage.
     naming: persistent::Names,
-    /// By kind, the newest version that its watch brought.
+    /// Newest resource version that the watch of a kind delivered.
     seen: BTreeMap<String, u64>,
-    /// How many lists the watches brought.
+    /// Number of lists that the watches delivered.
     lists: u64,
-    /// The kinds that were listed, and the optional ones that cannot be.
+    /// Kinds that were listed, and optional kinds that cannot be listed.
     answered: BTreeSet<String>,
-    /// Workflows before and after their changes, since somebody asked.
+    /// Workflows before and after their changes since the last [`World::changed_workflows`].
     changed: Vec<(Arc<Workflow>, Arc<Workflow>)>,
-    /// By what was planned, the changes that the API refused.
+    /// Changes that the API refused, by key.
     refused: BTreeMap<Key, Refused>,
 }
 
 /// Changes of one plan that the API refused.
 #[derive(Debug)]
 struct Refused {
-    /// Which, and why.
+    /// The changes and the reasons.
     refusals: Vec<Refusal>,
-    /// Whether it refused the same ones before. A first refusal is mostly of one who did not see yet what somebody else wrote.
+    /// True if the API refused the same changes before. A first refusal mostly means that another writer was faster.
     is_repeated: bool,
 }
 
 /// A kind that the engine acts on.
-pub trait Kept: Object {
-    /// Where it is kept.
+pub trait WatchedKind: Object {
+    /// Where the world keeps objects of this kind.
     fn store(world: &mut World) -> &mut Store<Self>;
 
-    /// Takes in what changed, and says what to plan again: the workflow of the object, unless the kind says otherwise.
-    fn changed(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    /// Takes in a change and returns what to plan again: by default the workflow of the object.
+    fn on_change(_: &mut World, change: &Change<Self>) -> Vec<Wake> {
         wake_workflow(change.object().and_then(|object| workflow_of(&**object)))
     }
 
-    /// Takes in that the watch listed all, after what changed, and says what to plan again.
-    fn listed(_: &mut World) -> Vec<Wake> {
+    /// Called after the changes of a complete list; returns what to plan again.
+    fn on_list(_: &mut World) -> Vec<Wake> {
         Vec::new()
     }
 }
 
 impl World {
-    /// A world of which nothing is known.
+    /// Returns a world without objects.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let kinds = Kinds::of(&settings);
+        let kinds = Kinds::new(&settings);
         Self { site: Site::new(settings), kinds, ..Self::default() }
     }
 
-    /// The site's rules; `None` before they were listed: until then nobody knows that there are none.
+    /// The site's rules; `None` before they were listed, as long as it is unknown whether there are any.
     #[must_use]
     pub fn rules(&self) -> Option<&Arc<Ruleset>> {
         self.rules.is_complete().then_some(&self.site.rules)
     }
 
-    /// Takes in which changes of a plan the API refused, and says whether it refused other ones before.
+    /// Records the changes of a plan that the API refused. Returns true if they differ from those it refused before.
     pub fn set_refused(&mut self, key: &Key, refusals: Vec<Refusal>) -> bool {
         if refusals.is_empty() {
             self.refused.remove(key);
@@ -178,14 +177,15 @@ impl World {
         !is_repeated
     }
 
-    /// The changes of a workflow that the API refuses again and again.
+    /// Returns the changes of a workflow that the API refused twice.
     fn refused_again(&self, at: &ObjectKey) -> Vec<Refusal> {
-        let refused = self.refused.get(&Key::Workflow(at.clone())).filter(|one| one.is_repeated);
-        refused.map(|one| one.refusals.clone()).unwrap_or_default()
+        let refused = self.refused.get(&Key::Workflow(at.clone()));
+        let repeated = refused.filter(|refused| refused.is_repeated);
+        repeated.map(|refused| refused.refusals.clone()).unwrap_or_default()
     }
 
-    /// Takes in an event.
-    pub fn take<K: Kept>(&mut self, event: Event<K>) -> Vec<Wake> {
+    /// Takes in an event of a watch, and returns what to plan again.
+    pub fn take<K: WatchedKind>(&mut self, event: Event<K>) -> Vec<Wake> {
         let kind = K::kind(&());
         let is_list = matches!(event, Event::Listed(_));
         match &event {
@@ -196,69 +196,72 @@ impl World {
             Event::Failing(Trouble::Kind(_)) if self.kinds.is_optional(&kind) => {
                 self.answered.insert(kind.into_owned());
             }
-            Event::Applied(Ok(object)) | Event::Deleted(Ok(object)) => self.see(object),
+            Event::Applied(Ok(object)) | Event::Deleted(Ok(object)) => self.note_version(object),
             _ => {}
         }
         let before = K::store(self).unreadable().count();
         let changes = K::store(self).take(event);
         let mut wakes: Vec<Wake> =
-            changes.iter().flat_map(|change| K::changed(self, change)).collect();
-        wakes.extend(self.know_unreadable());
+            changes.iter().flat_map(|change| K::on_change(self, change)).collect();
+        wakes.extend(self.update_unreadable());
         if is_list {
-            wakes.extend(K::listed(self));
+            wakes.extend(K::on_list(self));
         }
-        // The end of an object that never could be read changes nothing else.
+        // The end of an object that was never readable wakes nothing else.
         if K::store(self).unreadable().count() < before {
             wakes.push(Wake::Failing);
         }
         wakes
     }
 
-    /// Takes in what the API answered to a patch of ours, ahead of the watch.
-    pub fn patched<K: Kept>(&mut self, object: K) -> Vec<Wake> {
-        // What is deleted and held by nobody is gone: its end comes by the watch.
+    /// Takes in the API's answer to a patch, before the watch delivers it.
+    pub fn take_patched<K: WatchedKind>(&mut self, object: K) -> Vec<Wake> {
+        // An object that is deleted and has no finalizer is gone: the watch delivers its end.
         if object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty() {
             return Vec::new();
         }
-        let changes = K::store(self).wrote(object);
-        changes.iter().flat_map(|change| K::changed(self, change)).collect()
+        let changes = K::store(self).apply_written(object);
+        changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
-    /// Takes in an object that we created and that the watch has not come to yet: what it brought up to there may have been
-    /// the object's end. A list since `lists` may have left the object out, because it was gone again.
-    pub fn created<K: Kept>(&mut self, object: K, lists: u64) -> Vec<Wake> {
+    /// Takes in an object that the engine created, unless the watch is past it already: then it may have delivered the
+    /// object's end. A list since `lists` may have left the object out because it was gone again, so the object is not
+    /// taken in then either.
+    pub fn take_created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
         let newest = self.seen.get(&*K::kind(&())).copied().unwrap_or_default();
-        let is_ahead = version(&object).is_some_and(|version| version > newest);
+        let is_ahead = numeric_version(&object).is_some_and(|version| version > newest);
         if !is_ahead || lists != self.lists {
             return Vec::new();
         }
         let changes = K::store(self).take(Event::Applied(Ok(object)));
-        changes.iter().flat_map(|change| K::changed(self, change)).collect()
+        changes.iter().flat_map(|change| K::on_change(self, change)).collect()
     }
 
-    /// How many lists the watches brought.
+    /// Number of lists that the watches delivered.
     #[must_use]
     pub fn lists(&self) -> u64 {
         self.lists
     }
 
-    /// Workflows that changed since the last call, as they were and are, whoever was first to say so: a watch or the API's answer.
+    /// Returns the workflows that changed since the last call, before and after, whether a watch or an answer of the
+    /// API delivered the change.
     pub fn changed_workflows(&mut self) -> Vec<(Arc<Workflow>, Arc<Workflow>)> {
         std::mem::take(&mut self.changed)
     }
 
-    fn see<K: Kept>(&mut self, object: &K) {
+    fn note_version<K: WatchedKind>(&mut self, object: &K) {
         let newest = self.seen.entry(K::kind(&()).into_owned()).or_default();
-        *newest = version(object).unwrap_or_default().max(*newest);
+        *newest = numeric_version(object).unwrap_or_default().max(*newest);
     }
 
-    /// Everything there is to plan.
+    /// All keys that can be planned.
     pub fn keys(&self) -> Vec<Key> {
-        let workflows = self.workflows.iter().map(|one| Key::Workflow(place(&**one)));
+        let workflows =
+            self.workflows.iter().map(|workflow| Key::Workflow(object_key(&**workflow)));
         let orphans = self.children.keys().cloned().map(Key::Workflow);
         let rabbits = self.site.rabbits().into_iter().map(|rabbit| Key::Rabbit(rabbit.to_owned()));
         let mgts = self.site.mgts.external().cloned().map(Key::Mgt);
-        let persistent = self.persistent.iter().map(|one| place(&**one));
+        let persistent = self.persistent.iter().map(|instance| object_key(&**instance));
         let persistent = persistent.chain(self.instance_children.keys().cloned());
         let persistent = persistent.map(Key::Persistent);
         let all: BTreeSet<Key> =
@@ -266,28 +269,29 @@ impl World {
         all.into_iter().collect()
     }
 
-    /// A Servers promises until its workflow is torn down.
-    fn promise(&mut self, servers: &Servers, is_there: bool) {
-        let at = place(servers);
+    /// Updates the reservations of a Servers. They last until its workflow is in Teardown.
+    fn reserve(&mut self, servers: &Servers, is_there: bool) {
+        let at = object_key(servers);
         let workflow = workflow_of(servers);
         let torn_down =
-            workflow.and_then(|of| self.workflows.get(&of.0, &of.1)).is_some_and(|one| {
-                one.status
+            workflow.and_then(|at| self.workflows.get(&at.0, &at.1)).is_some_and(|workflow| {
+                workflow
+                    .status
                     .as_ref()
                     .and_then(|status| status.state.as_ref())
                     .map(|state| state.as_str())
                     == Some("Teardown")
             });
-        self.site.ledger.promise(&at, Some(servers).filter(|_| is_there && !torn_down));
+        self.site.reservations.reserve(&at, Some(servers).filter(|_| is_there && !torn_down));
     }
 }
 
-/// Versions are comparable as numbers (Kubernetes 1.35, KEP-5504); of others nothing is concluded.
-fn version<K: Object>(object: &K) -> Option<u64> {
+/// Versions are comparable as numbers (Kubernetes 1.35, KEP-5504). A version that is no number is not compared.
+fn numeric_version<K: Object>(object: &K) -> Option<u64> {
     object.resource_version()?.parse().ok()
 }
 
-fn place<K: Object>(object: &K) -> ObjectKey {
+fn object_key<K: Object>(object: &K) -> ObjectKey {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
@@ -296,8 +300,8 @@ fn workflow_of<K: Object>(object: &K) -> Option<ObjectKey> {
     Some((workflow.namespace.to_owned(), workflow.name.to_owned()))
 }
 
-/// Stores the new version of an object, or removes the one that is gone.
-fn keep<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, new: Option<V>) {
+/// Stores the new value of a key, or removes the key.
+fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, new: Option<V>) {
     match new {
         Some(new) => map.insert(key, new),
         None => map.remove(&key),

@@ -1,4 +1,4 @@
-//! One Workflow: created, asked for states, waited for by watching, and deleted.
+//! Creates a Workflow, requests its states, waits for them by watching, and deletes it.
 
 use api::{Workflow, WorkflowSpec, WorkflowState};
 use apiclient::WatchBackoff;
@@ -13,22 +13,22 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{Progress, Refused, progress};
 
-/// Why a state is not reached.
+/// The reason why a state is not reached.
 #[derive(Debug, Error)]
 pub enum Unreached {
-    #[error("time is up")]
+    #[error("the deadline passed")]
     Late,
     #[error("{0}")]
     Failed(String),
-    #[error("somebody has it torn down")]
+    #[error("Teardown was requested meanwhile")]
     Ending,
-    #[error("somebody deleted it")]
+    #[error("the workflow was deleted meanwhile")]
     Deleted,
     #[error("the watch ended")]
     WatchEnded,
 }
 
-/// One Workflow, by its name.
+/// A Workflow, by its name.
 #[derive(Clone)]
 pub struct Flow {
     api: Api<Workflow>,
@@ -52,53 +52,53 @@ impl Flow {
         &self.name
     }
 
-    /// Creates it; one of that name is a failure.
+    /// Creates the Workflow. Fails if one of that name exists.
     ///
     /// # Errors
-    /// When the API refuses it, with its reason.
+    /// If the API refuses it, with the API's reason.
     pub async fn create(&self, workflow: &Workflow) -> Result<Workflow, Refused> {
         let created = self.api.create(&PostParams::default(), workflow).await;
         created.map_err(|error| self.refused("create", error))
     }
 
-    /// The Workflow as it is; an error when it is not there.
+    /// Reads the Workflow from the API.
     ///
     /// # Errors
-    /// When the API does not answer, or has none.
+    /// If the API does not answer, or the Workflow does not exist.
     pub async fn get(&self) -> Result<Workflow, Refused> {
         self.api.get(&self.name).await.map_err(|error| self.refused("get", error))
     }
 
-    /// The Workflow, if it is there.
+    /// Returns the Workflow; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the API does not answer.
+    /// If the API does not answer.
     pub async fn find(&self) -> Result<Option<Workflow>, Refused> {
         self.api.get_opt(&self.name).await.map_err(|error| self.refused("get", error))
     }
 
-    /// Asks for a state.
+    /// Requests a state by changing `spec.desiredState`.
     ///
     /// # Errors
-    /// When the API refuses it: only the next state of one that is ready, or Teardown.
-    pub async fn ask_for(&self, state: &WorkflowState, hurry: bool) -> Result<Workflow, Refused> {
-        self.patch(&format!("ask for {state} of"), &json!({"spec": asked(state, hurry)})).await
+    /// If the API refuses it: only the state after a ready one may be requested, or Teardown.
+    pub async fn request(&self, state: &WorkflowState, hurry: bool) -> Result<Workflow, Refused> {
+        self.patch(&format!("request {state} of"), &json!({"spec": spec_patch(state, hurry)})).await
     }
 
-    /// Changes it by a merge patch.
+    /// Changes the Workflow by a merge patch. `verb` describes the change in errors.
     ///
     /// # Errors
-    /// When the API refuses it.
+    /// If the API refuses the change.
     pub async fn patch(&self, verb: &str, patch: &Value) -> Result<Workflow, Refused> {
         let patch = Patch::Merge(patch);
         let patched = self.api.patch(&self.name, &PatchParams::default(), &patch).await;
         patched.map_err(|error| self.refused(verb, error))
     }
 
-    /// Waits until it is in a state and ready; `report` hears of each new reason to wait.
+    /// Waits until the Workflow is ready in a state; calls `report` with each new reason to wait.
     ///
     /// # Errors
-    /// When it tells an error, is deleted, or time is up.
+    /// If the Workflow fails, is deleted, or the deadline passes.
     pub async fn reach(
         &self,
         state: &WorkflowState,
@@ -129,10 +129,10 @@ impl Flow {
         }
     }
 
-    /// Deletes it, or the one of this uid only; whether it was there.
+    /// Deletes the Workflow (with a uid: only the Workflow with that uid), and returns whether it existed.
     ///
     /// # Errors
-    /// When the API refuses it.
+    /// If the API refuses the deletion.
     pub async fn delete(&self, uid: Option<String>) -> Result<bool, Refused> {
         let preconditions =
             uid.map(|uid| Preconditions { uid: Some(uid), ..Preconditions::default() });
@@ -144,10 +144,10 @@ impl Flow {
         }
     }
 
-    /// Waits until it is gone; `report` hears of trouble with the watch.
+    /// Waits until the Workflow is gone; calls `report` with errors of the watch.
     ///
     /// # Errors
-    /// When it is still there in time.
+    /// If the Workflow still exists at the deadline.
     pub async fn await_deletion(
         &self,
         deadline: Instant,
@@ -166,7 +166,7 @@ impl Flow {
         }
     }
 
-    /// Each version of it, and its end.
+    /// Returns a stream of the Workflow's versions, and of its end.
     pub fn events(&self) -> impl Stream<Item = Seen> + Send + use<> {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         let mut is_listed = false;
@@ -195,8 +195,8 @@ impl Flow {
     }
 }
 
-/// The part of a spec that asks for a state.
-fn asked(state: &WorkflowState, hurry: bool) -> Value {
+/// Returns the patch of a spec that requests a state.
+fn spec_patch(state: &WorkflowState, hurry: bool) -> Value {
     if hurry {
         json!({"desiredState": state, "hurry": true})
     } else {
@@ -204,16 +204,16 @@ fn asked(state: &WorkflowState, hurry: bool) -> Value {
     }
 }
 
-/// What a watch of one Workflow shows.
+/// An event of a watch of one Workflow.
 #[derive(Debug)]
 pub enum Seen {
     Workflow(Box<Workflow>),
     Gone,
-    /// The watch failed; it goes on by itself.
+    /// The watch failed; it is retried.
     Trouble(watcher::Error),
 }
 
-/// A new Workflow in Proposal, of a workload manager's job, for its user and group.
+/// Returns a new Workflow in Proposal, for a workload manager's job and its user and group.
 #[must_use]
 pub fn job(
     namespace: &str,

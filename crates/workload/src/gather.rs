@@ -1,4 +1,4 @@
-//! Everything of one workflow: itself, and whatever object of whatever kind carries its labels.
+//! Gathers a workflow and all objects that carry its labels.
 
 use api::names::label;
 use api::{
@@ -13,22 +13,22 @@ use crate::Refused;
 
 const PAGE: u32 = 500;
 
-/// A workflow and its objects. An object is there although its workflow is gone.
+/// A workflow and its objects. Objects may remain after their workflow is gone.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub workflow: Option<Workflow>,
     pub others: Vec<Member>,
 }
 
-/// One object of a workflow.
+/// An object of a workflow.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Such as `ClientMount`.
+    /// Kind of the object, such as `ClientMount`.
     pub kind: String,
     pub object: DynamicObject,
 }
 
-/// The kinds that the engine makes for a Workflow.
+/// Returns the kinds of objects that the engine creates for a Workflow.
 #[must_use]
 pub fn kinds() -> [ApiResource; 5] {
     [
@@ -40,10 +40,10 @@ pub fn kinds() -> [ApiResource; 5] {
     ]
 }
 
-/// Lists all of these kinds; a list that fails fails all of it, because nothing can be said of what was not seen.
+/// Lists a workflow's objects of these kinds. Fails if one list fails: the result would be incomplete.
 ///
 /// # Errors
-/// When the API does not answer.
+/// If the API does not answer.
 pub async fn gather(
     client: &Client,
     kinds: &[ApiResource],
@@ -60,7 +60,7 @@ pub async fn gather(
     let kinds = kinds.iter().filter(|kind| kind.kind != "Workflow");
     let lists = try_join_all(kinds.map(|kind| list(client, kind, &selector))).await?;
     let mut others: Vec<Member> = lists.into_iter().flatten().collect();
-    // Computes carry no labels: they have the workflow's name.
+    // Computes carry no labels: a Computes has the workflow's name.
     others.extend(computes(client, namespace, name, &others).await?);
     Ok(Objects { workflow, others })
 }
@@ -104,14 +104,14 @@ async fn computes(
 }
 
 impl Objects {
-    /// Nothing of it is there.
+    /// Returns whether neither the workflow nor any object exists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.workflow.is_none() && self.others.is_empty()
     }
 
-    /// Those of one kind, as its type; one that does not read as such is left out.
-    pub fn of<K: kube::Resource + serde::de::DeserializeOwned>(
+    /// Returns the objects of one kind, parsed; skips objects that cannot be parsed.
+    pub fn of_kind<K: kube::Resource + serde::de::DeserializeOwned>(
         &self,
         kind: &str,
     ) -> impl Iterator<Item = K> {
@@ -121,19 +121,19 @@ impl Objects {
 }
 
 impl Member {
-    /// `kind/name`, with the namespace where it is not the workflow's.
+    /// Returns `kind/name`, for messages.
     #[must_use]
     pub fn label(&self) -> String {
         format!("{}/{}", self.kind.to_lowercase(), self.object.name_any())
     }
 
-    /// Which directive it is of.
+    /// Returns the index of the object's directive.
     #[must_use]
     pub fn directive(&self) -> Option<u32> {
         self.object.directive_index().and_then(|index| index.parse().ok())
     }
 
-    /// The node it is worked on at: the namespaces of these kinds are nodes.
+    /// Returns the node whose agent works on the object: the namespace, for the kinds that are in a node's namespace.
     #[must_use]
     pub fn node(&self) -> Option<String> {
         let on_nodes = ["ClientMount", "NnfNodeStorage", "NnfNodeBlockStorage"];

@@ -1,6 +1,6 @@
-//! One job's Workflow as its workload manager sees it, whichever that is: the verbs of `warren` and the service `Workloads`.
+//! A job's Workflow from its workload manager's side, for the verbs of `warren` and the gRPC service `Workloads`.
 //!
-//! It asks for states, waits for them by watching, and tells what a Workflow waits for. The objects are all that it goes by.
+//! Requests states, waits for them by watching, and names the reasons why a Workflow waits. All of it comes from the API's objects.
 
 mod flow;
 mod gather;

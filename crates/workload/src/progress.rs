@@ -1,27 +1,27 @@
-//! What a Workflow's object says of itself: how far it is, and whether it ends. Pure.
+//! Reads a Workflow's progress from its object. Pure.
 
 use api::workflow::WorkflowStatusKind;
 use api::{Workflow, WorkflowState};
 use kube::{Resource, ResourceExt};
 
-/// How far a Workflow is on its way to a state.
+/// The progress of a Workflow towards a state.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It is there, or was: somebody asked for a later one.
+    /// The state is ready, or a later state was requested.
     Reached,
     Failed(String),
     Waiting(String),
-    /// Somebody asked for Teardown.
+    /// Teardown was requested, or the Workflow is being deleted.
     Ending,
 }
 
-/// How far a Workflow is on its way to a state.
+/// Returns the progress of a Workflow towards a state.
 #[must_use]
 pub fn progress(workflow: &Workflow, state: &WorkflowState) -> Progress {
     if *state != WorkflowState::Teardown && is_ending(workflow) {
         return Progress::Ending;
     }
-    let place = |state| WorkflowState::ORDER.iter().position(|one| one == state);
+    let place = |state| WorkflowState::ORDER.iter().position(|other| other == state);
     if place(&workflow.spec.desired_state) > place(state) {
         return Progress::Reached;
     }
@@ -40,14 +40,14 @@ pub fn progress(workflow: &Workflow, state: &WorkflowState) -> Progress {
     }
 }
 
-/// Whether a Workflow asked for Teardown already.
+/// Returns whether Teardown was requested, or the Workflow is being deleted.
 #[must_use]
 pub fn is_ending(workflow: &Workflow) -> bool {
     workflow.spec.desired_state == WorkflowState::Teardown
         || workflow.meta().deletion_timestamp.is_some()
 }
 
-/// The name of its Computes, or what the engine will call them.
+/// Returns the name of the Workflow's Computes, also before the engine has created it.
 #[must_use]
 pub fn computes_of(workflow: &Workflow) -> String {
     let reference = workflow.status.as_ref().and_then(|status| status.computes.as_ref());
@@ -78,7 +78,7 @@ mod tests {
             workflow.spec.desired_state = desired.into();
             progress(&workflow, &WorkflowState::Setup)
         };
-        assert_eq!(ahead("PreRun"), Progress::Reached, "somebody else was quicker");
+        assert_eq!(ahead("PreRun"), Progress::Reached, "another client requested a later state");
         assert_eq!(ahead("Teardown"), Progress::Ending);
         assert_eq!(
             judge(json!({"state": "Setup", "ready": true, "status": "Completed"})),

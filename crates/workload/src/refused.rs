@@ -1,12 +1,12 @@
-//! What the API refused, in the words of who asked.
+//! Requests that the API refused or did not answer.
 
 use thiserror::Error;
 
-/// What the API did not do, and why.
+/// A request that failed, with the API's error.
 #[derive(Debug, Error)]
 #[error("{what}")]
 pub struct Refused {
-    /// Such as `create the workflow w`.
+    /// The request, such as `create the workflow w`.
     pub what: String,
     #[source]
     pub source: kube::Error,
@@ -17,7 +17,7 @@ impl Refused {
         Self { what: what.into(), source }
     }
 
-    /// The API's own answer; `None` when it gave none.
+    /// Returns the API's answer; `None` if it did not answer.
     #[must_use]
     pub fn answer(&self) -> Option<&kube::core::Status> {
         match &self.source {
@@ -26,7 +26,7 @@ impl Refused {
         }
     }
 
-    /// Whether a validating webhook refuses the directives, and not the API who asks.
+    /// Returns whether a validating webhook refused the directives (and not the API the caller).
     #[must_use]
     pub fn is_about_directives(&self) -> bool {
         self.answer().is_some_and(|status| {
@@ -34,7 +34,7 @@ impl Refused {
         })
     }
 
-    /// Whether somebody else changed the object in the meantime.
+    /// Returns whether another client changed the object in the meantime.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.answer().is_some_and(|status| status.code == 409)

@@ -1,4 +1,4 @@
-//! What a workflow waits for: where, since when, why, and what to do about it. Pure; the moment is an argument.
+//! Lists the reasons why a workflow waits: object, node, time, reason and remedy. Pure: the time is an argument.
 
 use api::client_mount::MountState;
 use api::workflow::DriverStatus;
@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use crate::gather::Objects;
 
-/// One thing that a workflow waits for.
+/// A reason why a workflow waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
-    /// `kind/name`
+    /// The object that is not ready, as `kind/name`.
     pub object: String,
     /// The node that has to act.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,37 +29,40 @@ pub struct Waiting {
     pub remedy: String,
 }
 
-const AGENT: &str = "is its agent running? its log tells more";
+const AGENT: &str = "check that its agent runs, and see the agent's log";
 
-/// Everything that keeps the workflow from its desired state or from going; the cause before the effect.
+/// Returns all reasons why the workflow has not reached its desired state or is not gone; causes before effects.
 #[must_use]
 pub fn waits(objects: &Objects) -> Vec<Waiting> {
     let mut waits = Vec::new();
     if let Some(workflow) = &objects.workflow {
-        waits.extend(unplaced(workflow, objects));
+        waits.extend(missing_places(workflow, objects));
     }
     waits.extend(
         objects
-            .of::<DirectiveBreakdown>("DirectiveBreakdown")
+            .of_kind::<DirectiveBreakdown>("DirectiveBreakdown")
             .filter_map(|object| breakdown(&object)),
     );
     waits.extend(
         objects
-            .of::<NnfNodeBlockStorage>("NnfNodeBlockStorage")
+            .of_kind::<NnfNodeBlockStorage>("NnfNodeBlockStorage")
             .filter_map(|object| blocks(&object)),
     );
     waits.extend(
-        objects.of::<NnfNodeStorage>("NnfNodeStorage").filter_map(|object| file_systems(&object)),
+        objects
+            .of_kind::<NnfNodeStorage>("NnfNodeStorage")
+            .filter_map(|object| file_systems(&object)),
     );
-    waits.extend(objects.of::<ClientMount>("ClientMount").filter_map(|object| mounts(&object)));
+    waits
+        .extend(objects.of_kind::<ClientMount>("ClientMount").filter_map(|object| mounts(&object)));
     if let Some(workflow) = &objects.workflow {
         waits.extend(drivers(workflow));
     }
-    waits.extend(held(objects));
+    waits.extend(held_deletions(objects));
     waits
 }
 
-/// A driver of the workflow's state that is not done.
+/// Returns the drivers of the workflow's state that are not done.
 fn drivers(workflow: &Workflow) -> Vec<Waiting> {
     let Some(status) = workflow.status.as_ref().filter(|status| !status.ready) else {
         return Vec::new();
@@ -82,9 +85,9 @@ fn drivers(workflow: &Workflow) -> Vec<Waiting> {
             let text = [&driver.error, &driver.message].into_iter().find(|text| !text.is_empty());
             let text = text.map(|text| format!(": {text}")).unwrap_or_default();
             let remedy = if is_error {
-                "it goes on no more, and is to be torn down; what went wrong is above or in the coordinator's log"
+                "the workflow cannot continue: tear it down; the cause is above, or in the coordinator's log"
             } else {
-                "what it waits for is above, or in the coordinator's log"
+                "the cause is above, or in the coordinator's log"
             };
             let why = format!("{state} of driver {} is {}{text}", driver.driver_id, driver.status);
             waiting(u32::try_from(driver.dwd_index).ok(), why, remedy)
@@ -96,14 +99,14 @@ fn drivers(workflow: &Workflow) -> Vec<Waiting> {
         waits.push(waiting(
             None,
             format!("{state} is not ready{text}"),
-            "is a workflow engine running? See `coordinator --help-all`",
+            "check that a workflow engine runs: the coordinator's option --workflows",
         ));
     }
     waits
 }
 
-/// Nobody said where.
-fn unplaced(workflow: &Workflow, objects: &Objects) -> Vec<Waiting> {
+/// Returns Servers without rabbits and Computes without names.
+fn missing_places(workflow: &Workflow, objects: &Objects) -> Vec<Waiting> {
     let status = workflow.status.as_ref();
     let is_waiting = status.is_some_and(|status| !status.ready);
     let state = status.and_then(|status| status.state.clone()).unwrap_or_default();
@@ -111,7 +114,7 @@ fn unplaced(workflow: &Workflow, objects: &Objects) -> Vec<Waiting> {
     let mut waits = Vec::new();
     if is_waiting && state == WorkflowState::Setup {
         let empty = objects
-            .of::<Servers>("Servers")
+            .of_kind::<Servers>("Servers")
             .filter(|servers| servers.spec.allocation_sets.is_empty());
         waits.extend(empty.map(|servers| Waiting {
             object: label(&servers, "servers"),
@@ -119,19 +122,20 @@ fn unplaced(workflow: &Workflow, objects: &Objects) -> Vec<Waiting> {
             directive: directive(&servers),
             since,
             why: "no rabbit is named for its allocations".to_owned(),
-            remedy: "waits for the workload manager to fill spec.allocationSets".to_owned(),
+            remedy: "the workload manager is to fill spec.allocationSets".to_owned(),
         }));
     }
     if is_waiting && state == WorkflowState::PreRun {
-        let empty =
-            objects.of::<Computes>("Computes").filter(|computes| computes.names().next().is_none());
+        let empty = objects
+            .of_kind::<Computes>("Computes")
+            .filter(|computes| computes.names().next().is_none());
         waits.extend(empty.map(|computes| Waiting {
             object: label(&computes, "computes"),
             node: None,
             directive: None,
             since,
             why: "no compute is named".to_owned(),
-            remedy: "waits for the workload manager to fill data".to_owned(),
+            remedy: "the workload manager is to fill data".to_owned(),
         }));
     }
     waits
@@ -145,9 +149,9 @@ fn breakdown(object: &DirectiveBreakdown) -> Option<Waiting> {
     let (why, remedy) = reason(
         status.and_then(|status| status.error.as_ref()),
         "not broken down yet",
-        "is a workflow engine running?",
+        "check that a workflow engine runs",
     );
-    Some(of(object, "directivebreakdown", None, why, &remedy))
+    Some(waiting_for(object, "directivebreakdown", None, why, &remedy))
 }
 
 fn blocks(object: &NnfNodeBlockStorage) -> Option<Waiting> {
@@ -178,7 +182,7 @@ fn mounts(object: &ClientMount) -> Option<Waiting> {
     on_node(object, "clientmount", object.has_reached_desired_state(), error, why)
 }
 
-/// An object that the agent of the node in its namespace works on.
+/// Returns why an object waits that the agent of the node in its namespace works on.
 fn on_node<K: Resource<DynamicType = ()>>(
     object: &K,
     kind: &str,
@@ -189,13 +193,13 @@ fn on_node<K: Resource<DynamicType = ()>>(
     if is_ready && error.is_none() {
         return None;
     }
-    let seen = !object.finalizers().is_empty();
-    let pending = if seen { pending } else { "the node's agent has not taken it up" };
+    let is_taken_up = !object.finalizers().is_empty();
+    let pending = if is_taken_up { pending } else { "the node's agent has not taken it up" };
     let (why, remedy) = reason(error, pending, AGENT);
-    Some(of(object, kind, object.namespace(), why, &remedy))
+    Some(waiting_for(object, kind, object.namespace(), why, &remedy))
 }
 
-/// The error and its advice, else what is pending.
+/// Returns the object's error with its remedy, else `pending` and `remedy`.
 fn reason(error: Option<&ResourceError>, pending: &str, remedy: &str) -> (String, String) {
     let Some(error) = error else { return (pending.to_owned(), remedy.to_owned()) };
     let advice = error.user_message.clone().filter(|text| !text.is_empty());
@@ -205,8 +209,8 @@ fn reason(error: Option<&ResourceError>, pending: &str, remedy: &str) -> (String
     )
 }
 
-/// What is being deleted and waits for somebody.
-fn held(objects: &Objects) -> Vec<Waiting> {
+/// Returns the objects that are being deleted, with the finalizers that hold them.
+fn held_deletions(objects: &Objects) -> Vec<Waiting> {
     let held =
         objects.others.iter().filter(|member| member.object.metadata.deletion_timestamp.is_some());
     held.map(|member| Waiting {
@@ -218,13 +222,13 @@ fn held(objects: &Objects) -> Vec<Waiting> {
         remedy: if member.node().is_some() {
             AGENT.to_owned()
         } else {
-            "the coordinator's log tells more".to_owned()
+            "see the coordinator's log".to_owned()
         },
     })
     .collect()
 }
 
-fn of<K: Resource<DynamicType = ()>>(
+fn waiting_for<K: Resource<DynamicType = ()>>(
     object: &K,
     kind: &str,
     node: Option<String>,
@@ -250,7 +254,7 @@ fn directive<K: Resource>(object: &K) -> Option<u32> {
 }
 
 impl Waiting {
-    /// A line for people.
+    /// Formats the reason as a line.
     #[must_use]
     pub fn line(&self, now: Timestamp) -> String {
         let node = self.node.as_ref().map(|node| format!("{node}: ")).unwrap_or_default();
@@ -261,7 +265,7 @@ impl Waiting {
     }
 }
 
-/// How long ago, in whole seconds.
+/// Formats the time since `since`, in whole seconds.
 #[must_use]
 pub fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = u64::try_from(now.as_second() - since.as_second()).unwrap_or_default();

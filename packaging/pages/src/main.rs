@@ -1,5 +1,5 @@
-//! Writes the manual pages and the completions of all programs into a directory. It is run when packages are built; the
-//! installed programs carry nothing of it.
+//! Writes the manual pages and the shell completions of all programs into a directory. The build of the packages runs it; the
+//! installed programs contain none of its code.
 
 mod page;
 mod program;
@@ -12,7 +12,7 @@ use clap_complete::Shell;
 
 use program::Program;
 
-/// Pages that are written by hand, and where tables of variables belong in them.
+/// Pages that are written by hand; their marker lines are replaced by tables of environment variables.
 const WRITTEN: [(&str, &str); 2] = [
     ("warren.7", include_str!("../../../docs/man/warren.7")),
     ("warren.conf.5", include_str!("../../../docs/man/warren.conf.5")),
@@ -34,7 +34,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Into `man/manN/`, by the section that the name ends with.
+/// Writes a page into `man/manN/`, where N is the section that the file's name ends with.
 fn write(directory: &Path, file: &str, text: &str) -> anyhow::Result<()> {
     let section = file.rsplit('.').next().context("a section")?;
     let directory = directory.join(format!("man/man{section}"));

@@ -1,4 +1,4 @@
-//! A program's pages: one of its own, and one for each of its verbs.
+//! A program's manual pages: one for the program, and one for each of its verbs.
 
 use anyhow::Context;
 use clap::{Arg, Command};
@@ -6,18 +6,19 @@ use clap_mangen::Man;
 
 use crate::program::Program;
 
-/// When what the programs do last changed, for the pages' last line: a date of the build would make each build another.
+/// Date in the pages' last line: when the programs last changed. The date of the build would make each build different.
 const DATE: &str = "2026-11-26";
 
-/// One page.
+/// A manual page: its file name, with the section, and its text as roff.
 pub(crate) struct Page {
     pub(crate) file: String,
     pub(crate) text: String,
 }
 
-/// The program's own page, and those of its verbs.
+/// Returns the program's page and the pages of its verbs.
 pub(crate) fn pages(program: &Program) -> anyhow::Result<Vec<Page>> {
-    let mut command = program.command.clone().disable_help_subcommand(true).mut_args(in_full);
+    let mut command =
+        program.command.clone().disable_help_subcommand(true).mut_args(show_in_short_help);
     command.build();
     let mut pages = vec![page(&command, program.section, program.last)?];
     add_verbs(&command, program, &mut pages)?;
@@ -34,12 +35,12 @@ fn add_verbs(command: &Command, program: &Program, pages: &mut Vec<Page>) -> any
     Ok(())
 }
 
-/// clap_mangen leaves out the help of a flag that `--help` does not show.
-fn in_full(flag: Arg) -> Arg {
+/// Shows a flag in the short help too: clap_mangen leaves out the help of a flag that the short help hides.
+fn show_in_short_help(flag: Arg) -> Arg {
     flag.hide_short_help(false)
 }
 
-/// clap's part with the program's last sections; without clap's "EXTRA", of which those tell more.
+/// Returns the sections that clap generates, then `last`. clap's section EXTRA is left out: `last` says more.
 fn page(command: &Command, section: &str, last: &str) -> anyhow::Result<Page> {
     let version = env!("CARGO_PKG_VERSION");
     let man = Man::new(command.clone())
@@ -58,10 +59,10 @@ fn page(command: &Command, section: &str, last: &str) -> anyhow::Result<Page> {
         man.render_subcommands_section(&mut text)?;
     }
     let text = String::from_utf8(text).with_context(|| file.clone())?;
-    Ok(Page { file, text: one_break(&text) + last })
+    Ok(Page { file, text: merge_breaks(&text) + last })
 }
 
-/// clap_mangen breaks the line before and after a blank one, which mandoc calls a mistake.
-fn one_break(text: &str) -> String {
+/// Merges line breaks that follow each other: clap_mangen breaks the line before and after a blank one, and mandoc reports that.
+fn merge_breaks(text: &str) -> String {
     text.replace("\n.br\n\n.br\n", "\n.sp\n").replace("\n\n.br\n", "\n")
 }

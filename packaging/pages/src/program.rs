@@ -1,18 +1,18 @@
-//! The programs, and what of their pages is written by hand.
+//! The programs with manual pages, and the sections of those pages that are written by hand.
 
 use clap::{Command, CommandFactory};
 
-/// One program.
+/// An installed program and what its manual pages are made from.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) command: Command,
-    /// Of the manual: 1 for what anybody runs, 8 for daemons.
+    /// Section of the manual: 1 for commands of users, 8 for daemons.
     pub(crate) section: &'static str,
-    /// Its last sections, as roff.
+    /// Last sections of the program's page, as roff.
     pub(crate) last: &'static str,
 }
 
-/// All that are installed.
+/// Returns all programs that the packages install.
 pub(crate) fn all() -> [Program; 4] {
     [
         Program {

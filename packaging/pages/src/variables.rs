@@ -1,4 +1,4 @@
-//! The variables of a program's environment file, from its flags.
+//! Tables of the variables that a program's environment file may set, generated from the program's flags.
 
 use anyhow::{Context, ensure};
 use clap::Arg;
@@ -6,12 +6,12 @@ use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use crate::program::Program;
 
-/// A line of a page that is the place for a program's table.
+/// Returns the line of a page that the table of this program replaces.
 fn marker(program: &Program) -> String {
     format!(".\\\" VARIABLES {}\n", program.name)
 }
 
-/// The page, with each program's table in its place.
+/// Returns the page with each program's table in the place of its marker.
 pub(crate) fn filled_in(page: &str, programs: &[Program]) -> anyhow::Result<String> {
     let mut page = page.to_owned();
     for program in programs {

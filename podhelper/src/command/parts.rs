@@ -1,28 +1,28 @@
-//! What stands between the semicolons of a text for a shell.
+//! Splits a shell text at its semicolons.
 
 use super::CommandError;
 
-/// What stands between two semicolons.
+/// The text between two semicolons.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) text: String,
-    /// Whether it has a `$` that a shell would act on.
+    /// Whether the text has a `$` that a shell would expand.
     pub(super) refers: bool,
-    /// Whether it has a `$` that a shell would leave as it is.
+    /// Whether the text has a `$` that a shell would leave as it is.
     pub(super) is_literal: bool,
 }
 
-/// Cuts a text at the semicolons that are not quoted, and refuses what only a shell understands.
+/// Splits a text at the semicolons that are not quoted, and rejects what only a shell can interpret.
 pub(super) fn parts(text: &str) -> Result<Vec<Part>, CommandError> {
     let mut parts = vec![Part::default()];
     let (mut quote, mut before) = (None, ' ');
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
-        if is_for_a_shell(quote, before, character) {
+        if needs_shell(quote, before, character) {
             return Err(CommandError::Shell { character, text: text.to_owned() });
         }
         before = character;
-        let part = parts.last_mut().expect("there is a first");
+        let part = parts.last_mut().expect("the list begins with one part");
         match (quote, character) {
             (None, ';') => {
                 parts.push(Part::default());
@@ -49,19 +49,19 @@ pub(super) fn parts(text: &str) -> Result<Vec<Part>, CommandError> {
     Ok(parts)
 }
 
-/// Whether a shell would act on a character, where this quote is open and this character stands before it.
-fn is_for_a_shell(quote: Option<char>, before: char, character: char) -> bool {
+/// Returns whether only a shell can interpret a character. `quote` is the open quote, `before` the preceding character.
+fn needs_shell(quote: Option<char>, before: char, character: char) -> bool {
     match (quote, character) {
         (None, '|' | '&' | '<' | '>' | '(' | ')' | '\n') | (None | Some('"'), '`') => true,
-        // A comment.
+        // Begins a comment.
         (None, '#') => before.is_whitespace(),
-        // A home directory, also within a list of paths.
+        // Means a home directory, also within a list of paths.
         (None, '~') => before.is_whitespace() || matches!(before, '=' | ':'),
         _ => false,
     }
 }
 
-/// The words of a part, without their quotes.
+/// Returns the words of a part, without their quotes.
 pub(super) fn words(text: &str) -> Result<Vec<String>, CommandError> {
     shell_words::split(text).map_err(|_| CommandError::Quote(text.to_owned()))
 }

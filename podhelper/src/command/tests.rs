@@ -1,11 +1,11 @@
 use super::*;
 
-fn of(text: &str) -> Command {
-    Command::of(text).unwrap()
+fn parse(text: &str) -> Command {
+    Command::parse(text).unwrap()
 }
 
 #[test]
-fn what_launchers_write_is_cut_into_words() {
+fn commands_of_launchers_are_split_into_words() {
     let cases: [(&str, &[&str]); 6] = [
         ("orted -mca ess \"env\"", &["orted", "-mca", "ess", "env"]),
         (
@@ -21,15 +21,17 @@ fn what_launchers_write_is_cut_into_words() {
         ),
     ];
     for (text, words) in cases {
-        assert_eq!(of(text).words, words, "{text}");
+        assert_eq!(parse(text).words, words, "{text}");
     }
 }
 
 #[test]
-fn a_prefix_becomes_variables_of_the_command() {
-    let command = of("PATH=/opt/ompi/bin:$PATH ; export PATH ; \
+fn the_variables_of_a_prefix_are_parsed() {
+    let command = parse(
+        "PATH=/opt/ompi/bin:$PATH ; export PATH ; \
          LD_LIBRARY_PATH=/opt/ompi/lib:${LD_LIBRARY_PATH} ; export LD_LIBRARY_PATH; \
-         export OPAL_PREFIX=\"/opt/o mpi\";  /opt/ompi/bin/orted a");
+         export OPAL_PREFIX=\"/opt/o mpi\";  /opt/ompi/bin/orted a",
+    );
     assert_eq!(command.words, ["/opt/ompi/bin/orted", "a"]);
     let has = |name: &str| (name == "PATH").then(|| "/bin".to_owned());
     let expected = [
@@ -42,8 +44,8 @@ fn a_prefix_becomes_variables_of_the_command() {
 }
 
 #[test]
-fn a_reference_is_what_the_worker_has_or_what_the_launcher_says_instead() {
-    // What `sh` says where A is not set, is empty, is `a`.
+fn a_reference_is_the_worker_s_value_or_the_launcher_s_default() {
+    // The output of `sh` if A is unset, empty, or `a`.
     let cases = [
         ("l:$A", ["l:", "l:", "l:a"]),
         ("l:${A}:r", ["l::r", "l::r", "l:a:r"]),
@@ -56,24 +58,24 @@ fn a_reference_is_what_the_worker_has_or_what_the_launcher_says_instead() {
     ];
     for (text, expected) in cases {
         for (own, expected) in [None, Some(""), Some("a")].into_iter().zip(expected) {
-            let told = of(&format!("V={text}; c")).environment(|name| {
+            let environment = parse(&format!("V={text}; c")).environment(|name| {
                 assert_eq!(name, "A");
                 own.map(str::to_owned)
             });
-            assert_eq!(told, [("V".to_owned(), expected.to_owned())], "{text} with {own:?}");
+            assert_eq!(environment, [("V".to_owned(), expected.to_owned())], "{text} with {own:?}");
         }
     }
 }
 
 #[test]
-fn a_variable_that_the_launcher_set_before_counts() {
-    let command = of("A=x; B=${A:-y}; c");
-    let told = command.environment(|_| Some("own".to_owned()));
-    assert_eq!(told[1], ("B".to_owned(), "x".to_owned()));
+fn a_variable_may_refer_to_an_earlier_one() {
+    let command = parse("A=x; B=${A:-y}; c");
+    let environment = command.environment(|_| Some("own".to_owned()));
+    assert_eq!(environment[1], ("B".to_owned(), "x".to_owned()));
 }
 
 #[test]
-fn what_needs_a_shell_is_refused() {
+fn a_command_that_needs_a_shell_is_rejected() {
     for text in [
         "a | b",
         "a && b",
@@ -91,12 +93,12 @@ fn what_needs_a_shell_is_refused() {
         "A=~/b; c",
         "A=b:~/c; d",
     ] {
-        let told = Command::of(text).unwrap_err();
-        assert!(matches!(told, CommandError::Shell { .. }), "{text}: {told}");
+        let error = Command::parse(text).unwrap_err();
+        assert!(matches!(error, CommandError::Shell { .. }), "{text}: {error}");
     }
     for text in ["a b; c", "a.b=c; d", "A='$B'; c", "A=\\$B; c"] {
-        let told = Command::of(text).unwrap_err();
-        assert!(matches!(told, CommandError::NoVariable(_)), "{text}: {told}");
+        let error = Command::parse(text).unwrap_err();
+        assert!(matches!(error, CommandError::NoVariable(_)), "{text}: {error}");
     }
     for text in [
         "A=\"$(id)\"; c",
@@ -108,11 +110,11 @@ fn what_needs_a_shell_is_refused() {
         "A=$; c",
         "A=${B:-${C}}; d",
     ] {
-        let told = Command::of(text).unwrap_err();
-        assert!(matches!(told, CommandError::Reference(_)), "{text}: {told}");
+        let error = Command::parse(text).unwrap_err();
+        assert!(matches!(error, CommandError::Reference(_)), "{text}: {error}");
     }
     for text in ["", " ; "] {
-        assert_eq!(Command::of(text), Err(CommandError::Empty), "{text:?}");
+        assert_eq!(Command::parse(text), Err(CommandError::Empty), "{text:?}");
     }
-    assert!(matches!(Command::of("a 'b"), Err(CommandError::Quote(_))));
+    assert!(matches!(Command::parse("a 'b"), Err(CommandError::Quote(_))));
 }

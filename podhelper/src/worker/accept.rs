@@ -1,4 +1,5 @@
-//! Connections before they have proved their keys: so few at a time that nobody without keys takes a worker from its launcher.
+//! Limits connections that have not proved their keys, so that clients without keys cannot keep a launcher from its
+//! worker.
 
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
@@ -10,38 +11,39 @@ use tokio::{
 
 use super::log;
 
-/// Connections that may be proving their keys. Each launcher has one or two at a time.
-pub(super) const MOST: usize = 64;
-/// After a connection could not be taken, such as for want of a file descriptor.
+/// Most connections that may be proving their keys. Each launcher has one or two at a time.
+pub(super) const MAX_UNPROVED: usize = 64;
+/// Pause after a failed accept, for example for want of a file descriptor.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The connections that have not proved their keys, the oldest first.
+/// Connections that have not proved their keys, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Pending(VecDeque<Arc<Notify>>);
 
-/// Held by a connection that has not proved its keys.
+/// Held by a connection until it has proved its keys.
 #[derive(Debug)]
 pub(super) struct Unproved(Arc<Notify>);
 
 impl Unproved {
-    /// Comes back when this connection has to make room.
+    /// Returns when this connection must make room.
     pub(super) async fn displaced(&self) {
         self.0.notified().await;
     }
 }
 
 impl Pending {
-    /// The next connection.
-    pub(super) async fn taken(&mut self, listener: &TcpListener) -> (TcpStream, Unproved) {
-        let tcp = patiently(|| listener.accept()).await.0;
-        (tcp, self.added())
+    /// Accepts the next connection.
+    pub(super) async fn accept(&mut self, listener: &TcpListener) -> (TcpStream, Unproved) {
+        let tcp = accept_with_retries(|| listener.accept()).await.0;
+        (tcp, self.add())
     }
 
-    /// Makes room for one more: the oldest goes, because a launcher proves its keys in less time than others take to come.
-    pub(super) fn added(&mut self) -> Unproved {
-        // Nobody but us has those that were proved, or are gone.
-        self.0.retain(|one| Arc::strong_count(one) > 1);
-        if self.0.len() >= MOST
+    /// Adds a connection. If there are too many, drops the oldest: a launcher proves its keys
+    /// sooner than others arrive.
+    pub(super) fn add(&mut self) -> Unproved {
+        // A connection that has proved its keys, or has ended, has dropped its reference.
+        self.0.retain(|connection| Arc::strong_count(connection) > 1);
+        if self.0.len() >= MAX_UNPROVED
             && let Some(oldest) = self.0.pop_front()
         {
             oldest.notify_one();
@@ -52,18 +54,19 @@ impl Pending {
     }
 }
 
-/// Takes a connection, however often that fails first. A listener that is out of file descriptors would fail again at once.
-pub(super) async fn patiently<T, F>(mut accept: impl FnMut() -> F) -> T
+/// Accepts a connection, after any number of failures. Pauses, because a listener without file descriptors would
+/// fail again at once.
+pub(super) async fn accept_with_retries<T, F>(mut accept: impl FnMut() -> F) -> T
 where
     F: Future<Output = io::Result<T>>,
 {
     loop {
         match accept().await {
             Ok(taken) => return taken,
-            // It went before it was taken.
+            // The connection ended before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                log(&format!("no connection is taken: {error}; trying again"));
+                log(&format!("cannot accept a connection: {error}; trying again"));
                 sleep(PAUSE).await;
             }
         }
@@ -79,14 +82,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_oldest_without_keys_makes_room() {
+    async fn the_oldest_connection_without_keys_makes_room() {
         let mut pending = Pending::default();
-        let mut all: VecDeque<Unproved> = (0..MOST).map(|_| pending.added()).collect();
-        assert!(all.iter().all(|one| one.displaced().now_or_never().is_none()), "all have room");
+        let mut all: VecDeque<Unproved> = (0..MAX_UNPROVED).map(|_| pending.add()).collect();
+        assert!(
+            all.iter().all(|unproved| unproved.displaced().now_or_never().is_none()),
+            "all have room"
+        );
         drop(all.pop_back());
-        all.push_back(pending.added());
-        assert!(all[0].displaced().now_or_never().is_none(), "one had proved its keys");
-        all.push_back(pending.added());
+        all.push_back(pending.add());
+        assert!(all[0].displaced().now_or_never().is_none(), "one connection had proved its keys");
+        all.push_back(pending.add());
         assert!(all[0].displaced().now_or_never().is_some());
         assert!(all[1].displaced().now_or_never().is_none());
     }
@@ -100,7 +106,7 @@ mod tests {
         ]
         .into_iter();
         let began = Instant::now();
-        assert_eq!(patiently(|| std::future::ready(answers.next().unwrap())).await, 7);
+        assert_eq!(accept_with_retries(|| std::future::ready(answers.next().unwrap())).await, 7);
         let took = began.elapsed();
         assert!((PAUSE..2 * PAUSE).contains(&took), "one pause: {took:?}");
     }

@@ -1,4 +1,4 @@
-//! A command that a worker runs: its start, input, output and end.
+//! Runs a command of a worker: its start, input, output and end.
 
 use std::{convert::Infallible, io, process::Stdio, time::Duration};
 
@@ -18,18 +18,18 @@ use tokio::{
 };
 use tokio_util::bytes::Bytes;
 
-use super::{Stream, code};
+use super::{Stream, exit_code};
 use crate::{
     command::Command,
     message::{CHUNK, Message, Messages},
 };
 
-/// How long a command has to end after its launcher went away.
+/// Grace period of a command whose launcher has disconnected.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// Between two looks whether it has ended.
+/// Time between two checks whether the group has ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Starts a command, as the first of a process group.
+/// Starts a command as the leader of a process group.
 pub(super) fn spawn(command: &Command) -> io::Result<Child> {
     let (program, arguments) = command.words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     #[expect(clippy::disallowed_methods, reason = "this is no agent of a node")]
@@ -44,8 +44,8 @@ pub(super) fn spawn(command: &Command) -> io::Result<Child> {
         .spawn()
 }
 
-/// Forwards input and output until the command has ended or the launcher is gone, and ends the command's process group. Only a
-/// process that made itself a daemon is left, as Open MPI's does.
+/// Forwards input and output until the command ends or the launcher disconnects, then ends the command's process group.
+/// A process that made itself a daemon, as Open MPI's does, survives.
 pub(super) async fn run(
     mut child: Child,
     messages: Messages<Stream>,
@@ -63,23 +63,23 @@ pub(super) async fn run(
     if let Some(group) = group {
         tokio::select! {
             ended = end(group, child, ending) => ended?,
-            // The dying command must not block on output that nobody reads.
+            // The dying command must not block on unread output.
             never = drain(output, errors) => match never {},
         }
     }
     if is_over {
         return Ok(());
     }
-    Err(io::Error::other("the launcher went away, and its command was ended"))
+    Err(io::Error::other("the launcher disconnected, so its command was ended"))
 }
 
-/// Ends what is left of a process group: asks it to, and kills it when it takes too long.
+/// Ends a process group: with SIGTERM, and with SIGKILL after the grace period.
 async fn end(group: Pid, mut child: Child, ending: watch::Receiver<bool>) -> io::Result<()> {
     if killpg(group, Signal::SIGTERM).is_ok() {
         tokio::select! {
-            () = group_ended(group, &mut child) => {}
+            () = wait_for_group(group, &mut child) => {}
             () = grace(ending) => {
-                // It may have ended at this moment.
+                // The group may have ended at this moment.
                 let _ = killpg(group, Signal::SIGKILL);
             }
         }
@@ -88,9 +88,9 @@ async fn end(group: Pid, mut child: Child, ending: watch::Receiver<bool>) -> io:
     Ok(())
 }
 
-/// Returns when no process of the group is left.
-async fn group_ended(group: Pid, first: &mut Child) {
-    // A process that ended stays in the group until it is waited for.
+/// Waits until no process of the group is left.
+async fn wait_for_group(group: Pid, first: &mut Child) {
+    // A process that ended stays in the group until it is reaped.
     let _ = first.wait().await;
     while killpg(group, None).is_ok() {
         sleep(PAUSE).await;
@@ -104,51 +104,52 @@ async fn drain(mut output: ChildStdout, mut errors: ChildStderr) -> Infallible {
     std::future::pending().await
 }
 
-/// Returns when a command has had its grace period. In a pod that ends it has the pod's, after which the kubelet kills it.
+/// Waits for the grace period of a command. In a pod that ends it is the pod's, after which the
+/// kubelet kills the command.
 async fn grace(mut ending: watch::Receiver<bool>) {
     if timeout(GRACE, ending.wait_for(|is| *is)).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Forwards output and errors until no process has them open any more, then sends how the command ended.
+/// Forwards output and errors until no process has them open, then sends the exit code.
 async fn forward_output(
     child: &mut Child,
     output: &mut ChildStdout,
     errors: &mut ChildStderr,
     sink: &mut SplitSink<Messages<Stream>, Message>,
 ) -> io::Result<()> {
-    let (mut said, mut complained) = (vec![0; CHUNK], vec![0; CHUNK]);
-    let (mut says, mut complains) = (true, true);
-    while says || complains {
+    let (mut output_buffer, mut errors_buffer) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let (mut has_output, mut has_errors) = (true, true);
+    while has_output || has_errors {
         let message = tokio::select! {
-            read = output.read(&mut said), if says => {
+            read = output.read(&mut output_buffer), if has_output => {
                 let length = read?;
-                says = length > 0;
-                Message::Output(Bytes::copy_from_slice(&said[..length]))
+                has_output = length > 0;
+                Message::Output(Bytes::copy_from_slice(&output_buffer[..length]))
             }
-            read = errors.read(&mut complained), if complains => {
+            read = errors.read(&mut errors_buffer), if has_errors => {
                 let length = read?;
-                complains = length > 0;
-                Message::Errors(Bytes::copy_from_slice(&complained[..length]))
+                has_errors = length > 0;
+                Message::Errors(Bytes::copy_from_slice(&errors_buffer[..length]))
             }
         };
         sink.send(message).await?;
     }
     let status = child.wait().await?;
-    sink.send(Message::End(code(status))).await?;
+    sink.send(Message::End(exit_code(status))).await?;
     sink.close().await
 }
 
-/// Forwards the launcher's input to the command. Returns when the launcher is gone.
+/// Forwards the launcher's input to the command. Returns when the launcher disconnects.
 async fn forward_input(mut stream: SplitStream<Messages<Stream>>, mut stdin: Option<ChildStdin>) {
     while let Some(Ok(message)) = stream.next().await {
-        let is_taken = match (&message, &mut stdin) {
+        let is_written = match (&message, &mut stdin) {
             (Message::Input(bytes), Some(stdin)) => stdin.write_all(bytes).await.is_ok(),
             _ => false,
         };
-        // A command that reads no more is not at its end.
-        if !is_taken {
+        // A command that closes its input may still run.
+        if !is_written {
             stdin = None;
         }
     }

@@ -10,31 +10,31 @@ use tokio_util::bytes::Bytes;
 
 use super::*;
 use crate::{
-    keys::{Connector, make},
-    message::{CHUNK, asked},
+    keys::{Connector, generate},
+    message::{CHUNK, request},
 };
 
-/// Longer than anything takes here on a busy machine.
+/// Longer than any operation here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn keys(directory: &Path) -> Keys {
     fs::create_dir_all(directory).unwrap();
-    for (name, text) in make().unwrap() {
+    for (name, text) in generate().unwrap() {
         fs::write(directory.join(name), text).unwrap();
     }
     Keys::read(directory).unwrap()
 }
 
-/// A worker.
+/// A running worker.
 struct Worker {
     at: SocketAddr,
-    /// How connections ended.
+    /// Results of its connections.
     ends: UnboundedReceiver<io::Result<()>>,
-    /// Tells it to end.
+    /// Ends the worker when dropped.
     _end: watch::Sender<bool>,
 }
 
-/// A worker with these keys.
+/// Starts a worker with these keys.
 async fn worker(keys: Keys) -> Worker {
     let acceptor = keys.acceptor().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -44,10 +44,10 @@ async fn worker(keys: Keys) -> Worker {
     tokio::spawn(async move {
         let mut pending = Pending::default();
         loop {
-            let (tcp, unproved) = pending.taken(&listener).await;
+            let (tcp, unproved) = pending.accept(&listener).await;
             let (acceptor, ending, ended) = (acceptor.clone(), ending.clone(), ended.clone());
             tokio::spawn(async move {
-                let _ = ended.send(session(tcp, unproved, acceptor, ending).await);
+                let _ = ended.send(serve(tcp, unproved, acceptor, ending).await);
             });
         }
     });
@@ -59,14 +59,14 @@ async fn ask(
     at: SocketAddr,
 ) -> io::Result<Messages<client::TlsStream<TcpStream>>> {
     let tcp = TcpStream::connect(at).await?;
-    let mut messages = on(connector.connect(tcp).await?);
-    match asked(&mut messages, Message::Ask).await? {
+    let mut messages = frame_messages(connector.connect(tcp).await?);
+    match request(&mut messages, Message::Ask).await? {
         Message::Here => Ok(messages),
         other => panic!("{other:?}"),
     }
 }
 
-/// A worker, and a connection with it.
+/// Starts a worker and connects to it.
 async fn connected() -> (Worker, Messages<client::TlsStream<TcpStream>>) {
     let directory = tempfile::tempdir().unwrap();
     let worker = worker(keys(directory.path())).await;
@@ -76,36 +76,36 @@ async fn connected() -> (Worker, Messages<client::TlsStream<TcpStream>>) {
 }
 
 async fn run(messages: &mut Messages<client::TlsStream<TcpStream>>, command: &str) {
-    messages.send(Message::Run(Command::of(command).unwrap())).await.unwrap();
+    messages.send(Message::Run(Command::parse(command).unwrap())).await.unwrap();
 }
 
-/// What a command says, what it complains of, and how it ended.
-async fn heard(
+/// Returns the output, the errors and the last message of a command.
+async fn output_and_end(
     messages: &mut Messages<client::TlsStream<TcpStream>>,
 ) -> (String, String, Option<Message>) {
-    let (mut said, mut complained) = (Vec::new(), Vec::new());
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
     while let Some(message) = messages.next().await {
         match message.unwrap() {
-            Message::Output(bytes) => said.extend_from_slice(&bytes),
-            Message::Errors(bytes) => complained.extend_from_slice(&bytes),
+            Message::Output(bytes) => output.extend_from_slice(&bytes),
+            Message::Errors(bytes) => errors.extend_from_slice(&bytes),
             other => {
-                return (text(&said), text(&complained), Some(other));
+                return (text(&output), text(&errors), Some(other));
             }
         }
     }
-    (text(&said), text(&complained), None)
+    (text(&output), text(&errors), None)
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The next line that a command says: the number of a process.
+/// Reads a process id, which the command prints.
 async fn process(messages: &mut Messages<client::TlsStream<TcpStream>>) -> i32 {
     loop {
         match messages.next().await {
             Some(Ok(Message::Output(bytes))) => return text(&bytes).trim().parse().unwrap(),
-            // The end of what it complains of may be heard first.
+            // The end of the errors may arrive first.
             Some(Ok(Message::Errors(bytes))) if bytes.is_empty() => {}
             other => panic!("no output: {other:?}"),
         }
@@ -123,44 +123,47 @@ async fn until_gone(process: i32) {
     .unwrap();
 }
 
-/// Nobody here reaps what its parent left behind.
+/// Returns whether a process is a zombie: here no process reaps orphans.
 fn is_zombie(process: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 #[tokio::test]
-async fn keys_of_one_run_are_refused_by_another_at_both_ends() {
+async fn keys_of_another_run_are_rejected_by_both_ends() {
     let directory = tempfile::tempdir().unwrap();
     let (a, b) = (directory.path().join("a"), directory.path().join("b"));
     let worker = worker(keys(&a)).await;
     let b = keys(&b).connector().unwrap();
-    let told = ask(&b, worker.at).await.unwrap_err().to_string();
-    assert!(told.contains("invalid peer certificate"), "the launcher refuses the worker: {told}");
+    let error = ask(&b, worker.at).await.unwrap_err().to_string();
+    assert!(error.contains("invalid peer certificate"), "the launcher refuses the worker: {error}");
     let a = Keys::read(&a).unwrap().connector().unwrap();
-    assert!(ask(&a, worker.at).await.is_ok(), "and its own has them");
+    assert!(ask(&a, worker.at).await.is_ok(), "a launcher of the same run is accepted");
 }
 
 #[tokio::test]
-async fn a_worker_refuses_a_launcher_that_has_the_authority_and_not_the_keys() {
+async fn a_worker_rejects_a_launcher_with_its_authority_but_other_keys() {
     let directory = tempfile::tempdir().unwrap();
     let (a, b) = (directory.path().join("a"), directory.path().join("b"));
     let mut worker = worker(keys(&a)).await;
     drop(keys(&b));
-    // It trusts the worker, so that only the worker can refuse.
+    // The launcher trusts the worker, so that only the worker can reject.
     fs::copy(a.join(crate::keys::AUTHORITY), b.join(crate::keys::AUTHORITY)).unwrap();
     let connector = Keys::read(&b).unwrap().connector().unwrap();
     assert!(ask(&connector, worker.at).await.is_err(), "its question has no answer");
-    let told = worker.ends.recv().await.unwrap().unwrap_err().to_string();
-    assert!(told.contains("has not our keys: invalid peer certificate: "), "{told}");
+    let error = worker.ends.recv().await.unwrap().unwrap_err().to_string();
+    assert!(
+        error.contains("does not have the keys of this attempt: invalid peer certificate: "),
+        "{error}"
+    );
 }
 
 #[tokio::test]
-async fn who_proves_no_keys_keeps_no_launcher_away() {
+async fn connections_without_keys_keep_no_launcher_away() {
     let directory = tempfile::tempdir().unwrap();
     let mut worker = worker(keys(directory.path())).await;
     let mut silent = Vec::new();
-    for _ in 0..accept::MOST {
+    for _ in 0..accept::MAX_UNPROVED {
         silent.push(TcpStream::connect(worker.at).await.unwrap());
     }
     let connector = Keys::read(directory.path()).unwrap().connector().unwrap();
@@ -168,16 +171,16 @@ async fn who_proves_no_keys_keeps_no_launcher_away() {
     ask(&connector, worker.at).await.unwrap();
     assert!(began.elapsed() < HANDSHAKE, "it did not wait for their time: {:?}", began.elapsed());
     assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0, "the oldest had to go");
-    let told = worker.ends.recv().await.unwrap().unwrap_err().to_string();
-    assert!(told.contains("proved no keys, and others wait"), "{told}");
+    let error = worker.ends.recv().await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("proved no keys, and other connections wait"), "{error}");
     assert_eq!(silent[1].read(&mut [0]).await.unwrap(), 0, "and the others in their time");
     assert!(began.elapsed() < LONG);
     while let Some(end) = worker.ends.recv().await {
         match end {
-            // The launcher's.
+            // The launcher's connection.
             Ok(()) => {}
-            Err(told) => {
-                assert!(told.to_string().contains("proved no keys in 5s"), "{told}");
+            Err(error) => {
+                assert!(error.to_string().contains("proved no keys in 5s"), "{error}");
                 break;
             }
         }
@@ -193,57 +196,57 @@ async fn a_command_has_its_input_output_and_status() {
         messages.send(Message::Input(Bytes::copy_from_slice(piece))).await.unwrap();
     }
     messages.send(Message::InputEnd).await.unwrap();
-    let (said, complained, end) = heard(&mut messages).await;
-    assert_eq!(said.len(), long.len());
-    assert_eq!((complained.as_str(), end), ("oops\n", Some(Message::End(7))));
+    let (output, errors, end) = output_and_end(&mut messages).await;
+    assert_eq!(output.len(), long.len());
+    assert_eq!((errors.as_str(), end), ("oops\n", Some(Message::End(7))));
 }
 
 #[tokio::test]
-async fn words_reach_a_command_as_they_are_and_no_shell() {
+async fn words_reach_a_command_unchanged_and_no_shell() {
     let (_worker, mut messages) = connected().await;
     run(&mut messages, "printf %s '$(id); `id` > x' /*").await;
-    let (said, _, end) = heard(&mut messages).await;
-    assert_eq!((said.as_str(), end), ("$(id); `id` > x/*", Some(Message::End(0))));
+    let (output, _, end) = output_and_end(&mut messages).await;
+    assert_eq!((output.as_str(), end), ("$(id); `id` > x/*", Some(Message::End(0))));
 }
 
 #[tokio::test]
-async fn a_variable_of_the_worker_keeps_its_value_behind_the_launcher_s() {
+async fn a_launcher_s_variable_may_refer_to_the_worker_s() {
     let (_worker, mut messages) = connected().await;
     run(&mut messages, "PATH=/opt/first:${PATH:-}; export PATH; sh -c 'echo $PATH'").await;
-    let (said, ..) = heard(&mut messages).await;
-    assert_eq!(said.trim(), format!("/opt/first:{}", std::env::var("PATH").unwrap()));
+    let (output, ..) = output_and_end(&mut messages).await;
+    assert_eq!(output.trim(), format!("/opt/first:{}", std::env::var("PATH").unwrap()));
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn a_missing_program_is_named() {
     let (_worker, mut messages) = connected().await;
     run(&mut messages, "/no/orted").await;
-    let (.., end) = heard(&mut messages).await;
+    let (.., end) = output_and_end(&mut messages).await;
     let Some(Message::Refused(why)) = end else { panic!("{end:?}") };
     assert!(why.contains("/no/orted cannot be started"), "{why}");
 }
 
 #[tokio::test]
-async fn a_command_without_a_program_ends_its_connection_and_nothing_else() {
+async fn a_command_without_a_program_ends_only_its_connection() {
     let (mut worker, mut messages) = connected().await;
     messages.send(Message::Run(Command::default())).await.unwrap();
-    let told = worker.ends.recv().await.unwrap().unwrap_err().to_string();
-    assert!(told.contains("a command without a program"), "{told}");
+    let error = worker.ends.recv().await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("a command without a program"), "{error}");
 }
 
 #[tokio::test]
-async fn a_command_ends_with_its_launcher_and_so_do_its_children() {
+async fn a_command_and_its_children_end_with_their_launcher() {
     let (mut worker, mut messages) = connected().await;
     run(&mut messages, "sh -c 'sleep 1000 & echo $!; wait'").await;
     let child = process(&mut messages).await;
     drop(messages);
     until_gone(child).await;
-    let told = worker.ends.recv().await.unwrap().unwrap_err().to_string();
-    assert!(told.contains("the launcher went away"), "{told}");
+    let error = worker.ends.recv().await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("the launcher disconnected"), "{error}");
 }
 
 #[tokio::test]
-async fn a_child_that_will_not_end_is_killed_though_its_parent_ended() {
+async fn a_child_that_ignores_sigterm_is_killed() {
     let (_worker, mut messages) = connected().await;
     let stubborn = "sh -c \"trap \\\"\\\" TERM; echo \\$\\$; while :; do sleep 1; done\"";
     run(&mut messages, &format!("sh -c '{stubborn} & wait'")).await;
@@ -255,11 +258,11 @@ async fn a_child_that_will_not_end_is_killed_though_its_parent_ended() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_ends_with_it() {
+async fn background_processes_end_with_their_command() {
     let (mut worker, mut messages) = connected().await;
     run(&mut messages, "sh -c 'sleep 1000 > /dev/null 2>&1 & echo $!'").await;
     let child = process(&mut messages).await;
-    let (.., end) = heard(&mut messages).await;
+    let (.., end) = output_and_end(&mut messages).await;
     assert_eq!(end, Some(Message::End(0)), "the command itself ended well");
     until_gone(child).await;
     assert!(worker.ends.recv().await.unwrap().is_ok());

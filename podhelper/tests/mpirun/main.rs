@@ -1,6 +1,6 @@
-//! mpirun of Open MPI and of MPICH, in pods as the plan has them: each host has a network and a name of its own, `podhelper` is what
-//! mpirun calls, and the ranks' hosts are compared with the plan's. That mpirun ends with 0 says nothing: ranks that nobody
-//! placed run beside it, and it ends with 0.
+//! Runs mpirun of Open MPI and of MPICH in pods as planned: each host has a network and a name of its own, mpirun calls
+//! `podhelper`, and the tests compare the ranks' hosts with the plan's. An exit code of 0 alone proves nothing: mpirun
+//! may run all ranks on its own host and succeed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,73 +12,73 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::scene::{Scene, Told};
+use crate::scene::{Outcome, Scene};
 
-/// Longer than workers need to answer on a busy machine.
+/// Seconds: longer than workers need to answer on a busy machine.
 const PATIENCE: i64 = 120;
-/// The same, where one does not answer.
+/// Seconds to wait for workers in tests where one does not answer.
 const SOON: i64 = 15;
 
-/// The worker's host.
+/// Host name of the first worker.
 const HOST: &str = "demo-worker-0.demo.default.svc.cluster.local";
 
-/// Which host each rank ran on. Each rank says one line, and nobody else says any.
-fn map(told: &Told) -> BTreeMap<String, String> {
-    assert!(told.status.success(), "{told:?}");
+/// Returns the host of each rank. Each rank prints one line, and no other process prints any.
+fn map(outcome: &Outcome) -> BTreeMap<String, String> {
+    assert!(outcome.status.success(), "{outcome:?}");
     let mut map = BTreeMap::new();
-    for line in told.output.lines() {
-        let (rank, host) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?}: {told:?}"));
+    for line in outcome.output.lines() {
+        let (rank, host) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?}: {outcome:?}"));
         let before = map.insert(rank.to_owned(), host.to_owned());
-        assert_eq!(before, None, "rank {rank} ran twice: {told:?}");
+        assert_eq!(before, None, "rank {rank} ran twice: {outcome:?}");
     }
     map
 }
 
-fn expected<const N: usize>(of: [(&str, &str); N]) -> BTreeMap<String, String> {
-    of.map(|(rank, host)| (rank.to_owned(), host.to_owned())).into()
+fn expected<const N: usize>(placement: [(&str, &str); N]) -> BTreeMap<String, String> {
+    placement.map(|(rank, host)| (rank.to_owned(), host.to_owned())).into()
 }
 
-/// A program whose ranks say who and where they are, each in one line.
-const SAYS: [&str; 3] = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname) $(id -u)"];
+/// A program whose ranks print their number, host and user in one line.
+const PRINT_RANK: [&str; 3] = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname) $(id -u)"];
 
 fn mpirun<'a>(options: &[&'a str]) -> Vec<&'a str> {
-    let all = ["mpirun"].iter().chain(options).chain(&SAYS);
+    let all = ["mpirun"].iter().chain(options).chain(&PRINT_RANK);
     all.copied().collect()
 }
 
 #[test]
-fn ranks_run_on_the_hosts_of_the_plan_and_nobody_asks_the_api() {
+fn ranks_run_on_the_planned_hosts_without_api_calls() {
     if !gate::mpi() {
         return;
     }
     let mut scene = Scene::new(2, 2, PATIENCE);
     scene.start_workers();
-    // The counter counts.
+    // Shows that the counter works.
     scene.call_the_api(0);
     assert_eq!(scene.api_calls(), 1);
-    let told = scene.launch(&mpirun(&[])).unwrap();
+    let outcome = scene.launch(&mpirun(&[])).unwrap();
     let (first, second) = ("demo-worker-0 1050", "demo-worker-1 1050");
     let placed = expected([("0", first), ("1", first), ("2", second), ("3", second)]);
-    assert_eq!(map(&told), placed, "{told:?}");
-    let told = scene.launch(&mpirun(&["-n", "2", "--map-by", "node"])).unwrap();
-    assert_eq!(map(&told), expected([("0", first), ("1", second)]), "{told:?}");
+    assert_eq!(map(&outcome), placed, "{outcome:?}");
+    let outcome = scene.launch(&mpirun(&["-n", "2", "--map-by", "node"])).unwrap();
+    assert_eq!(map(&outcome), expected([("0", first), ("1", second)]), "{outcome:?}");
     assert_eq!(scene.api_calls(), 1, "pods asked the API for something");
 }
 
 #[test]
-fn a_launcher_that_is_a_worker_has_ranks_too() {
+fn a_launcher_that_is_a_worker_runs_ranks() {
     if !gate::mpi() {
         return;
     }
     let mut scene = Scene::with(1, &json!({"runLauncherAsWorker": true}), PATIENCE);
     scene.start_workers();
-    let told = scene.launch(&mpirun(&[])).unwrap();
+    let outcome = scene.launch(&mpirun(&[])).unwrap();
     let both = expected([("0", "demo-launcher 1050"), ("1", "demo-worker-0 1050")]);
-    assert_eq!(map(&told), both, "{told:?}");
+    assert_eq!(map(&outcome), both, "{outcome:?}");
 }
 
 #[test]
-fn ranks_of_mpich_run_on_the_hosts_of_the_plan() {
+fn ranks_of_mpich_run_on_the_planned_hosts() {
     if !gate::mpich() {
         return;
     }
@@ -86,105 +86,109 @@ fn ranks_of_mpich_run_on_the_hosts_of_the_plan() {
         Scene::with(2, &json!({"slotsPerWorker": 2, "mpiImplementation": "MPICH"}), PATIENCE);
     scene.start_workers();
     let says = "echo $PMI_RANK $(hostname) $(id -u)";
-    let told = scene.launch(&["mpirun.mpich", "-n", "4", "sh", "-c", says]).unwrap();
+    let outcome = scene.launch(&["mpirun.mpich", "-n", "4", "sh", "-c", says]).unwrap();
     let (first, second) = ("demo-worker-0 1050", "demo-worker-1 1050");
     let placed = expected([("0", first), ("1", first), ("2", second), ("3", second)]);
-    assert_eq!(map(&told), placed, "{told:?}");
+    assert_eq!(map(&outcome), placed, "{outcome:?}");
     assert_eq!(scene.api_calls(), 0, "pods asked the API for something");
 }
 
 #[test]
-fn an_installation_with_a_prefix_is_found_without_a_shell() {
+fn an_installation_with_a_prefix_needs_no_shell() {
     if !gate::mpi() {
         return;
     }
     let mut scene = Scene::new(2, 1, PATIENCE);
     scene.start_workers();
-    let told = scene.launch(&mpirun(&["--prefix", "/usr"])).unwrap();
+    let outcome = scene.launch(&mpirun(&["--prefix", "/usr"])).unwrap();
     let one_each = expected([("0", "demo-worker-0 1050"), ("1", "demo-worker-1 1050")]);
-    assert_eq!(map(&told), one_each, "{told:?}");
+    assert_eq!(map(&outcome), one_each, "{outcome:?}");
 }
 
 #[test]
-fn every_try_waits_for_the_workers_again_and_names_those_that_are_away() {
+fn each_launch_waits_for_the_workers_and_names_missing_ones() {
     if !gate::mpi() {
         return;
     }
     let mut scene = Scene::new(2, 1, SOON);
     scene.start_workers();
     let both = expected([("0", "demo-worker-0 1050"), ("1", "demo-worker-1 1050")]);
-    let told = scene.launch(&mpirun(&[])).unwrap();
-    assert_eq!(map(&told), both, "{told:?}");
+    let outcome = scene.launch(&mpirun(&[])).unwrap();
+    assert_eq!(map(&outcome), both, "{outcome:?}");
     scene.stop_worker(1);
-    let told = scene.launch(&mpirun(&[])).unwrap_err();
+    let outcome = scene.launch(&mpirun(&[])).unwrap_err();
     let missing = "after 15 seconds 1 of 2 workers do not answer: demo-worker-1; demo-worker-1: Connection refused";
-    assert!(told.errors.contains(missing), "{told:?}");
-    assert!(!told.errors.contains("demo-worker-0"), "{told:?}");
-    let told =
+    assert!(outcome.errors.contains(missing), "{outcome:?}");
+    assert!(!outcome.errors.contains("demo-worker-0"), "{outcome:?}");
+    let outcome =
         scene.main(&["/nnf/bin/podhelper", "discover-hosts", "--workers=/nnf/config/workers"]);
-    let hosts: Vec<&str> = told.output.lines().filter_map(|host| host.split('.').next()).collect();
-    assert_eq!(hosts, ["demo-worker-0"], "{told:?}");
+    let hosts: Vec<&str> =
+        outcome.output.lines().filter_map(|host| host.split('.').next()).collect();
+    assert_eq!(hosts, ["demo-worker-0"], "{outcome:?}");
     scene.start_worker(1);
-    let told = scene.launch(&mpirun(&[])).unwrap();
-    assert_eq!(map(&told), both, "{told:?}");
+    let outcome = scene.launch(&mpirun(&[])).unwrap();
+    assert_eq!(map(&outcome), both, "{outcome:?}");
 }
 
 #[test]
-fn a_launcher_of_another_run_is_refused() {
+fn a_launcher_of_another_run_is_rejected() {
     if !gate::mpi() {
         return;
     }
     let mut scene = Scene::new(2, 1, SOON);
     scene.start_workers();
-    let told = scene.launch(&mpirun(&[])).unwrap();
-    assert_eq!(map(&told).len(), 2, "its own is not: {told:?}");
+    let outcome = scene.launch(&mpirun(&[])).unwrap();
+    assert_eq!(map(&outcome).len(), 2, "its own launcher is accepted: {outcome:?}");
     scene.take_other_keys();
-    let told = scene.launch(&mpirun(&[])).unwrap_err();
+    let outcome = scene.launch(&mpirun(&[])).unwrap_err();
     let missing =
         "2 of 2 workers do not answer: demo-worker-[0-1]; demo-worker-0: invalid peer certificate";
-    assert!(told.errors.contains(missing), "{told:?}");
-    // And without the wait before it.
-    let told = scene.main(&mpirun(&[]));
-    assert!(!told.status.success() && told.output.is_empty(), "{told:?}");
-    assert!(told.errors.contains("invalid peer certificate"), "{told:?}");
+    assert!(outcome.errors.contains(missing), "{outcome:?}");
+    // Without the wait before it, mpirun fails as well.
+    let outcome = scene.main(&mpirun(&[]));
+    assert!(!outcome.status.success() && outcome.output.is_empty(), "{outcome:?}");
+    assert!(outcome.errors.contains("invalid peer certificate"), "{outcome:?}");
 }
 
 #[test]
-fn only_the_job_s_user_reads_the_keys() {
+fn only_the_job_s_user_may_read_the_keys() {
     if !gate::mpi() {
         return;
     }
     let mut scene = Scene::new(1, 1, PATIENCE);
     scene.start_workers();
     let call = ["/nnf/bin/rsh", HOST, "id -u"];
-    let told = scene.launch(&call).unwrap();
-    assert_eq!(told.output, "1050\n", "{told:?}");
-    let told = scene.main_by_stranger(&call);
-    assert!(told.errors.contains("key.pem") && !told.status.success(), "{told:?}");
-    assert!(told.errors.contains("Permission denied"), "{told:?}");
+    let outcome = scene.launch(&call).unwrap();
+    assert_eq!(outcome.output, "1050\n", "{outcome:?}");
+    let outcome = scene.main_by_stranger(&call);
+    assert!(outcome.errors.contains("key.pem") && !outcome.status.success(), "{outcome:?}");
+    assert!(outcome.errors.contains("Permission denied"), "{outcome:?}");
 }
 
 #[test]
-fn what_a_user_writes_reaches_no_shell_on_a_worker() {
+fn no_shell_on_a_worker_interprets_the_user_s_words() {
     if !gate::mpi() {
         return;
     }
     let mut scene = Scene::new(1, 1, PATIENCE);
     scene.start_workers();
-    // Where it is in a pod, and here.
+    // The path in a pod, and on this machine.
     let (made, path) = ("/nnf/scratch/made", scene.path("nnf/scratch/made"));
     let shell = format!("$(touch {made})");
-    let told = scene.launch(&["mpirun", "printf", "%s", &shell]).unwrap();
+    let outcome = scene.launch(&["mpirun", "printf", "%s", &shell]).unwrap();
     let same = format!("$(touch {})", path.display());
-    assert_eq!(told.output, same, "a rank has its words as they are: {told:?}");
-    // What stands in the text for the remote shell: a parameter of mpirun, and a command.
-    let told = scene.main(&["mpirun", "--mca", "orte_any", &shell, "true"]);
-    assert!(!told.status.success(), "{told:?}");
-    assert!(told.errors.contains("no shell runs on a worker"), "{told:?}");
-    let told = scene.main(&["/nnf/bin/rsh", HOST, &format!("true; touch {made}")]);
-    assert!(!told.status.success(), "{told:?}");
-    assert!(told.errors.contains("before the command sets no variable"), "{told:?}");
+    assert_eq!(outcome.output, same, "a rank has its words as they are: {outcome:?}");
+    // These reach the text for the remote shell: a parameter of mpirun, and a command.
+    let outcome = scene.main(&["mpirun", "--mca", "orte_any", &shell, "true"]);
+    assert!(!outcome.status.success(), "{outcome:?}");
+    assert!(outcome.errors.contains("no shell runs on a worker"), "{outcome:?}");
+    let outcome = scene.main(&["/nnf/bin/rsh", HOST, &format!("true; touch {made}")]);
+    assert!(!outcome.status.success(), "{outcome:?}");
+    assert!(outcome.errors.contains("before the command sets no variable"), "{outcome:?}");
     assert!(!path.exists(), "a shell made it");
-    let told = scene.main(&["/nnf/bin/rsh", HOST, &format!("touch {made}")]);
-    assert!(told.status.success() && path.exists(), "what is no shell's is carried out: {told:?}");
+    let outcome = scene.main(&["/nnf/bin/rsh", HOST, &format!("touch {made}")]);
+    assert!(
+        outcome.status.success() && path.exists(),
+        "a command without shell characters runs: {outcome:?}"
+    );
 }

@@ -1,10 +1,10 @@
-//! mpirun of Open MPI 5 and of Intel MPI, which no distribution has.
+//! Runs mpirun of Open MPI 5 and of Intel MPI, which no distribution has.
 
 use std::path::Path;
 
-use super::{BTreeMap, PATIENCE, Scene, Told, expected, json, map};
+use super::{BTreeMap, Outcome, PATIENCE, Scene, expected, json, map};
 
-/// The wheel, what of it is needed, and its mpirun with the variable in which a rank finds its number.
+/// A wheel, the part of it that is needed, its mpirun, and the variable with the number of a rank.
 struct Mpi {
     name: &'static str,
     part: &'static str,
@@ -18,42 +18,42 @@ const INTEL: Mpi =
     Mpi { name: "Intel", part: "intel/bin", mpirun: "mpiexec.hydra", rank: "$PMI_RANK" };
 
 impl Mpi {
-    /// What ranks tell of themselves, on so many workers with so many slots each.
-    fn launched(&self, wheels: &Path, workers: usize, slots: usize, with_launcher: bool) -> Told {
-        let of = json!({
+    /// Launches ranks on so many workers with so many slots each, and returns what they print.
+    fn launch(&self, wheels: &Path, workers: usize, slots: usize, with_launcher: bool) -> Outcome {
+        let spec = json!({
             "slotsPerWorker": slots, "mpiImplementation": self.name, "runLauncherAsWorker": with_launcher,
         });
-        let mut scene = Scene::with(workers, &of, PATIENCE);
-        // Where the pods' user reads it.
+        let mut scene = Scene::with(workers, &spec, PATIENCE);
+        // A path that the pods' user can read.
         let home = scene.path("mpi");
         scene.copy(&wheels.join(self.part), &home);
         scene.start_workers();
         let mpirun = home.join(self.mpirun).display().to_string();
         let says = format!("echo {} $(hostname) $(id -u)", self.rank);
         let ranks = (slots * (workers + usize::from(with_launcher))).to_string();
-        let told = scene.launch(&[&mpirun, "-n", &ranks, "sh", "-c", &says]).unwrap();
+        let outcome = scene.launch(&[&mpirun, "-n", &ranks, "sh", "-c", &says]).unwrap();
         assert_eq!(scene.api_calls(), 0, "pods asked the API for something");
-        told
+        outcome
     }
 }
 
-fn run_where_they_are_to(mpi: &Mpi) {
+fn check_placement(mpi: &Mpi) {
     let Some(wheels) = gate::mpi_wheels() else { return };
-    let told = mpi.launched(&wheels, 2, 2, false);
+    let outcome = mpi.launch(&wheels, 2, 2, false);
     let (first, second) = ("demo-worker-0 1050", "demo-worker-1 1050");
     let placed = expected([("0", first), ("1", first), ("2", second), ("3", second)]);
-    assert_eq!(map(&told), placed, "{told:?}");
-    let told = mpi.launched(&wheels, 1, 1, true);
+    assert_eq!(map(&outcome), placed, "{outcome:?}");
+    let outcome = mpi.launch(&wheels, 1, 1, true);
     let both: BTreeMap<_, _> = expected([("0", "demo-launcher 1050"), ("1", "demo-worker-0 1050")]);
-    assert_eq!(map(&told), both, "{told:?}");
+    assert_eq!(map(&outcome), both, "{outcome:?}");
 }
 
 #[test]
-fn ranks_of_open_mpi_5_run_on_the_hosts_of_the_plan() {
-    run_where_they_are_to(&OPEN_MPI_5);
+fn ranks_of_open_mpi_5_run_on_the_planned_hosts() {
+    check_placement(&OPEN_MPI_5);
 }
 
 #[test]
-fn ranks_of_intel_mpi_run_on_the_hosts_of_the_plan() {
-    run_where_they_are_to(&INTEL);
+fn ranks_of_intel_mpi_run_on_the_planned_hosts() {
+    check_placement(&INTEL);
 }

@@ -1,4 +1,4 @@
-//! The clean-up after a start: mounts that no object wants are removed.
+//! Removes mounts that no object wants, after a start.
 
 use std::{sync::Arc, time::Instant};
 
@@ -42,13 +42,13 @@ impl Agent {
         keep.ok()
     }
 
-    pub(super) fn cleaned_up(&mut self, cleaned_up: Result<Result<(), String>, JoinError>) {
+    pub(super) fn clean_up_ended(&mut self, cleaned_up: Result<Result<(), String>, JoinError>) {
         match cleaned_up {
             // The converger catches panics of the work itself, so this one is a defect of the task.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
-            Ok(Ok(())) => self.clean_up.done(),
+            Ok(Ok(())) => self.clean_up.record_success(),
             Ok(Err(why)) => {
-                if self.clean_up.failed(&why, Instant::now()) {
+                if self.clean_up.record_failure(&why, Instant::now()) {
                     log::warn!("remove mounts that no object wants: {why}");
                 }
             }

@@ -1,4 +1,4 @@
-//! What the agent does when a pass has ended.
+//! Handles the end of a pass.
 
 use controller::Fingerprint;
 use std::{
@@ -24,7 +24,7 @@ use crate::{
 const LASTING_CONFLICT: u32 = 5;
 
 impl Agent {
-    pub(super) fn ended(&mut self, ended: Result<(Key, Pass), JoinError>) {
+    pub(super) fn pass_ended(&mut self, ended: Result<(Key, Pass), JoinError>) {
         let (key, pass) = match ended {
             Ok(ended) => ended,
             // `spawn` catches the panics of a pass, so this one is a defect of the task.
@@ -43,13 +43,13 @@ impl Agent {
         if let Some(uid) = pass.mounted {
             self.set_mounted(uid);
         }
-        self.versions_unmounted(&pass.unmounted_versions);
+        self.forget_unmounted_versions(&pass.unmounted_versions);
         // The object is about to go, or its unmount fails because its path is unknown: let the clean-up find the rest.
         if pass.may_leave_mounts && (pass.unmounted.is_some() || has_failed) {
             self.clean_up.request_again();
         }
         if let Some(uid) = pass.unmounted {
-            self.unmounted(&uid);
+            self.forget_unmounted(&uid);
         }
         for woken in pass.wakes {
             self.wake_related(woken);
@@ -72,7 +72,7 @@ impl Agent {
         }
     }
 
-    /// Containers and data movements may wait for the mounts of this ClientMount.
+    /// Records that a ClientMount is mounted, and wakes the containers and data movements, which may wait for it.
     fn set_mounted(&mut self, uid: String) {
         self.claims.set_mounted(&uid);
         if self.mounted.insert(uid) {
@@ -81,8 +81,8 @@ impl Agent {
         }
     }
 
-    /// The conflict, once it has occurred too often to be a race: a watch that has not brought the newer object by then
-    /// may never bring it.
+    /// Returns the conflict once it has occurred too often to be a race: a watch that has not brought the newer object
+    /// by then may never bring it.
     fn lasting_conflict(&mut self, key: &Key, conflict: Option<String>) -> Option<String> {
         let Some(why) = conflict else {
             self.conflicts.remove(key);
@@ -114,7 +114,7 @@ impl Agent {
         }
     }
 
-    /// Whether somebody else wrote the object's status while the pass ran.
+    /// Returns whether another writer changed the object's status while the pass ran.
     fn status_changed_meanwhile(&mut self, key: &Key, wrote: &[Wrote]) -> bool {
         let Some(version) = self.status_changed.remove(key) else { return false };
         !wrote.iter().any(|write| write.version.as_ref() == Some(&version))
@@ -125,7 +125,9 @@ impl Agent {
     fn take_writes(&mut self, key: &Key, wrote: Vec<Wrote>) -> Option<Fingerprint> {
         let mut handled = self.handled.remove(key);
         for wrote in wrote {
-            if let Some((_, print)) = wrote.handled.clone().filter(|(of, _)| of == key) {
+            if let Some((_, print)) =
+                wrote.handled.clone().filter(|(written_key, _)| written_key == key)
+            {
                 handled = Some(print);
             }
             let wakes = wrote.apply(&mut self.cache);
@@ -135,8 +137,9 @@ impl Agent {
         handled
     }
 
-    /// Nothing is left on the node of these earlier versions of ClientMounts: wakes the objects that waited for that.
-    fn versions_unmounted(&mut self, unmounted: &[ClientMount]) {
+    /// Forgets earlier versions of ClientMounts that are completely unmounted, and wakes the objects
+    /// that waited for that.
+    fn forget_unmounted_versions(&mut self, unmounted: &[ClientMount]) {
         for version in unmounted {
             let uid = version.uid().unwrap_or_default();
             self.cache.dropped.forget_unmounted(&uid, unmounted);
@@ -154,8 +157,8 @@ impl Agent {
         }
     }
 
-    /// Nothing is left on the node of this ClientMount: wakes the objects that waited for that.
-    fn unmounted(&mut self, uid: &str) {
+    /// Forgets a ClientMount that is completely unmounted, and wakes the objects that waited for that.
+    fn forget_unmounted(&mut self, uid: &str) {
         self.mounted.remove(uid);
         let waited = self.cache.vanished(uid).cloned();
         self.cache.forget_vanished(uid);
@@ -182,10 +185,10 @@ impl Agent {
         self.release(uid);
     }
 
-    /// The same for those that were deleted while a pass worked under their name; whatever that pass mounted is
-    /// unwanted.
-    fn forget_deleted_under(&mut self, of: &str) {
-        let deleted: Vec<_> = self.deleted.extract_if(.., |_, name| name == of).collect();
+    /// Forgets the ClientMounts of this name that were deleted while a pass worked under it; whatever that
+    /// pass mounted is unwanted.
+    fn forget_deleted_under(&mut self, mount_name: &str) {
+        let deleted: Vec<_> = self.deleted.extract_if(.., |_, name| name == mount_name).collect();
         for (uid, _) in deleted {
             self.forget_deleted(&uid);
             self.clean_up.request_again();

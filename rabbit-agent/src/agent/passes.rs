@@ -1,4 +1,4 @@
-//! Starts passes, and gives each what it reads of the cache.
+//! Starts passes, and gives each the part of the cache that it reads.
 
 use controller::Retry;
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
@@ -17,7 +17,7 @@ use crate::{
     client_mount::{
         computes::Computes,
         prepare::{Prepared, prepare, prepare_for},
-        start::may_run_beside_sweep,
+        start::may_run_beside_clean_up,
     },
     container, lustre_mgt, movement, node, node_storage,
     pass::Pass,
@@ -29,7 +29,7 @@ impl Agent {
         let may_begin = |key: &Key| {
             let sites = (&context.site, &context.temporary);
             let apart = !self.clean_up.running()
-                || may_run_beside_sweep(key, &self.mounts_to_keep, &self.cache, sites);
+                || may_run_beside_clean_up(key, &self.mounts_to_keep, &self.cache, sites);
             if !apart || !self.cache.erases(key) {
                 return apart;
             }
@@ -86,14 +86,15 @@ impl Agent {
         self.passes.spawn(async move {
             let pass = AssertUnwindSafe(work).catch_unwind().await;
             // A pass changes the agent only through its result, so the agent's state is sound after a panic.
-            let pass = pass.unwrap_or_else(|panic| Pass::panicked(&key, &Panicked::of(&*panic)));
+            let pass =
+                pass.unwrap_or_else(|panic| Pass::panicked(&key, &Panicked::from_payload(&*panic)));
             (key, pass)
         });
     }
 
     fn start_node(&mut self) -> Option<()> {
         let claimants = self.cache.claimants();
-        let view = node::reconcile::View {
+        let view = node::reconcile::NodeView {
             object: self.cache.nnf_node().cloned(),
             chassis: self.cache.chassis(),
             claimants,
@@ -104,7 +105,7 @@ impl Agent {
         self.spawn(Key::Node, async move {
             let mut pass = Pass::default();
             let result = node::reconcile::reconcile(&context, &view, &health, &mut pass).await;
-            pass.ended(result)
+            pass.with_result(result)
         });
         Some(())
     }
@@ -115,12 +116,18 @@ impl Agent {
         let elsewhere = self.cache.reported_elsewhere(name);
         let in_use = self.cache.is_in_use(name);
         let mounts = self.cache.mounts_on(name);
-        let view = block_storage::reconcile::View { object, chassis, elsewhere, in_use, mounts };
+        let view = block_storage::reconcile::BlockStorageView {
+            object,
+            chassis,
+            elsewhere,
+            in_use,
+            mounts,
+        };
         let context = Arc::clone(&self.context);
         self.spawn(Key::BlockStorage(name.to_owned()), async move {
             let mut pass = Pass::default();
             let result = block_storage::reconcile::reconcile(&context, &view, &mut pass).await;
-            pass.ended(result)
+            pass.with_result(result)
         });
         Some(())
     }
@@ -131,31 +138,43 @@ impl Agent {
         let is_unreadable = self.cache.is_unreadable_block(&block_name(&object));
         let profile = self.cache.profile(&*object);
         let mounts = self.cache.mounts_on(name);
-        let view = node_storage::reconcile::View { object, block, is_unreadable, profile, mounts };
+        let view = node_storage::reconcile::NodeStorageView {
+            object,
+            block,
+            is_unreadable,
+            profile,
+            mounts,
+        };
         let context = Arc::clone(&self.context);
         self.spawn(Key::NodeStorage(name.to_owned()), async move {
             let mut pass = Pass::default();
             let result = node_storage::reconcile::reconcile(&context, &view, &mut pass).await;
-            pass.ended(result)
+            pass.with_result(result)
         });
         Some(())
     }
 
     fn start_client_mount(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.cache.client_mount(name)?);
-        // Only its record is known: what the API has of it now cannot be read.
+        // The object comes from a record on disk: the agent could not read its current version from the API.
         object.resource_version()?;
         let Prepared { work, dropped, moved } =
             prepare(&object, &self.cache, &self.context.site, &mut self.claims);
         self.wake_claimants(&moved);
         let profile = self.cache.profile(&*object).err();
-        let computes = Computes::of(&object, &self.cache);
+        let computes = Computes::new(&object, &self.cache);
         let context = Arc::clone(&self.context);
         self.spawn(Key::ClientMount(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let view = client_mount::reconcile::View { object, work, dropped, computes, profile };
+            let view = client_mount::reconcile::ClientMountView {
+                object,
+                work,
+                dropped,
+                computes,
+                profile,
+            };
             let result = client_mount::reconcile::reconcile(&context, view, &mut pass).await;
-            pass.ended(result)
+            pass.with_result(result)
         });
         Some(())
     }
@@ -163,7 +182,7 @@ impl Agent {
     fn start_vanished(&mut self, uid: &str) -> Option<()> {
         let object = Arc::clone(self.cache.vanished(uid)?);
         if self.handled.contains_key(&Key::ClientMount(object.name_any())) {
-            // The running pass may be the one that took the finalizer off. Its end wakes this key again if anything is
+            // The running pass may be the one that removed the finalizer. Its end wakes this key again if any mount is
             // left.
             return None;
         }
@@ -190,7 +209,7 @@ impl Agent {
         self.spawn(Key::LustreMgt(name.to_owned()), async move {
             let mut pass = Pass::default();
             let result = lustre_mgt::reconcile(&context, &object, &mut pass).await;
-            pass.ended(result)
+            pass.with_result(result)
         });
         Some(())
     }
@@ -205,9 +224,9 @@ impl Agent {
         let context = Arc::clone(&self.context);
         self.spawn(Key::Containers(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let view = container::View { object, unmounted };
+            let view = container::ContainersView { object, unmounted };
             let result = container::reconcile(&context, &host, &view, &mut pass).await;
-            pass.ended(result)
+            pass.with_result(result)
         });
         Some(())
     }
@@ -219,7 +238,7 @@ impl Agent {
             let mut pass = Pass::default();
             let result = container::packages::reconcile(&context, &packages, &object, &mut pass);
             let result = result.await;
-            pass.ended(result)
+            pass.with_result(result)
         });
         Some(())
     }
@@ -241,14 +260,14 @@ impl Agent {
     }
 
     pub(super) fn wake_claimants(&mut self, uids: &[String]) {
-        let named = |uid: &String| {
+        let name_of = |uid: &String| {
             self.cache
                 .client_mounts
                 .iter()
                 .find(|object| object.uid().as_ref() == Some(uid))
                 .map(|object| object.name_any())
         };
-        let names: Vec<String> = uids.iter().filter_map(named).collect();
+        let names: Vec<String> = uids.iter().filter_map(name_of).collect();
         for name in names {
             self.wake_related(Key::ClientMount(name));
         }

@@ -1,7 +1,7 @@
-//! Turns a `NnfNodeBlockStorageSpec` into allocations, or into a user error; then nothing is changed.
+//! Turns a `NnfNodeBlockStorageSpec` into allocations, or into a user error; after an error the agent changes nothing.
 //!
 //! An object is checked as a whole: if one name cannot be resolved, none of its allocations is touched. A job gets all
-//! of its storage or an error. Half of the storage helps nobody, and access granted by guess would be worse.
+//! of its storage or an error. Half of the storage is useless to a job, and access granted by guess would be worse.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ use crate::{
     fence::{Fences, FencesUnknown, is_shared},
 };
 
-/// How this rabbit allocates for all objects.
+/// Settings for all allocations of this rabbit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationPolicy {
     pub spread: Spread,
-    /// Whether a namespace on a drive that is gone for good is replaced by one on another drive.
+    /// Whether a new namespace on another drive replaces one whose drive was exchanged.
     pub replace: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct AllocationPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elsewhere {
     Reported(BTreeSet<NamespaceId>),
-    /// An object cannot be decoded, so any namespace may be its.
+    /// An object cannot be decoded: it may own any namespace.
     Unreadable,
 }
 
@@ -56,7 +56,7 @@ pub enum BlockStorageError {
     },
     #[error("spec.allocations[].access")]
     Fences(#[from] FencesUnknown),
-    /// The status names an impossible device, so what is allocated is unknown.
+    /// The status names an impossible device: the agent does not know what is allocated.
     #[error("status.allocations[{index}].devices[{place}]")]
     Device {
         index: usize,
@@ -68,10 +68,11 @@ pub enum BlockStorageError {
     TooMany(usize),
 }
 
-/// A drive has at most some thousand namespaces (NVM Express Base Specification 2.0, Identify Controller `NN`).
+/// Most allocations of an object: a drive has at most a few thousand namespaces (NVM Express Base Specification
+/// 2.0, Identify Controller `NN`).
 const MOST_ALLOCATIONS: usize = 4096;
 
-/// The allocations that the object asks for, in its order.
+/// Returns the allocations that the object asks for, in its order.
 pub fn desired(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
@@ -100,7 +101,7 @@ pub fn desired(
     Ok(desired)
 }
 
-/// The allocations that the object's status names, whatever its spec asks for now: each with its reported namespaces.
+/// Returns the allocations in the object's status, with their reported namespaces; its spec does not matter.
 pub fn from_status(
     object: &NnfNodeBlockStorage,
     policy: AllocationPolicy,
@@ -116,8 +117,9 @@ pub fn from_status(
     (0..count).zip(0..).map(allocation).collect()
 }
 
-/// The allocations that may be made now: those asked for, but a fenced compute reaches no GFS2.
-pub fn admitted(
+/// Returns the allocations that the agent may make now: as the object asks, but without access of
+/// fenced computes to GFS2.
+pub fn without_fenced(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,
     policy: AllocationPolicy,
@@ -136,14 +138,14 @@ fn access(
     names: &[String],
     chassis: &Chassis,
 ) -> Result<BTreeSet<Access>, BlockStorageError> {
-    let placed = |(place, name): (usize, &String)| {
-        let wrong = |source| BlockStorageError::Access { index, place, source };
-        chassis.access(name).map_err(wrong)
+    let access_of = |(place, name): (usize, &String)| {
+        let invalid = |source| BlockStorageError::Access { index, place, source };
+        chassis.access(name).map_err(invalid)
     };
-    names.iter().enumerate().map(placed).collect()
+    names.iter().enumerate().map(access_of).collect()
 }
 
-/// The namespaces that the object's own status reports.
+/// Returns the namespaces that the object's own status reports.
 fn reported(
     object: &NnfNodeBlockStorage,
     index: usize,
@@ -153,7 +155,7 @@ fn reported(
     let devices = status.get(index).map_or(&[][..], |allocation| &allocation.devices);
     let others = status.iter().enumerate().filter(|(other, _)| *other != index);
     let others: Vec<_> = others.flat_map(|(_, allocation)| &allocation.devices).collect();
-    let named = |(place, device): (usize, &NnfNodeBlockStorageDeviceStatus)| {
+    let parse_device = |(place, device): (usize, &NnfNodeBlockStorageDeviceStatus)| {
         let wrong = |source| BlockStorageError::Device { index, place, source };
         let id = NamespaceId::parse(&device.nqn, &device.namespace_id).map_err(wrong)?;
         let twice = others
@@ -162,10 +164,10 @@ fn reported(
         let contested = twice || elsewhere.may_have(&id);
         Ok(Reported { id, size: u64::try_from(device.capacity_allocated).unwrap_or(0), contested })
     };
-    devices.iter().enumerate().map(named).collect()
+    devices.iter().enumerate().map(parse_device).collect()
 }
 
-/// The object's uid, by which its allocations are known on the drives.
+/// Returns the object's uid, which the ledgers of the drives record as the owner of its allocations.
 pub fn uid(object: &NnfNodeBlockStorage) -> Result<ObjectUid, BlockStorageError> {
     object.metadata.uid.as_deref().unwrap_or_default().parse().map_err(BlockStorageError::Uid)
 }
@@ -176,40 +178,40 @@ mod tests {
     use crate::samples;
     use storage::desired::Endpoint;
 
-    fn refused(object: &NnfNodeBlockStorage) -> BlockStorageError {
+    fn error_of(object: &NnfNodeBlockStorage) -> BlockStorageError {
         desired(object, &samples::chassis(), samples::POLICY, &Elsewhere::Unreadable).unwrap_err()
     }
 
     #[test]
-    fn access_goes_to_slots_and_not_to_places_in_a_list() {
+    fn a_compute_s_endpoint_is_its_slot_not_its_position_in_the_list() {
         let object = samples::block_storage(&[(1 << 20, &["rabbit-1", "compute-03"])]);
-        let [allocation] = &samples::wanted(&object)[..] else { panic!("one") };
+        let [allocation] = &samples::allocations(&object)[..] else { panic!("one") };
         let endpoints: Vec<_> = allocation.access.iter().map(|access| access.endpoint).collect();
         assert_eq!(endpoints, [Endpoint::Rabbit, Endpoint::Compute(6)]);
         assert_eq!((allocation.capacity, allocation.id.index), (1 << 20, 0));
     }
 
     #[test]
-    fn a_capacity_of_nothing_names_the_field_and_the_number() {
+    fn a_capacity_below_1_is_rejected_by_field_and_value() {
         for capacity in [0, -5, i64::MIN] {
             let object =
                 samples::block_storage(&[(1 << 20, &["rabbit-1"]), (capacity, &["rabbit-1"])]);
-            let error = refused(&object);
+            let error = error_of(&object);
             assert_eq!(error, BlockStorageError::Capacity { index: 1, capacity });
             assert!(error.to_string().contains("spec.allocations[1].capacity"));
         }
     }
 
     #[test]
-    fn one_unknown_compute_refuses_the_whole_object() {
+    fn one_unknown_compute_rejects_the_whole_object() {
         let object =
             samples::block_storage(&[(1, &["rabbit-1"]), (1, &["rabbit-1", "compute-77"])]);
-        let error = refused(&object);
+        let error = error_of(&object);
         assert!(matches!(error, BlockStorageError::Access { index: 1, place: 1, .. }), "{error:?}");
     }
 
     #[test]
-    fn what_the_status_names_is_told_and_contested_when_another_may_have_it() {
+    fn a_reported_namespace_is_contested_if_another_object_may_have_it() {
         let mut object = samples::block_storage_ready(2);
         let reported = |object: &NnfNodeBlockStorage, elsewhere: &Elsewhere| {
             let wanted = desired(object, &samples::chassis(), samples::POLICY, elsewhere).unwrap();
@@ -218,8 +220,8 @@ mod tests {
                 .map(|reported| (reported.id.nsid, reported.size, reported.contested))
                 .collect::<Vec<_>>()
         };
-        let nobody = Elsewhere::Reported(BTreeSet::new());
-        assert_eq!(reported(&object, &nobody), [(1, 1 << 30, false), (2, 1 << 30, false)]);
+        let no_other = Elsewhere::Reported(BTreeSet::new());
+        assert_eq!(reported(&object, &no_other), [(1, 1 << 30, false), (2, 1 << 30, false)]);
         let second = NamespaceId::parse("nqn.2026-01.io.warren:d0", "2").unwrap();
         let another = Elsewhere::Reported(BTreeSet::from([second]));
         assert_eq!(reported(&object, &another), [(1, 1 << 30, false), (2, 1 << 30, true)]);
@@ -228,22 +230,22 @@ mod tests {
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "1".into();
         assert!(
-            reported(&object, &nobody).iter().all(|device| device.2),
-            "both say that they have it"
+            reported(&object, &no_other).iter().all(|device| device.2),
+            "both allocations report it"
         );
         let allocations = &mut object.status.as_mut().unwrap().allocations;
         allocations[1].devices[0].namespace_id = "many".into();
-        let error = refused(&object);
+        let error = error_of(&object);
         assert!(matches!(error, BlockStorageError::Device { index: 1, place: 0, .. }), "{error}");
     }
 
     #[test]
-    fn what_cannot_be_an_object_of_the_api_is_refused() {
+    fn an_object_without_uid_or_with_too_many_allocations_is_rejected() {
         let mut object = samples::block_storage(&[(1, &["rabbit-1"])]);
         object.metadata.uid = None;
-        assert!(matches!(refused(&object), BlockStorageError::Uid(_)));
+        assert!(matches!(error_of(&object), BlockStorageError::Uid(_)));
         let many = vec![(1_i64, &["rabbit-1"][..]); MOST_ALLOCATIONS + 1];
-        let error = refused(&samples::block_storage(&many));
+        let error = error_of(&samples::block_storage(&many));
         assert_eq!(error, BlockStorageError::TooMany(MOST_ALLOCATIONS + 1));
     }
 }

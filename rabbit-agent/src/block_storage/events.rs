@@ -10,10 +10,10 @@ use super::report::Outcome;
 
 const ALLOCATE: &str = "Allocate";
 
-/// An Event for what was made or why not all is as desired; none when nothing changed.
-pub(super) fn allocated(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<Note> {
+/// Returns an Event about new namespaces or about the failure; `None` if nothing changed.
+pub(super) fn event(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<Note> {
     if let Some(failure) = failure {
-        // All allocations work; only drives are missing.
+        // All allocations can be used; only some drives are missing.
         let works = outcomes.iter().all(Result::is_ok);
         let reason = if works { "AllocationDegraded" } else { "AllocationFailed" };
         return Some(Note::warning(reason, ALLOCATE, failure.debug.clone()));
@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    fn made(drive: &str) -> Outcome {
+    fn created_on(drive: &str) -> Outcome {
         let id = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11".parse().unwrap();
         let allocation = storage::desired::AllocationId { owner: id, index: 0 };
         let drive = drive.parse().unwrap();
@@ -47,21 +47,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_counted_and_what_was_there_is_no_news() {
-        let event = allocated(&[made("nqn.x:d0"), made("nqn.x:d1")], None).unwrap();
+    fn an_event_counts_new_namespaces_only() {
+        let event = super::event(&[created_on("nqn.x:d0"), created_on("nqn.x:d1")], None).unwrap();
         assert_eq!(event.reason, "AllocationMade");
         assert_eq!(event.text(), "made 2 namespaces of 1024 bytes in all on 2 drives");
-        assert_eq!(allocated(&[Ok(Converged::default())], None), None);
+        assert_eq!(super::event(&[Ok(Converged::default())], None), None);
     }
 
     #[test]
-    fn what_failed_is_told_from_what_goes_on_without_a_drive() {
+    fn degraded_and_failed_allocations_have_different_reasons() {
         let failure = Failure::waiting("a drive is away".into());
-        let event = allocated(&[made("nqn.x:d0")], Some(&failure)).unwrap();
+        let event = super::event(&[created_on("nqn.x:d0")], Some(&failure)).unwrap();
         assert_eq!((event.reason, event.text()), ("AllocationDegraded", "a drive is away".into()));
         let next = String::new();
         let broken = Err(ConvergeError::NotConverging { rounds: 6, next });
-        let event = allocated(&[made("nqn.x:d0"), broken], Some(&failure)).unwrap();
+        let event = super::event(&[created_on("nqn.x:d0"), broken], Some(&failure)).unwrap();
         assert_eq!((event.reason, event.is_warning), ("AllocationFailed", true));
     }
 }

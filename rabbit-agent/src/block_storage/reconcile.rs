@@ -13,11 +13,11 @@ use storage::{
     Converged, Desired, Observed, Step,
     desired::{Allocation, AllocationId, Endpoint, NamespaceId, ObjectUid},
     observed::NamespaceOwner,
-    plan::missing,
+    plan::missing_namespaces,
 };
 
 use super::{
-    desired::{AllocationPolicy, BlockStorageError, Elsewhere, admitted, from_status, uid},
+    desired::{AllocationPolicy, BlockStorageError, Elsewhere, from_status, uid, without_fenced},
     events,
     report::{self, Outcome},
 };
@@ -29,29 +29,29 @@ use crate::{
     pass::{Context, Pass, converge},
 };
 
-/// What a pass over a NnfNodeBlockStorage reads.
+/// The part of the cache that a pass over a NnfNodeBlockStorage reads.
 #[derive(Debug)]
-pub struct View {
+pub struct BlockStorageView {
     pub object: Arc<NnfNodeBlockStorage>,
     pub chassis: Chassis,
     pub elsewhere: Elsewhere,
-    /// Whether a NnfNodeStorage uses it.
+    /// Whether a NnfNodeStorage uses the block storage.
     pub in_use: bool,
     /// Names of the ClientMounts of this rabbit that use its allocations.
     pub mounts: Vec<String>,
 }
 
-impl View {
-    fn admitted(
+impl BlockStorageView {
+    fn allocations(
         &self,
         context: &Context,
         object: &NnfNodeBlockStorage,
         policy: AllocationPolicy,
     ) -> Result<Vec<Allocation>, BlockStorageError> {
-        admitted(object, &self.chassis, policy, &self.elsewhere, &context.fences)
+        without_fenced(object, &self.chassis, policy, &self.elsewhere, &context.fences)
     }
 
-    /// Converges; a compute that is fenced meanwhile gets no GFS2.
+    /// Converges the units. The gated converger gives a compute that was fenced meanwhile no access to a GFS2.
     async fn allocate(&self, context: &Context, units: Vec<Desired>) -> Vec<Outcome> {
         let is_shared = is_shared(&self.object.metadata);
         converge(if is_shared { &context.gated } else { &context.converger }, units).await
@@ -59,21 +59,25 @@ impl View {
 }
 
 /// Allocates and attaches, or releases everything when the object is deleted.
-pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+pub async fn reconcile(
+    context: &Context,
+    view: &BlockStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
     let object = &*view.object;
     if object.metadata.deletion_timestamp.is_some() {
         return delete(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await?;
-    let wanted = match view.admitted(context, &object, context.policy) {
-        Ok(admitted) => admitted,
+    let wanted = match view.allocations(context, &object, context.policy) {
+        Ok(allocations) => allocations,
         Err(error) => {
-            return pass.refuse(context, &object, &Failure::from(&error), report::refused).await;
+            return pass.refuse(context, &object, &Failure::from(&error), report::with_error).await;
         }
     };
     let units = wanted.iter().cloned().map(Desired::Allocated).collect();
     let outcomes = view.allocate(context, units).await;
-    // The index tree shows which compute uses an allocation, and that can be known soon.
+    // Now the agent may know which compute uses which allocation: the index tree shows that.
     if context.site.index_root.is_some() && outcomes.iter().flatten().any(attached_a_compute) {
         pass.wakes.extend(view.mounts.iter().cloned().map(Key::ClientMount));
     }
@@ -87,13 +91,17 @@ fn attached_a_compute(converged: &Converged) -> bool {
 
 /// Attaches the namespaces that a deleted object still has, and looks up their device paths. Lost namespaces are not
 /// replaced: the new ones would be empty, and soon be deleted.
-async fn keep_attached(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+async fn keep_attached(
+    context: &Context,
+    view: &BlockStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
     let object = &*view.object;
     let policy = AllocationPolicy { replace: false, ..context.policy };
-    let wanted = match view.admitted(context, object, policy) {
-        Ok(admitted) => admitted,
+    let wanted = match view.allocations(context, object, policy) {
+        Ok(allocations) => allocations,
         Err(error) => {
-            return pass.refuse(context, object, &Failure::from(&error), report::refused).await;
+            return pass.refuse(context, object, &Failure::from(&error), report::with_error).await;
         }
     };
     let reported = |allocation: &&Allocation| !allocation.reported.is_empty();
@@ -119,7 +127,7 @@ async fn keep_attached(context: &Context, view: &View, pass: &mut Pass) -> Resul
     write_report(context, object, &wanted, &outcomes, pass).await
 }
 
-/// Reports the result, after releasing what this pass allocated in vain.
+/// Reports the result, after releasing the new allocations of an object that cannot have all.
 async fn write_report(
     context: &Context,
     object: &NnfNodeBlockStorage,
@@ -134,9 +142,9 @@ async fn write_report(
     roll_back(context, object, &back, pass).await;
     let failure = failure(wanted, outcomes);
     if let Some(failure) = &failure {
-        pass.failed(object, failure);
+        pass.add_failure(object, failure);
     }
-    let event = events::allocated(outcomes, failure.as_ref());
+    let event = events::event(outcomes, failure.as_ref());
     let error = failure.map(|failure| context.resource_error(&failure, ""));
     let status = report::status(object, wanted, outcomes, &back, &context.started, error);
     pass.report(context, object, status).await?;
@@ -144,7 +152,8 @@ async fn write_report(
     Ok(())
 }
 
-/// When one allocation has no room, only that is reported: the others are released anyway.
+/// Returns the failure of a pass. If an allocation found no room, the failure names only that one: the
+/// pass releases the others.
 fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
     let full =
         outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(report::is_lack_of_room));
@@ -153,7 +162,9 @@ fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
     }
     let reported = |(index, (allocation, outcome)): (usize, (&Allocation, &Outcome))| {
         let failure = match outcome {
-            Ok(converged) => failure::degraded(&missing(allocation, &converged.observed))?,
+            Ok(converged) => {
+                failure::degraded(&missing_namespaces(allocation, &converged.observed))?
+            }
             Err(error) => Failure::of_convergence(error),
         };
         Some((format!("allocation {index}"), failure))
@@ -178,12 +189,17 @@ async fn roll_back(
     {
         let mut failure = Failure::of_convergence(error);
         failure.debug = format!("give back allocation {id}: {}", failure.debug);
-        pass.failed(object, &failure);
+        pass.add_failure(object, &failure);
     }
 }
 
-/// While file systems lie on the devices, the pass keeps the devices and their paths. Then it releases everything.
-async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+/// Releases everything of a deleted object. While file systems lie on its devices, keeps the devices
+/// and their paths instead.
+async fn delete(
+    context: &Context,
+    view: &BlockStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
     let object = &*view.object;
     if !has_finalizer(object, finalizer::NNF_NODE_BLOCK_STORAGE) {
         return Ok(());
@@ -192,14 +208,15 @@ async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), W
         let status = object.status.as_ref();
         // Devices that failed may be back: the tear-down needs them.
         let to_refresh = status.is_some_and(|status| {
-            let is_seen = report::is_of(status, &context.started) && status.error.is_none();
+            let is_seen =
+                report::is_observed_by(status, &context.started) && status.error.is_none();
             report::has_devices(status) && !is_seen
         });
         return match (view.in_use, to_refresh) {
             (true, true) => keep_attached(context, view, pass).await,
             (true, false) => Ok(()),
-            // Somebody removed its NnfNodeStorage by force. The finalizer is this agent's, and nobody else takes it
-            // off.
+            // The NnfNodeStorage is gone without this agent, so its finalizer was removed by force. The finalizer here
+            // is this agent's own; no other program removes it.
             (false, _) => {
                 pass.wakes
                     .push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
@@ -212,12 +229,12 @@ async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), W
             pass.wakes.push(Key::Node);
             pass.without_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await
         }
-        Err(failure) => pass.refuse(context, object, &failure, report::refused).await,
+        Err(failure) => pass.refuse(context, object, &failure, report::with_error).await,
     }
 }
 
 /// Releases every namespace of the object: those with a record for its uid, and those that only its status names.
-async fn release(context: &Context, view: &View) -> Result<(), Failure> {
+async fn release(context: &Context, view: &BlockStorageView) -> Result<(), Failure> {
     let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
     let seen = inventory(context).await?;
     if let Some(failure) = report::drives_unreadable(&view.object, &seen) {
@@ -238,11 +255,11 @@ fn all_done(what: &str, ids: &BTreeSet<AllocationId>, results: &[Outcome]) -> Re
     combined(&failures).map_or(Ok(()), Err)
 }
 
-/// Records the object as the owner of namespaces that lost their record: once the object is gone, nothing would name
+/// Records the object as the owner of namespaces that lost their record: once the object is gone, no object would name
 /// their owner, and they would stay for ever. Returns the allocations that have such namespaces.
 async fn adopt(
     context: &Context,
-    view: &View,
+    view: &BlockStorageView,
     seen: &Observed,
 ) -> Result<BTreeSet<AllocationId>, Failure> {
     let mut lost = BTreeMap::new();
@@ -251,7 +268,7 @@ async fn adopt(
             lost.extend(reported.into_iter().map(|allocation| (allocation.id, allocation)));
         }
         Err(error) => log::warn!(
-            "{}: what lost its record cannot be found by the status: {}",
+            "{}: namespaces without a record cannot be found through the status: {}",
             describe(&*view.object),
             chain(&error)
         ),
@@ -265,8 +282,8 @@ async fn adopt(
 }
 
 fn has_no_record(id: &NamespaceId, seen: &Observed) -> bool {
-    let mut of_id = seen.namespaces.iter().filter(|namespace| namespace.id == *id);
-    of_id.any(|namespace| namespace.owner == NamespaceOwner::Unknown)
+    let mut same_id = seen.namespaces.iter().filter(|namespace| namespace.id == *id);
+    same_id.any(|namespace| namespace.owner == NamespaceOwner::Unknown)
 }
 
 async fn inventory(context: &Context) -> Result<Observed, Failure> {
@@ -275,8 +292,8 @@ async fn inventory(context: &Context) -> Result<Observed, Failure> {
     inventory.map(|converged| converged.observed).map_err(|error| Failure::of_convergence(&error))
 }
 
-/// The object's allocations for which anything is recorded. That includes namespaces which are gone from their drive:
-/// their record would outlive the object.
+/// Returns the object's allocations that have a record. That includes namespaces which are gone from their drive: their
+/// record would outlive the object.
 fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
     let owners =
         seen.namespaces.iter().map(|namespace| &namespace.owner).chain(seen.vanished.values());

@@ -6,7 +6,7 @@ mod start;
 mod tests;
 
 pub use roll_back::{drives_unreadable, is_deleted, is_lack_of_room, is_lost, to_roll_back};
-pub use start::{is_current, is_of, started_after};
+pub use start::{is_current, is_observed_by, started_after};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use storage::{
     ConvergeError, Converged, Observed,
     desired::{Allocation, AllocationId, Endpoint, NamespaceId},
     observed::{Namespace, NamespaceOwner},
-    plan::missing,
+    plan::missing_namespaces,
 };
 
 pub type Outcome = Result<Converged, ConvergeError>;
@@ -50,7 +50,9 @@ pub fn status(
             _ if rolled_back.contains(&allocation.id) => {
                 NnfNodeBlockStorageAllocationStatus::default()
             }
-            Ok(converged) => allocated(&format!("{name}-{index}"), allocation, &converged.observed),
+            Ok(converged) => {
+                allocation_status(&format!("{name}-{index}"), allocation, &converged.observed)
+            }
             Err(error) => {
                 let known = before.allocations.get(index).cloned().unwrap_or_default();
                 if is_lost(error) { without_paths(known) } else { known }
@@ -68,12 +70,12 @@ pub fn status(
     }
 }
 
-/// The status when the object is invalid: as before, with the error.
-pub fn refused(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNodeBlockStorageStatus {
+/// Returns the status of an invalid object: as before, with the error.
+pub fn with_error(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNodeBlockStorageStatus {
     NnfNodeBlockStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Computes stay listed: a drive that this rabbit cannot reach may still serve them.
+/// Removes the device paths. Keeps the list of computes: a drive that this rabbit cannot reach may still serve them.
 fn without_paths(
     mut known: NnfNodeBlockStorageAllocationStatus,
 ) -> NnfNodeBlockStorageAllocationStatus {
@@ -81,13 +83,15 @@ fn without_paths(
     known
 }
 
-fn allocated(
+fn allocation_status(
     pool: &str,
     allocation: &Allocation,
     observed: &Observed,
 ) -> NnfNodeBlockStorageAllocationStatus {
-    let missing: BTreeSet<_> =
-        missing(allocation, observed).into_iter().map(|namespace| namespace.id).collect();
+    let missing: BTreeSet<_> = missing_namespaces(allocation, observed)
+        .into_iter()
+        .map(|namespace| namespace.id)
+        .collect();
     let ours = NamespaceOwner::Ours(allocation.id);
     let ours: Vec<&Namespace> =
         observed.namespaces.iter().filter(|namespace| namespace.owner == ours).collect();
@@ -116,7 +120,7 @@ fn allocated(
     }
 }
 
-/// The hosts that reach all namespaces that the rabbit can reach.
+/// Returns the hosts that reach all namespaces that the rabbit can reach.
 fn accesses(
     pool: &str,
     allocation: &Allocation,

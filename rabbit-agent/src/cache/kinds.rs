@@ -1,4 +1,4 @@
-//! The kinds in the cache: their stores and keys, and what their changes wake.
+//! Defines for each kind its store and key in the cache, and what its changes wake.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use super::{
 };
 use crate::movement;
 
-/// The store and key of a kind whose objects the agent works on by name, and of which it writes the whole status.
-macro_rules! worked_on {
+/// Implements the store and key of a kind whose objects the agent reconciles by name, and whose whole status it writes.
+macro_rules! reconciled {
     ($store:ident, $key:ident) => {
         fn store(cache: &mut Cache) -> &mut Store<Self> {
             &mut cache.$store
@@ -34,16 +34,16 @@ macro_rules! worked_on {
 }
 
 impl Cached for NnfNodeBlockStorage {
-    worked_on!(block_storages, BlockStorage);
+    reconciled!(block_storages, BlockStorage);
 
-    /// The storages and mounts on it wait for its devices; allocations that found no room wait for others to be
-    /// deleted.
+    /// Wakes NnfNodeStorages and ClientMounts that wait for the devices, and allocations that wait for the room
+    /// of a deleted one.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
         let mut wakes = Vec::new();
         let status =
             |object: &Option<Arc<Self>>| object.as_ref().and_then(|object| object.status.clone());
-        if status(&change.old) != status(&change.new) || change.to_act_on() {
+        if status(&change.old) != status(&change.new) || change.needs_reconcile() {
             let name = object.name_any();
             wakes.extend(cache.waiting_storages(|storage| block_name(storage) == name));
             wakes.extend(cache.waiting_mounts(|mount| refers_to(mount, &name)));
@@ -67,9 +67,9 @@ impl Cached for NnfNodeBlockStorage {
 }
 
 impl Cached for NnfNodeStorage {
-    worked_on!(node_storages, NodeStorage);
+    reconciled!(node_storages, NodeStorage);
 
-    /// Mounts wait for their file systems.
+    /// Wakes ClientMounts that wait for the file systems.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
         let mut wakes = Vec::new();
@@ -91,7 +91,7 @@ impl Cached for NnfNodeStorage {
 }
 
 impl Cached for ClientMount {
-    worked_on!(client_mounts, ClientMount);
+    reconciled!(client_mounts, ClientMount);
 
     /// When a ClientMount disappears, or is replaced by another of its name, while it carries our finalizer, the agent
     /// cleans up after it. Without the finalizer nothing was mounted, but its mount points were claimed.
@@ -143,17 +143,19 @@ impl Cached for NnfNode {
 }
 
 impl Cached for NnfLustreMgt {
-    worked_on!(lustre_mgts, LustreMgt);
+    reconciled!(lustre_mgts, LustreMgt);
 }
 
 impl Cached for NodeContainers {
-    worked_on!(containers, Containers);
+    reconciled!(containers, Containers);
 
-    /// A question for logs is an annotation, which is no part of what is wanted.
+    /// Wakes the object on a request for logs. The request is an annotation, which does not
+    /// change the object's generation.
     fn wakes(_: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { return Vec::new() };
-        let is_asked = new.unanswered().is_some() && new.unanswered() != old.unanswered();
-        new.key().filter(|_| is_asked).map(Wake::Related).into_iter().collect()
+        let is_requested = new.unanswered_log_request().is_some()
+            && new.unanswered_log_request() != old.unanswered_log_request();
+        new.key().filter(|_| is_requested).map(Wake::Related).into_iter().collect()
     }
 }
 
@@ -190,7 +192,7 @@ impl Cached for NnfStorageProfile {
         None
     }
 
-    /// A changed profile does not change what is done; it wakes what waits for the profile.
+    /// Wakes what waits for the profile. A changed profile does not change what exists.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let (Some(new), true) = (
             &change.new,
@@ -218,9 +220,9 @@ impl Cached for SystemConfiguration {
         None
     }
 
-    /// Slots decide which computes get access, and the NnfNode shows them.
+    /// Wakes all block storages and the NnfNode: slots decide which computes get access, and the NnfNode shows them.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
-        if !change.to_act_on() {
+        if !change.needs_reconcile() {
             return Vec::new();
         }
         let blocks = cache.block_storages.iter().filter_map(related);

@@ -1,4 +1,4 @@
-//! What the objects of this rabbit say of its storage: who claims it, uses it, and may have it mounted.
+//! Answers, from the objects of this rabbit, who claims its storage, uses it, and may have it mounted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,14 +19,15 @@ use super::Cache;
 use crate::block_storage::desired::Elsewhere;
 
 impl Cache {
-    /// Uids of every NnfNodeBlockStorage of this rabbit, readable or not.
+    /// Returns the uids of all NnfNodeBlockStorages of this rabbit, readable or not.
     pub fn claimants(&self) -> BTreeSet<ObjectUid> {
         let readable = self.block_storages.iter().map(|block| &block.metadata);
         let metadata = readable.chain(self.block_storages.unreadable());
         metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
     }
 
-    /// The uids in the names of volume groups that an object of this rabbit uses, or a ClientMount that disappeared.
+    /// Returns the uids in the names of volume groups that an object of this rabbit uses, or
+    /// a ClientMount that disappeared.
     pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
         let storages = self.node_storages.iter().map(|storage| &storage.metadata);
         let mounts =
@@ -42,7 +43,7 @@ impl Cache {
         named.filter_map(|uid| uid.parse().ok()).collect()
     }
 
-    /// Namespaces that the statuses of the other NnfNodeBlockStorages of this rabbit name.
+    /// Returns the namespaces in the statuses of the other NnfNodeBlockStorages of this rabbit.
     pub fn reported_elsewhere(&self, block_storage: &str) -> Elsewhere {
         if self.block_storages.unreadable().next().is_some() {
             return Elsewhere::Unreadable;
@@ -52,8 +53,8 @@ impl Cache {
         Elsewhere::Reported(others.flat_map(|block| reported_by(block)).collect())
     }
 
-    /// Namespaces that the statuses of this rabbit's NnfNodeBlockStorages name, with the name of the object. Objects
-    /// that are being deleted are left out: some of their namespaces may be gone already.
+    /// Returns the namespaces in the statuses of this rabbit's NnfNodeBlockStorages, with the names of the objects.
+    /// Leaves out objects that are being deleted: some of their namespaces may be gone already.
     pub fn reported_namespaces(&self) -> BTreeMap<NamespaceId, String> {
         let stays = |block: &&Arc<NnfNodeBlockStorage>| {
             self.is_ours(&***block) && block.metadata.deletion_timestamp.is_none()
@@ -66,20 +67,20 @@ impl Cache {
     }
 
     pub fn is_unreadable_block(&self, name: &str) -> bool {
-        let is_it = |metadata: &ObjectMeta| {
+        let has_name = |metadata: &ObjectMeta| {
             metadata.namespace.as_deref() == Some(self.node.as_str())
                 && metadata.name.as_deref() == Some(name)
         };
-        self.block_storages.unreadable().any(is_it)
+        self.block_storages.unreadable().any(has_name)
     }
 
-    /// Whether a NnfNodeStorage uses this block storage, or one that cannot be decoded may.
+    /// Returns whether a NnfNodeStorage uses this block storage, or may because it cannot be decoded.
     pub fn is_in_use(&self, block_storage: &str) -> bool {
         self.node_storages.iter().any(|storage| block_name(storage) == block_storage)
             || self.node_storages.unreadable().next().is_some()
     }
 
-    /// Names of the ClientMounts of this rabbit that may have a file system of this NnfNodeStorage mounted.
+    /// Returns the names of this rabbit's ClientMounts that may have a file system of this NnfNodeStorage mounted.
     pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
         let known = self
             .client_mounts
@@ -90,7 +91,7 @@ impl Cache {
         refer.map(ResourceExt::name_any).collect()
     }
 
-    /// The block storages of this rabbit that a ClientMount of it refers to.
+    /// Returns the block storages of this rabbit that a ClientMount of it refers to.
     pub fn blocks_under(&self, client_mount: &str) -> BTreeSet<String> {
         let mounts =
             self.client_mount(client_mount).into_iter().flat_map(|mount| &mount.spec.mounts);
@@ -100,7 +101,7 @@ impl Cache {
         names.filter(|name| self.block_storage(name).is_some()).cloned().collect()
     }
 
-    /// The first of these directories that none of these ClientMounts, by uid, mounts or mounts something beneath.
+    /// Returns the first of `directories` at or beneath which no ClientMount in `mounted`, by uid, mounts anything.
     pub fn unmounted(&self, directories: &[String], mounted: &BTreeSet<String>) -> Option<String> {
         let is_beneath = |path: &str, directory: &str| {
             path.strip_prefix(directory)
@@ -109,31 +110,32 @@ impl Cache {
         let has = |directory: &str| {
             let objects = self.client_mounts.iter();
             let mut objects =
-                objects.filter(|one| one.uid().is_some_and(|uid| mounted.contains(&uid)));
-            objects.any(|one| {
-                one.spec.mounts.iter().any(|mount| is_beneath(&mount.mount_path, directory))
+                objects.filter(|object| object.uid().is_some_and(|uid| mounted.contains(&uid)));
+            objects.any(|object| {
+                object.spec.mounts.iter().any(|mount| is_beneath(&mount.mount_path, directory))
             })
         };
         directories.iter().find(|directory| !has(directory)).cloned()
     }
 }
 
-/// The namespaces that the object's status names.
+/// Returns the namespaces in the object's status.
 fn reported_by(object: &NnfNodeBlockStorage) -> impl Iterator<Item = NamespaceId> {
     let allocations = object.status.iter().flat_map(|status| &status.allocations);
     let devices = allocations.flat_map(|allocation| &allocation.devices);
     devices.filter_map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id).ok())
 }
 
-/// Whether any of its mounts may exist, by its status.
+/// Returns whether, by its status, any mount of the object may exist.
 fn may_be_mounted(object: &ClientMount) -> bool {
     let reported = object.status.as_ref().map_or(&[][..], |status| &status.mounts);
     let not_gone = |reported: &ClientMountInfoStatus| match reported.state {
         MountState::Mounted => reported.ready,
         MountState::Unmounted | MountState::Other(_) => !reported.ready,
     };
-    let told_all = reported.len() == object.spec.mounts.len();
-    has_finalizer(object, finalizer::CLIENT_MOUNT) && (!told_all || reported.iter().any(not_gone))
+    let is_complete = reported.len() == object.spec.mounts.len();
+    has_finalizer(object, finalizer::CLIENT_MOUNT)
+        && (!is_complete || reported.iter().any(not_gone))
 }
 
 pub(super) fn refers_to(mount: &ClientMount, name: &str) -> bool {
@@ -142,7 +144,8 @@ pub(super) fn refers_to(mount: &ClientMount, name: &str) -> bool {
     references.into_iter().any(|reference| reference.object_reference.name.as_deref() == Some(name))
 }
 
-/// Name of the block storage under a NnfNodeStorage: the one that it refers to, or else the one with its own name.
+/// Returns the name of the block storage under a NnfNodeStorage: the one that it refers to, or else the one
+/// with its own name.
 pub fn block_name(object: &NnfNodeStorage) -> String {
     let referred = object.spec.block_reference.name.clone();
     referred.filter(|name| !name.is_empty()).unwrap_or_else(|| object.name_any())

@@ -15,41 +15,42 @@ fn versioned<K: Object>(mut object: K, version: u32) -> K {
 }
 
 #[test]
-fn objects_of_another_namespace_wake_nobody() {
+fn objects_of_another_namespace_wake_nothing() {
     let mut cache = cache();
     let mut foreign = samples::client_mount(1);
     foreign.metadata.namespace = Some("rabbit-2".to_owned());
-    assert!(cache.take(Event::Applied(Ok(foreign))).is_empty());
+    assert!(cache.apply(Event::Applied(Ok(foreign))).is_empty());
     let mut foreign = samples::block_storage(&[(1, &["rabbit-1"])]);
     foreign.metadata.namespace = Some("default".to_owned());
-    assert!(cache.take(Event::Applied(Ok(foreign))).is_empty());
+    assert!(cache.apply(Event::Applied(Ok(foreign))).is_empty());
 }
 
 #[test]
-fn our_status_does_not_wake_us_and_wakes_those_who_wait() {
+fn our_status_wakes_waiting_objects_but_not_its_own() {
     let mut cache = cache();
-    cache.take(Event::Applied(Ok(versioned(samples::node_storage(1, "xfs"), 1))));
-    cache.take(Event::Applied(Ok(versioned(
+    cache.apply(Event::Applied(Ok(versioned(samples::node_storage(1, "xfs"), 1))));
+    cache.apply(Event::Applied(Ok(versioned(
         samples::block_storage(&[(1 << 30, &["rabbit-1"])]),
         2,
     ))));
     let wakes = cache.wrote(versioned(samples::block_storage_ready(1), 3));
     assert_eq!(wakes, [Wake::Related(Key::NodeStorage(samples::NAME.into()))]);
     assert!(
-        cache.take(Event::Applied(Ok(versioned(samples::block_storage_ready(1), 3)))).is_empty(),
+        cache.apply(Event::Applied(Ok(versioned(samples::block_storage_ready(1), 3)))).is_empty(),
         "the echo"
     );
 }
 
 /// After a restart the agent mounts a target as soon as its devices are known again; an XFS has nothing to do then.
 #[test]
-fn a_lustre_target_that_is_ready_wakes_with_its_devices_all_the_same() {
+fn a_ready_lustre_target_wakes_when_its_devices_are_known() {
     for (kind, woken) in [("lustre", 1), ("xfs", 0)] {
         let mut cache = cache();
         let mut made = samples::node_storage(1, kind);
         made.status = Some(NnfNodeStorageStatus { ready: true, ..Default::default() });
-        cache.take(Event::Applied(Ok(versioned(made, 1))));
-        cache.take(Event::Applied(Ok(versioned(samples::block_storage(&[(1, &["rabbit-1"])]), 2))));
+        cache.apply(Event::Applied(Ok(versioned(made, 1))));
+        cache
+            .apply(Event::Applied(Ok(versioned(samples::block_storage(&[(1, &["rabbit-1"])]), 2))));
         let wakes = cache.wrote(versioned(samples::block_storage_ready(1), 3));
         assert_eq!(wakes.len(), woken, "{kind}: {wakes:?}");
     }
@@ -57,7 +58,7 @@ fn a_lustre_target_that_is_ready_wakes_with_its_devices_all_the_same() {
 
 /// Only device events lead to a check of a pool that serves; failed targets are retried by the timer alone.
 #[test]
-fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
+fn a_device_event_wakes_lustre_targets_that_serve() {
     let status = |error: Option<&str>| NnfNodeStorageStatus {
         error: error.map(api::ResourceError::new),
         ..Default::default()
@@ -71,63 +72,63 @@ fn a_look_at_the_rabbit_is_one_at_lustre_targets_that_serve() {
         let mut cache = cache();
         let mut storage = samples::node_storage(1, kind);
         storage.status = reported;
-        cache.take(Event::Applied(Ok(versioned(storage, 1))));
+        cache.apply(Event::Applied(Ok(versioned(storage, 1))));
         let wake = Wake::Related(Key::NodeStorage(samples::NAME.into()));
         assert_eq!(cache.devices_changed().contains(&wake), woken, "{kind}");
     }
 }
 
 #[test]
-fn a_client_mount_whose_finalizer_was_stripped_is_cleaned_up_after() {
+fn a_client_mount_that_disappears_with_our_finalizer_is_cleaned_up() {
     let mut cache = cache();
     let mut mount = samples::client_mount(1);
     mount.metadata.finalizers = Some(vec![finalizer::CLIENT_MOUNT.into()]);
     let uid = mount.uid().unwrap();
-    cache.take(Event::Applied(Ok(mount.clone())));
-    let wakes = cache.take(Event::Deleted(Ok(mount.clone())));
+    cache.apply(Event::Applied(Ok(mount.clone())));
+    let wakes = cache.apply(Event::Deleted(Ok(mount.clone())));
     assert!(wakes.contains(&Wake::Related(Key::Vanished(uid.clone()))), "{wakes:?}");
     assert!(cache.vanished(&uid).is_some());
 }
 
 #[test]
-fn a_client_mount_that_we_released_needs_nothing() {
+fn a_client_mount_without_our_finalizer_needs_no_clean_up() {
     let mut cache = cache();
     let mount = samples::client_mount(1);
-    cache.take(Event::Applied(Ok(mount.clone())));
-    let wakes = cache.take(Event::Deleted(Ok(mount)));
+    cache.apply(Event::Applied(Ok(mount.clone())));
+    let wakes = cache.apply(Event::Deleted(Ok(mount)));
     assert!(!wakes.iter().any(|wake| matches!(wake, Wake::Related(Key::Vanished(_)))), "{wakes:?}");
 }
 
 #[test]
-fn a_client_mount_that_goes_unheld_claims_nothing_any_more() {
+fn a_client_mount_deleted_without_our_finalizer_frees_its_mount_points() {
     let mut cache = cache();
     let mount = samples::client_mount(1);
     let let_go = Wake::Deleted(mount.name_any(), mount.uid().unwrap());
-    cache.take(Event::Applied(Ok(versioned(mount.clone(), 1))));
+    cache.apply(Event::Applied(Ok(versioned(mount.clone(), 1))));
     let mut next = versioned(mount.clone(), 2);
-    assert!(!cache.take(Event::Applied(Ok(next.clone()))).contains(&let_go));
+    assert!(!cache.apply(Event::Applied(Ok(next.clone()))).contains(&let_go));
     next.metadata.uid = Some("another".to_owned());
-    assert!(cache.take(Event::Applied(Ok(versioned(next, 3)))).contains(&let_go), "made anew");
-    cache.take(Event::Applied(Ok(mount.clone())));
-    assert!(cache.take(Event::Deleted(Ok(mount))).contains(&let_go));
+    assert!(cache.apply(Event::Applied(Ok(versioned(next, 3)))).contains(&let_go), "made anew");
+    cache.apply(Event::Applied(Ok(mount.clone())));
+    assert!(cache.apply(Event::Deleted(Ok(mount))).contains(&let_go));
 }
 
 #[test]
-fn a_missing_profile_is_named_and_its_coming_wakes_who_waits() {
+fn a_missing_profile_is_named_and_its_creation_wakes_waiting_objects() {
     let mut cache = cache();
     let storage = samples::node_storage(1, "xfs");
-    cache.take(Event::Applied(Ok(storage.clone())));
+    cache.apply(Event::Applied(Ok(storage.clone())));
     assert!(cache.profile(&storage).unwrap_err().to_string().contains("default/job-7-0"));
-    let wakes = cache.take(Event::Applied(Ok(samples::profile())));
+    let wakes = cache.apply(Event::Applied(Ok(samples::profile())));
     assert_eq!(wakes, [Wake::Related(Key::NodeStorage(samples::NAME.into()))]);
     assert!(cache.profile(&storage).is_ok());
 }
 
 #[test]
-fn new_slots_make_every_block_storage_look_again() {
+fn new_slots_wake_every_block_storage() {
     let mut cache = cache();
-    cache.take(Event::Applied(Ok(samples::block_storage(&[(1, &["rabbit-1"])]))));
-    let wakes = cache.take(Event::Applied(Ok(samples::system())));
+    cache.apply(Event::Applied(Ok(samples::block_storage(&[(1, &["rabbit-1"])]))));
+    let wakes = cache.apply(Event::Applied(Ok(samples::system())));
     assert_eq!(
         wakes,
         [Wake::Related(Key::BlockStorage(samples::NAME.into())), Wake::Related(Key::Node)]
@@ -135,7 +136,7 @@ fn new_slots_make_every_block_storage_look_again() {
 }
 
 #[test]
-fn a_client_mount_may_be_mounted_unless_it_was_told_that_it_is_not() {
+fn a_client_mount_may_be_mounted_unless_its_status_denies_it() {
     let reported = |state: &str, ready: bool| Some((state.to_owned(), ready));
     for (finalizer, status, may_be) in [
         (true, None, true),
@@ -154,16 +155,16 @@ fn a_client_mount_may_be_mounted_unless_it_was_told_that_it_is_not() {
             let status = serde_json::json!({"allReady": ready, "mounts": [{"state": state, "ready": ready}]});
             serde_json::from_value(status).unwrap()
         });
-        cache.take(Event::Applied(Ok(mount)));
+        cache.apply(Event::Applied(Ok(mount)));
         let named = !cache.mounts_on(samples::NAME).is_empty();
         assert_eq!(named, may_be, "{finalizer} {status:?}");
         assert!(cache.mounts_on("another").is_empty());
     }
 }
 
-/// It is an annotation, and no other wakes anybody.
+/// The request is an annotation; no other annotation wakes the object.
 #[test]
-fn a_question_for_logs_wakes_once_and_its_answer_does_not() {
+fn a_request_for_logs_wakes_once_and_its_answer_does_not() {
     let asked = |version: u32, annotation: &str, at: &str, answered: Option<&str>| {
         let object: NodeContainers = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "w", "namespace": "rabbit-1", "annotations": {annotation: at}},
@@ -175,12 +176,12 @@ fn a_question_for_logs_wakes_once_and_its_answer_does_not() {
     };
     let (mut cache, ours) = (cache(), annotation::LOGS_ASKED);
     let moments = ["2026-11-27T03:00:00.000000Z", "2026-11-27T03:00:01.000000Z"];
-    cache.take(asked(1, "other", moments[0], None));
-    assert_eq!(cache.take(asked(2, "other", moments[1], None)), []);
+    cache.apply(asked(1, "other", moments[0], None));
+    assert_eq!(cache.apply(asked(2, "other", moments[1], None)), []);
     let woken = [Wake::Related(Key::Containers("w".into()))];
-    assert_eq!(cache.take(asked(3, ours, moments[0], None)), woken);
-    assert_eq!(cache.take(asked(4, ours, moments[0], None)), []);
+    assert_eq!(cache.apply(asked(3, ours, moments[0], None)), woken);
+    assert_eq!(cache.apply(asked(4, ours, moments[0], None)), []);
     let Event::Applied(Ok(answer)) = asked(5, ours, moments[0], Some(moments[0])) else { panic!() };
     assert_eq!(cache.wrote(answer), []);
-    assert_eq!(cache.take(asked(6, ours, moments[1], Some(moments[0]))), woken);
+    assert_eq!(cache.apply(asked(6, ours, moments[1], Some(moments[0]))), woken);
 }

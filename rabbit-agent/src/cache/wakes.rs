@@ -1,4 +1,4 @@
-//! Which objects an event wakes, by what they wait for.
+//! Decides which objects an event wakes, by what they wait for.
 
 use std::sync::Arc;
 
@@ -16,16 +16,17 @@ use crate::{
 };
 
 impl Cache {
-    /// The set of fenced computes changed: it decides which computes get a GFS2, and the NnfNode shows it.
+    /// Returns what to wake when the set of fenced computes changed: it decides which computes get a GFS2, and
+    /// the NnfNode shows it.
     pub(crate) fn fences_changed(&self) -> Vec<Wake> {
         let shared = self.block_storages.iter().filter(|block| is_shared(&block.metadata));
         let shared = shared.filter_map(related);
         shared.chain([Wake::Related(Key::Node)]).collect()
     }
 
-    /// A device event came. The NnfNode is reported again, and failed block storages are retried: a missing drive may
-    /// be back. Lustre targets that serve are checked, because no event reports the state of their pools; failed
-    /// targets are retried by the timer alone, because each retry may itself cause a device event.
+    /// Returns what to wake after a device event. The NnfNode is reported again, and failed block storages are retried:
+    /// a missing drive may be back. Lustre targets that serve are checked, because no event reports the state of their
+    /// pools; failed targets are retried by the timer alone, because each retry may itself cause a device event.
     pub(crate) fn devices_changed(&mut self) -> Vec<Wake> {
         self.had_device_event = true;
         let failed = self.block_storages.iter().filter(has_failed).filter_map(related);
@@ -38,18 +39,19 @@ impl Cache {
         [Wake::Related(Key::Node)].into_iter().chain(failed).chain(serving).collect()
     }
 
-    /// The usable drives changed: allocations may have lost one, or be completed or repaired with a new one.
+    /// Returns what to wake when the usable drives changed: allocations may have lost one, or be completed or repaired
+    /// with a new one.
     pub(crate) fn drives_changed(&self) -> Vec<Wake> {
         let blocks = self.block_storages.iter().filter_map(related);
         blocks.chain(self.node_storages.iter().filter_map(related)).collect()
     }
 
-    /// Storage was mounted, or a package came: containers may wait for it.
+    /// Returns the NodeContainers to wake when storage was mounted or a job package fetched.
     pub(crate) fn waiting_containers(&self) -> Vec<Wake> {
         self.containers.iter().filter_map(related).collect()
     }
 
-    /// A place for a movement became free, or storage was mounted: movements that have not begun may start.
+    /// Returns the movements that have not begun: a place became free, or storage was mounted.
     pub(crate) fn waiting_movements(&self) -> Vec<Wake> {
         let waits = |movement: &&Arc<NnfDataMovement>| {
             let state = movement.status.as_ref().and_then(|status| status.state.as_ref());
@@ -66,29 +68,30 @@ impl Cache {
         }
     }
 
-    /// ClientMounts that are not ready, or failed, and match `concerned`.
+    /// Returns the ClientMounts that are not ready, or failed, and match `concerned`.
     pub(super) fn waiting_mounts(&self, concerned: impl Fn(&ClientMount) -> bool) -> Vec<Wake> {
-        let undone = |mount: &ClientMount| {
+        let is_waiting = |mount: &ClientMount| {
             mount.status.as_ref().is_none_or(|status| !status.all_ready || status.error.is_some())
         };
-        let mounts = self.client_mounts.iter().filter(|mount| undone(mount) && concerned(mount));
+        let mounts =
+            self.client_mounts.iter().filter(|mount| is_waiting(mount) && concerned(mount));
         mounts.filter_map(related).collect()
     }
 
-    /// NnfNodeStorages that are being deleted and wait for this ClientMount to go.
+    /// Returns the NnfNodeStorages that are being deleted and wait for this ClientMount to go.
     pub(crate) fn deleted_storages_of(&self, mount: &ClientMount) -> Vec<Wake> {
         self.waiting_storages(|storage| {
             storage.metadata.deletion_timestamp.is_some() && refers_to(mount, &storage.name_any())
         })
     }
 
-    /// NnfNodeStorages that are not ready, failed or degraded, and match `concerned`. Lustre targets always count: the
-    /// agent mounts them again when their devices are back after a restart.
+    /// Returns the NnfNodeStorages that are not ready, failed or degraded, and match `concerned`. Lustre targets always
+    /// count: the agent mounts them again when their devices are back after a restart.
     pub(super) fn waiting_storages(
         &self,
         concerned: impl Fn(&NnfNodeStorage) -> bool,
     ) -> Vec<Wake> {
-        let undone = |storage: &NnfNodeStorage| {
+        let is_waiting = |storage: &NnfNodeStorage| {
             let whole = |status: &NnfNodeStorageStatus| {
                 let is_degraded = status.health == Some(NnfStorageHealth::Degraded);
                 status.ready && status.error.is_none() && !is_degraded
@@ -98,7 +101,7 @@ impl Cache {
             !done || serves || storage.metadata.deletion_timestamp.is_some()
         };
         let storages =
-            self.node_storages.iter().filter(|storage| undone(storage) && concerned(storage));
+            self.node_storages.iter().filter(|storage| is_waiting(storage) && concerned(storage));
         storages.filter_map(related).collect()
     }
 }

@@ -24,17 +24,17 @@ use crate::{
     pass::{Context, Pass},
 };
 
-/// The computes that may have mounted the allocations of an object.
+/// Computes that may have mounted the allocations of an object.
 #[derive(Debug)]
 pub struct Computes {
     plugged_in: Vec<NodeName>,
-    /// Those of them that the block storages give access now.
+    /// Names of those computes to which the block storages give access now.
     given: BTreeSet<String>,
 }
 
 impl Computes {
-    /// Reads both from the rabbit's own objects.
-    pub fn of(object: &ClientMount, cache: &Cache) -> Self {
+    /// Reads the computes from the rabbit's own objects.
+    pub fn new(object: &ClientMount, cache: &Cache) -> Self {
         let referred =
             object.spec.mounts.iter().filter_map(|mount| mount.device.device_reference.as_ref());
         let names: BTreeSet<_> =
@@ -60,7 +60,7 @@ struct UnnamedMount<'a> {
 
 /// Adds a link for each compute that mounts an allocation, where the object names no compute. When the API does not
 /// answer, links stay as they are and the agent retries; the mounts do not wait for that.
-pub(super) async fn add(
+pub(super) async fn add_links(
     context: &Context,
     computes: &Computes,
     object: &ClientMount,
@@ -72,25 +72,26 @@ pub(super) async fn add(
     let (Some(workflow), Some(owner), false) = (
         object.label(label::WORKFLOW_UID),
         object.label(label::TARGET_OWNER_UID),
-        unnamed.is_empty() || units.refused(),
+        unnamed.is_empty() || units.are_refused(),
     ) else {
         return;
     };
     let labels = format!("{}={workflow},{}={owner}", label::WORKFLOW_UID, label::TARGET_OWNER_UID);
     // Answered from the API server's memory: all rabbits of a job ask at once, and the agent asks again for a missing
     // compute.
-    let which = ListParams::default().labels(&labels).match_any();
-    match mounts_of(context, computes, &which).await {
+    let filter = ListParams::default().labels(&labels).match_any();
+    match mounts_of(context, computes, &filter).await {
         Ok(mounts) => {
             let mounted = allocations(&mounts);
-            let all_told =
+            let all_known =
                 computes.given.iter().all(|compute| mounted.contains_key(compute.as_str()));
-            let wrong = link(&mut units.trees, &unnamed, &mounted);
+            let problems = link(&mut units.trees, &unnamed, &mounted);
             pass.failures
-                .extend(wrong.into_iter().map(|why| format!("{}: {why}", describe(object))));
-            if !all_told {
-                // Computes that have access: their ClientMounts may still come, or their jobs use none. Central controllers create
-                // them within 2 s of the rabbit's, and the job looks for its link once PreRun is ready.
+                .extend(problems.into_iter().map(|why| format!("{}: {why}", describe(object))));
+            if !all_known {
+                // Computes that have access: their ClientMounts may still come, or their jobs use none. Central
+                // controllers create them within 2 s of the rabbit's, and the job looks for its link once PreRun is
+                // ready.
                 pass.retry = pass.retry.min(Retry::Soon);
             }
         }
@@ -115,8 +116,9 @@ fn unlisted(object: &ClientMount, error: &kube::Error) -> String {
 fn unnamed_mounts<'a>(object: &'a ClientMount, units: &MountUnits) -> Vec<UnnamedMount<'a>> {
     let is_unnamed =
         |info: &ClientMountInfo| info.compute.as_deref().unwrap_or_default().is_empty();
-    let at = |(place, info): (usize, &'a ClientMountInfo)| {
-        let bind = units.binds.iter().find(|(of, _)| *of == place).map(|(_, bind)| &bind.target);
+    let unnamed_mount = |(place, info): (usize, &'a ClientMountInfo)| {
+        let bind =
+            units.binds.iter().find(|(index, _)| *index == place).map(|(_, bind)| &bind.target);
         let path = bind.or_else(|| Some(&units.mounts.get(place)?.as_ref().ok()?.target))?;
         let tree =
             path.parent().filter(|root| units.trees.iter().any(|tree| tree.root == *root))?;
@@ -128,7 +130,7 @@ fn unnamed_mounts<'a>(object: &'a ClientMount, units: &MountUnits) -> Vec<Unname
         })
     };
     let mounts = object.spec.mounts.iter().enumerate().filter(|(_, info)| is_unnamed(info));
-    mounts.filter_map(at).collect()
+    mounts.filter_map(unnamed_mount).collect()
 }
 
 fn allocation(reference: &ClientMountDeviceReference) -> Option<(&str, &str, i64)> {
@@ -139,21 +141,21 @@ fn allocation(reference: &ClientMountDeviceReference) -> Option<(&str, &str, i64
 async fn mounts_of(
     context: &Context,
     computes: &Computes,
-    which: &ListParams,
+    filter: &ListParams,
 ) -> kube::Result<Vec<(NodeName, ClientMount)>> {
-    let asked = computes.plugged_in.iter().map(|compute| mounts_in(context, compute, which));
+    let asked = computes.plugged_in.iter().map(|compute| mounts_in(context, compute, filter));
     Ok(try_join_all(asked).await?.into_iter().flatten().collect())
 }
 
-/// Leaves out ClientMounts that cannot be decoded.
+/// Lists the ClientMounts of a compute, without those that cannot be decoded.
 async fn mounts_in(
     context: &Context,
     compute: &NodeName,
-    which: &ListParams,
+    filter: &ListParams,
 ) -> kube::Result<Vec<(NodeName, ClientMount)>> {
     let api: Api<DeserializeGuard<ClientMount>> =
         Api::namespaced(context.client.clone(), compute.as_str());
-    let listed = api.list(which).await?.items.into_iter().filter_map(|item| item.0.ok());
+    let listed = api.list(filter).await?.items.into_iter().filter_map(|item| item.0.ok());
     Ok(listed.map(|mount| (compute.clone(), mount)).collect())
 }
 
@@ -169,31 +171,34 @@ fn allocations(mounts: &[(NodeName, ClientMount)]) -> Allocations<'_> {
     allocations
 }
 
-/// Links each compute that mounts exactly one of the tree's allocations; one that mounts several has none of its own.
+/// Links each compute that mounts exactly one of the tree's allocations; a compute that mounts several gets no link.
 /// Returns why some cannot be linked.
 fn link(
     trees: &mut [IndexTree],
     unnamed: &[UnnamedMount<'_>],
     mounted: &Allocations<'_>,
 ) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for tree in trees {
         for (compute, allocations) in mounted {
-            let its = |mount: &&UnnamedMount<'_>| {
+            let is_mounted = |mount: &&UnnamedMount<'_>| {
                 mount.tree == tree.root && allocations.contains(&mount.allocation)
             };
-            let mut its = unnamed.iter().filter(its);
-            let (Some(one), None) = (its.next(), its.next()) else { continue };
-            match IndexLink::new(compute, &one.name) {
+            let mut mounts = unnamed.iter().filter(is_mounted);
+            let (Some(mount), None) = (mounts.next(), mounts.next()) else { continue };
+            match IndexLink::new(compute, &mount.name) {
                 Ok(link) if !tree.links.iter().any(|other| other.compute() == link.compute()) => {
                     tree.links.push(link);
                 }
                 Ok(_) => {}
-                Err(error) => wrong.push(format!("{} is shown without a link: {error}", one.name)),
+                Err(error) => {
+                    problems
+                        .push(format!("{} gets no link in the index tree: {error}", mount.name));
+                }
             }
         }
     }
-    wrong
+    problems
 }
 
 #[cfg(test)]
@@ -204,12 +209,12 @@ mod tests {
     use crate::samples;
 
     #[test]
-    fn nobody_who_is_not_plugged_in_here_is_waited_for() {
+    fn only_computes_of_this_rabbit_are_waited_for() {
         let mut cache = Cache::new("rabbit-1".parse().unwrap());
         let block = samples::block_storage(&[(1, &["rabbit-1", "compute-01", "elsewhere"])]);
-        cache.take(Event::Applied(Ok(block)));
-        cache.take(Event::Applied(Ok(samples::system())));
-        let computes = Computes::of(&samples::client_mount(1), &cache);
+        cache.apply(Event::Applied(Ok(block)));
+        cache.apply(Event::Applied(Ok(samples::system())));
+        let computes = Computes::new(&samples::client_mount(1), &cache);
         assert_eq!(computes.given, BTreeSet::from(["compute-01".to_owned()]));
     }
 }

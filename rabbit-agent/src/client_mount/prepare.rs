@@ -1,27 +1,27 @@
-//! What is to be done about a ClientMount, determined before its pass. No I/O.
+//! Determines the work for a ClientMount before its pass. Does no I/O.
 
 use agent::{
-    claims::{Claimant, Claims},
     desired::{self, Goal, MountUnits, ReferenceError},
     error::Failure,
     reconcile::{DroppedUnits, mount_points_of},
     site::Site,
+    targets::{Requester, TargetsInUse},
 };
 use api::{ClientMount, client_mount::ClientMountDeviceReference};
 use storage::desired::{MountPoint, NamespaceId};
 
 use crate::{cache::Cache, node_storage::desired::namespaces};
 
-/// What to do about a ClientMount.
+/// The work for a ClientMount.
 #[derive(Debug)]
 pub enum Work {
     Units(MountUnits),
     Refuse(Goal, Failure),
-    /// The object is to be unmounted but was never mounted: its mount points are another object's.
+    /// The object asks for an unmount but was never mounted: its mount points belong to another object.
     NeverMounted,
 }
 
-/// The units of an object. Does no I/O.
+/// Returns the units of an object. Does no I/O.
 pub fn units(
     object: &ClientMount,
     goal: Goal,
@@ -30,13 +30,13 @@ pub fn units(
 ) -> Result<MountUnits, Failure> {
     let profile = cache.profile(object).map_err(|why| why.to_string());
     let profile = profile.as_ref().map(|profile| &**profile).map_err(String::as_str);
-    let references = |reference: &ClientMountDeviceReference| follow(reference, cache, site);
+    let references = |reference: &ClientMountDeviceReference| namespaces_of(reference, cache, site);
     desired::units(object, goal, profile, &references, site).map_err(|error| Failure::from(&error))
 }
 
-/// The namespaces behind a reference: those of its allocation in the block storage of that name, the only one when it
-/// is shared.
-fn follow(
+/// Returns the namespaces behind a reference: those of its allocation in the block storage of that name; a shared block
+/// storage has only one allocation.
+fn namespaces_of(
     reference: &ClientMountDeviceReference,
     cache: &Cache,
     site: &Site,
@@ -65,18 +65,19 @@ fn follow(
     Ok(found)
 }
 
-/// A ClientMount's work, determined before its pass.
+/// The work for a ClientMount, determined before its pass.
 #[derive(Debug)]
 pub struct Prepared {
     pub work: Work,
-    /// Units of its earlier versions, to be unmounted first.
+    /// Units of the object's earlier versions, which are unmounted first.
     pub dropped: DroppedUnits,
-    /// Uids of other objects whose claims to mount points this changed.
+    /// Uids of other objects whose mount targets in use this changed.
     pub moved: Vec<String>,
 }
 
 fn dropped(object: &ClientMount, cache: &Cache, site: &Site) -> DroppedUnits {
-    let versions = cache.dropped.of(object.metadata.uid.as_deref().unwrap_or_default()).iter();
+    let versions =
+        cache.dropped.of_object(object.metadata.uid.as_deref().unwrap_or_default()).iter();
     let units = |version: &ClientMount| units(version, Goal::Unmounted, cache, site);
     versions.map(|version| (version.clone(), units(version))).collect()
 }
@@ -91,7 +92,7 @@ pub fn record_change(
     after: &ClientMount,
     cache: &mut Cache,
     site: &Site,
-    claims: &Claims,
+    claims: &TargetsInUse,
 ) {
     let uid = before.metadata.uid.clone().unwrap_or_default();
     let units = units(before, Goal::Unmounted, cache, site).ok();
@@ -99,11 +100,16 @@ pub fn record_change(
         let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
         mount.is_some_and(|mount| !claims.belongs_to_other(&uid, &mount.target))
     };
-    cache.dropped.changed(before, Some(after), had);
+    cache.dropped.record_change(before, Some(after), had);
 }
 
 /// Claims the object's mount points, and determines its work.
-pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Claims) -> Prepared {
+pub fn prepare(
+    object: &ClientMount,
+    cache: &Cache,
+    site: &Site,
+    claims: &mut TargetsInUse,
+) -> Prepared {
     match Goal::of(object) {
         Ok(goal) => prepare_for(object, goal, cache, site, claims),
         Err(error) => {
@@ -113,15 +119,15 @@ pub fn prepare(object: &ClientMount, cache: &Cache, site: &Site, claims: &mut Cl
     }
 }
 
-/// The same for a goal that the object does not name: the mounts of a disappeared object are to be unmounted.
+/// Prepares an object for a goal that its spec does not name: a disappeared object is unmounted.
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,
     cache: &Cache,
     site: &Site,
-    claims: &mut Claims,
+    claims: &mut TargetsInUse,
 ) -> Prepared {
-    let claimant = Claimant::of(object);
+    let claimant = Requester::new(object);
     let uid = claimant.uid.clone();
     let dropped = dropped(object, cache, site);
     let points: Vec<_> = mount_points_of(&dropped).cloned().collect();
@@ -135,7 +141,7 @@ pub fn prepare_for(
             return Prepared { work, dropped: nothing(goal), moved };
         }
     };
-    if units.refused() {
+    if units.are_refused() {
         let moved = claims.set(claimant, goal, Vec::new(), points);
         return Prepared { work: Work::Units(units), dropped: nothing(goal), moved };
     }

@@ -23,22 +23,26 @@ use crate::{
     pass::{Context, Pass},
 };
 
-/// What a pass over a ClientMount reads.
+/// The prepared work and the part of the cache that a pass over a ClientMount reads.
 #[derive(Debug)]
-pub struct View {
+pub struct ClientMountView {
     pub object: Arc<ClientMount>,
     pub work: Work,
     /// Computes that may use its allocations.
     pub computes: Computes,
-    /// Units of its earlier versions, to be unmounted first.
+    /// Units of the object's earlier versions, which are unmounted first.
     pub dropped: DroppedUnits,
-    /// Why the object has no profile, if so.
+    /// Why the object has no profile; `None` if it has one.
     pub profile: Option<NoProfile>,
 }
 
-/// Mounts or unmounts, and reports the result. A deleted object loses the finalizer when nothing of it is left.
-pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result<(), WriteError> {
-    let View { object, work, computes, dropped, profile } = view;
+/// Mounts or unmounts, and reports the result. A deleted object loses its finalizer once it is completely unmounted.
+pub async fn reconcile(
+    context: &Context,
+    view: ClientMountView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let ClientMountView { object, work, computes, dropped, profile } = view;
     let object = &*object;
     let deleted = object.metadata.deletion_timestamp.is_some();
     if deleted && !has_finalizer(object, finalizer::CLIENT_MOUNT) {
@@ -50,16 +54,16 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
     } else {
         pass.with_finalizer(context, object, finalizer::CLIENT_MOUNT).await?
     };
-    let asks = match &work {
+    let needs_profile = match &work {
         Work::Refuse(..) => !deleted,
         Work::Units(units) => units.profile_lost.is_some(),
         Work::NeverMounted => false,
     };
     // Without the profile nothing is mounted, and unmounts run no hooks. So first ask the API whether it exists.
-    if let (true, Some(no_profile)) = (asks, &profile)
+    if let (true, Some(no_profile)) = (needs_profile, &profile)
         && context.profile_exists(no_profile).await?
     {
-        pass.wait();
+        pass.wait_for_watch();
         return Ok(());
     }
     let count = object.spec.mounts.len();
@@ -74,19 +78,19 @@ pub async fn reconcile(context: &Context, view: View, pass: &mut Pass) -> Result
         Work::Units(mut units) => {
             pass.may_leave_mounts = deleted && units.mounts.iter().any(Result::is_err)
                 || (0..count).any(|place| units.has_unknown_path(place));
-            computes::add(context, &computes, &object, &mut units, pass).await;
-            match servers::add(context, &object, &mut units).await? {
+            computes::add_links(context, &computes, &object, &mut units, pass).await;
+            match servers::add_file(context, &object, &mut units).await? {
                 Ok(()) => Ok(Arc::new(units)),
                 Err(error) => Err(Outcome::refused(units.goal, count, Failure::from(&error))),
             }
         }
     };
     let outcome = carry_out(context, &object, dropped, units, pass).await;
-    if deleted && outcome.done() {
+    if deleted && outcome.is_done() {
         log_unreadable(&object, &outcome);
         return release(context, &object, pass).await;
     }
-    note(&object, &outcome, pass);
+    record_result(&object, &outcome, pass);
     pass.report(context, &object, report::status(&context.node, &outcome)).await
 }
 
@@ -105,8 +109,8 @@ async fn carry_out(
     result.outcome
 }
 
-/// Logs one line, however many mounts failed.
-fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
+/// Records the result; failures become one log line, however many mounts failed.
+fn record_result(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     let failures: Vec<_> = outcome
         .failures
         .iter()
@@ -115,13 +119,13 @@ fn note(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
         })
         .collect();
     match combined(&failures) {
-        Some(failure) => pass.failed(object, &failure),
+        Some(failure) => pass.add_failure(object, &failure),
         None if outcome.goal == Goal::Unmounted => pass.unmounted = object.uid(),
         None => pass.mounted = object.uid(),
     }
 }
 
-/// Logged once, when the object goes: until then another pass may still be able to read it.
+/// Logs unreadable mounts once, when the object goes: until then another pass may still be able to read them.
 fn log_unreadable(object: &ClientMount, outcome: &Outcome) {
     if let Some(text) = report::unreadable(outcome) {
         log::warn!("{}: {text}", describe(object));
@@ -137,7 +141,7 @@ async fn release(
     pass.without_finalizer(context, object, finalizer::CLIENT_MOUNT).await
 }
 
-/// Unmounts what a disappeared object left behind.
+/// Unmounts all mounts of an object that disappeared.
 pub async fn clean_up(
     context: &Context,
     object: &ClientMount,
@@ -158,5 +162,5 @@ pub async fn clean_up(
     };
     let outcome = carry_out(context, object, dropped, units, pass).await;
     log_unreadable(object, &outcome);
-    note(object, &outcome, pass);
+    record_result(object, &outcome, pass);
 }

@@ -1,4 +1,4 @@
-//! `.nnf-servers.json`: the components of a Lustre file system, written into its root when it is given to its user.
+//! Writes `.nnf-servers.json`, the components of a Lustre file system, into its root before its user gets it.
 
 use agent::{
     desired::{Goal, MountUnits},
@@ -17,7 +17,7 @@ use crate::pass::Context;
 
 const NAME: &str = ".nnf-servers.json";
 
-/// The text that tools look for when the file cannot be written.
+/// Text that tools search for when the file cannot be written.
 const PREFIX: &str = "unable to dump servers resource to file on clientmount path";
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -32,21 +32,21 @@ pub enum ServersError {
     )]
     Missing(String),
     #[error(
-        "Servers {place} is of workflow {found:?} and the mount of {wanted:?}: one of them was made anew, delete the mount"
+        "Servers {place} is of workflow {found:?} and the mount of {wanted:?}: one of them was created again; delete the mount"
     )]
     Foreign { place: String, found: String, wanted: String },
     #[error(
-        "Servers {place}: spec.allocationSets[{set}].label: {label:?} is no part of a Lustre file system: use ost, mdt, mgt or mgtmdt"
+        "Servers {place}: spec.allocationSets[{set}].label: {label:?} is not a Lustre target type: use ost, mdt, mgt or mgtmdt"
     )]
     Label { place: String, set: usize, label: String },
     #[error(
-        "Servers {place}: spec.allocationSets[{set}].storage[{storage}].allocationCount: {count} is no number of targets: use 1 to {MOST}"
+        "Servers {place}: spec.allocationSets[{set}].storage[{storage}].allocationCount: {count} is not a valid number of targets: use 1 to {MAX_TARGETS}"
     )]
     Count { place: String, set: usize, storage: usize, count: i64 },
 }
 
 impl From<&ServersError> for Failure {
-    /// Servers objects are not watched, so the agent retries by the timer.
+    /// Retries by the timer: the agent does not watch Servers objects.
     fn from(error: &ServersError) -> Self {
         let mut failure = Self::waiting(error.to_string());
         failure.severity = api::Severity::Major;
@@ -56,11 +56,11 @@ impl From<&ServersError> for Failure {
     }
 }
 
-/// More targets of one kind than any rabbit has drives for.
-const MOST: i64 = 4096;
+/// Most targets in one entry; no rabbit has drives for more.
+const MAX_TARGETS: i64 = 4096;
 
-/// Names of rabbits by component, one entry for each target, in the order of the object; `nnfNode` has every rabbit
-/// once. The order of the fields is that of the file.
+/// Content of the file. Each list has the rabbit's name once for each target, in the order of the object; `nnfNode` has
+/// every rabbit once. The fields have the order of the file.
 #[derive(Debug, Default, Serialize)]
 struct Components {
     mdt: Vec<String>,
@@ -74,8 +74,8 @@ struct Components {
 /// Adds the file to every mount that needs it.
 ///
 /// # Errors
-/// When the API does not answer; the inner error when its answer is unusable.
-pub(super) async fn add(
+/// The API does not answer; or, as the inner error, its answer is unusable.
+pub(super) async fn add_file(
     context: &Context,
     object: &ClientMount,
     units: &mut MountUnits,
@@ -83,11 +83,11 @@ pub(super) async fn add(
     let wanted = |info: &ClientMountInfo| {
         info.set_permissions && info.kind.as_str() == FileSystemKind::Lustre.as_str()
     };
-    let mounts = units.goal == Goal::Mounted && !units.refused();
+    let mounts = units.goal == Goal::Mounted && !units.are_refused();
     if !mounts || !object.spec.mounts.iter().any(wanted) {
         return Ok(Ok(()));
     }
-    let text = match text(context, object).await? {
+    let text = match read_text(context, object).await? {
         Ok(text) => text,
         Err(error) => return Ok(Err(error)),
     };
@@ -100,11 +100,11 @@ pub(super) async fn add(
     Ok(Ok(()))
 }
 
-async fn text(
+async fn read_text(
     context: &Context,
     object: &ClientMount,
 ) -> Result<Result<String, ServersError>, WriteError> {
-    let (namespace, name) = match place(object) {
+    let (namespace, name) = match servers_name(object) {
         Ok(place) => place,
         Err(error) => return Ok(Err(error)),
     };
@@ -114,11 +114,12 @@ async fn text(
         object: format!("Servers {place}"),
         source: Box::new(source),
     })?;
-    Ok(found.ok_or(ServersError::Missing(place)).and_then(|servers| written(object, &servers)))
+    Ok(found.ok_or(ServersError::Missing(place)).and_then(|servers| file_text(object, &servers)))
 }
 
-/// Warren's engine owns the mount by the Servers itself; the sites' controllers by a NnfStorage of its name and namespace.
-fn place(object: &ClientMount) -> Result<(&str, &str), ServersError> {
+/// Returns namespace and name of the Servers. Warren's engine owns the mount by the Servers itself, the sites'
+/// controllers by a NnfStorage of the same name and namespace.
+fn servers_name(object: &ClientMount) -> Result<(&str, &str), ServersError> {
     let part = |key| object.label(key);
     let owner = (part(label::OWNER_NAMESPACE), part(label::OWNER_NAME), part(label::OWNER_KIND));
     match owner {
@@ -127,8 +128,8 @@ fn place(object: &ClientMount) -> Result<(&str, &str), ServersError> {
     }
 }
 
-/// The file's text: one object on one line.
-fn written(object: &ClientMount, servers: &Servers) -> Result<String, ServersError> {
+/// Returns the file's text: one JSON object on one line.
+fn file_text(object: &ClientMount, servers: &Servers) -> Result<String, ServersError> {
     let place = || format!("{}/{}", servers.namespace().unwrap_or_default(), servers.name_any());
     let workflow = |uid: Option<&str>| uid.map(str::to_owned);
     let (found, wanted) =
@@ -153,7 +154,7 @@ fn written(object: &ClientMount, servers: &Servers) -> Result<String, ServersErr
         };
         for (storage, rabbit) in set.storage.iter().enumerate() {
             let count = rabbit.allocation_count;
-            let times = usize::try_from(count).ok().filter(|_| (1..=MOST).contains(&count));
+            let times = usize::try_from(count).ok().filter(|_| (1..=MAX_TARGETS).contains(&count));
             let times = times.ok_or_else(|| ServersError::Count {
                 place: place(),
                 set: index,
@@ -192,12 +193,12 @@ mod tests {
         .unwrap()
     }
 
-    fn reported(servers: &Servers) -> String {
-        written(&samples::client_mount(1), servers).unwrap_err().to_string()
+    fn error_of(servers: &Servers) -> String {
+        file_text(&samples::client_mount(1), servers).unwrap_err().to_string()
     }
 
     #[test]
-    fn every_target_is_named_and_every_rabbit_once() {
+    fn the_file_names_each_target_s_rabbit_and_each_rabbit_once() {
         let servers = servers(&[
             ("ost", &[("rabbit-node-1", 2), ("rabbit-node-2", 1)]),
             ("ost", &[("rabbit-node-2", 1)]),
@@ -205,7 +206,7 @@ mod tests {
             ("mgt", &[("rabbit-node-3", 1)]),
             ("mgtmdt", &[("rabbit-node-4", 1)]),
         ]);
-        let text = written(&samples::client_mount(1), &servers).unwrap();
+        let text = file_text(&samples::client_mount(1), &servers).unwrap();
         let expected = concat!(
             r#"{"mdt":["rabbit-node-3","rabbit-node-4","rabbit-node-8"],"#,
             r#""mgt":["rabbit-node-3"],"mgtmdt":["rabbit-node-4"],"#,
@@ -217,21 +218,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_lustre_is_told_with_its_place() {
-        let label = reported(&servers(&[("ost", &[("rabbit-1", 1)]), ("xfs", &[])]));
+    fn invalid_servers_are_rejected_by_field() {
+        let label = error_of(&servers(&[("ost", &[("rabbit-1", 1)]), ("xfs", &[])]));
         assert!(
             label.contains("default/job-7-0: spec.allocationSets[1].label: \"xfs\""),
             "{label}"
         );
-        let count = reported(&servers(&[("ost", &[("rabbit-1", 1), ("rabbit-2", 0)])]));
+        let count = error_of(&servers(&[("ost", &[("rabbit-1", 1), ("rabbit-2", 0)])]));
         assert!(count.contains("spec.allocationSets[0].storage[1].allocationCount: 0"), "{count}");
         let mut foreign = servers(&[]);
         foreign.labels_mut().insert(label::WORKFLOW_UID.into(), "another".into());
-        assert!(reported(&foreign).contains("of workflow \"another\""));
+        assert!(error_of(&foreign).contains("of workflow \"another\""));
     }
 
     #[test]
-    fn only_a_mount_of_a_storage_or_of_servers_leads_to_servers() {
+    fn only_a_mount_owned_by_nnf_storage_or_servers_has_servers() {
         let mut mount = samples::client_mount(1);
         for (key, value) in [
             (label::OWNER_KIND, "NnfStorage"),
@@ -240,11 +241,11 @@ mod tests {
         ] {
             mount.labels_mut().insert(key.into(), value.into());
         }
-        assert_eq!(place(&mount), Ok(("default", "job-7-0")));
+        assert_eq!(servers_name(&mount), Ok(("default", "job-7-0")));
         mount.labels_mut().insert(label::OWNER_KIND.into(), "Servers".into());
-        assert_eq!(place(&mount), Ok(("default", "job-7-0")));
+        assert_eq!(servers_name(&mount), Ok(("default", "job-7-0")));
         mount.labels_mut().insert(label::OWNER_KIND.into(), "NnfAccess".into());
-        let error = place(&mount).unwrap_err().to_string();
+        let error = servers_name(&mount).unwrap_err().to_string();
         assert!(error.contains("owner.kind is \"NnfAccess\""), "{error}");
     }
 }

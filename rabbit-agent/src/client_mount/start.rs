@@ -1,4 +1,4 @@
-//! Mount points that the clean-up must leave alone: all that an object may use. Does no I/O.
+//! Lists the mount points that the clean-up must leave alone: all that an object may use. Does no I/O.
 
 use controller::describe;
 use std::collections::BTreeSet;
@@ -17,7 +17,8 @@ use crate::{
     node_storage::desired::{TemporaryRoot, count},
 };
 
-/// Every mount point that an object of this rabbit may use. Too many are harmless; a missing one would be unmounted.
+/// Returns every mount point that an object of this rabbit may use. Too many are harmless; a missing
+/// one would be unmounted.
 pub fn points_to_keep(
     cache: &Cache,
     site: &Site,
@@ -28,7 +29,9 @@ pub fn points_to_keep(
         cache.client_mounts.unreadable().chain(cache.node_storages.unreadable()).next();
     if let Some(metadata) = unreadable {
         let name = metadata.name.as_deref().unwrap_or_default();
-        return Err(format!("what {name} may have mounted cannot be read"));
+        return Err(format!(
+            "the mounts of {name} are unknown, because the object cannot be decoded"
+        ));
     }
     let ours = |namespace: Option<String>| namespace.as_deref() == Some(site.node.as_str());
     for object in cache.client_mounts.iter().filter(|mount| ours(mount.namespace())) {
@@ -40,9 +43,9 @@ pub fn points_to_keep(
     Ok(keep)
 }
 
-/// Whether a pass over an object mounts only at mount points that the clean-up keeps, and detaches nothing: then it may
-/// run beside the clean-up.
-pub fn may_run_beside_sweep(
+/// Returns whether a pass over an object mounts only at mount points that the clean-up keeps, and detaches nothing:
+/// then it may run beside the clean-up.
+pub fn may_run_beside_clean_up(
     key: &Key,
     kept: &BTreeSet<MountPoint>,
     cache: &Cache,
@@ -62,7 +65,7 @@ pub fn may_run_beside_sweep(
         Key::ClientMount(name) => cache
             .client_mount(name)
             .is_none_or(|object| are_kept(mount_points(object, cache, site))),
-        // Its mounts are those that the clean-up removes.
+        // The clean-up removes the mounts of this object.
         Key::Vanished(_) => false,
     }
 }
@@ -72,15 +75,15 @@ fn temporary_points(
     cache: &Cache,
     temporary: &TemporaryRoot,
 ) -> Result<Vec<MountPoint>, String> {
-    let elsewhere = cache.profile(object).is_ok_and(|profile| {
+    let moves_temporary = cache.profile(object).is_ok_and(|profile| {
         let data = profile.data();
         let lines = [&data.xfs_storage, &data.raw_storage, &data.gfs2_storage];
         lines.iter().any(|lines| lines.variable_override.contains_key("$TEMP_DIR"))
     });
-    if elsewhere {
+    if moves_temporary {
         return Err(format!("{}: its profile moves $TEMP_DIR", describe(object)));
     }
-    // With an invalid count nothing was ever mounted.
+    // An object with an invalid count was never mounted.
     let indexes = 0..count(object).unwrap_or(0);
     Ok(indexes.filter_map(|index| temporary.mount_point(&object.name_any(), index).ok()).collect())
 }
@@ -92,7 +95,7 @@ fn mount_points(
 ) -> Result<Vec<MountPoint>, String> {
     let leaving = matches!(Goal::of(object), Ok(Goal::Unmounted));
     let points = match units(object, Goal::Unmounted, cache, site) {
-        // A mount that is to go may have lost its path: nobody wants it. One that is to stay must be left alone.
+        // A mount to remove may have lost its path: no object wants it. A mount to keep must be left alone.
         Ok(units)
             if units.mounts.iter().enumerate().all(|(place, mount)| {
                 is_known(mount) || leaving && units.has_unknown_path(place)
@@ -100,14 +103,14 @@ fn mount_points(
         {
             Ok(known_points(&units))
         }
-        _ => as_spelled(object, site),
+        _ => points_in_spec(object, site),
     };
     let mut points = points.map_err(|why| format!("{}: {why}", describe(object)))?;
     points.extend(former_points(object, cache, site));
     Ok(points)
 }
 
-/// A path that cannot be a mount point here never was one.
+/// Returns whether the mount's path is known. A path that cannot be a mount point here never was one.
 fn is_known<T>(mount: &Result<T, agent::desired::MountError>) -> bool {
     mount.as_ref().err().is_none_or(|error| matches!(error.problem, MountProblem::MountPath(_)))
 }
@@ -116,15 +119,15 @@ fn known_points(units: &MountUnits) -> Vec<MountPoint> {
     units.mount_points().cloned().collect()
 }
 
-fn as_spelled(object: &ClientMount, site: &Site) -> Result<Vec<MountPoint>, String> {
+fn points_in_spec(object: &ClientMount, site: &Site) -> Result<Vec<MountPoint>, String> {
     if site.index_root.is_some() {
-        return Err("its index tree cannot be told from its spec".to_owned());
+        return Err("its index tree cannot be derived from its spec".to_owned());
     }
     let mut paths = Vec::new();
     for mount in &object.spec.mounts {
         if mount.mount_path.contains('$') {
             return Err(format!(
-                "variables in mountPath {:?} cannot be told without its profile",
+                "variables in mountPath {:?} cannot be resolved without its profile",
                 mount.mount_path
             ));
         }
@@ -164,17 +167,17 @@ mod tests {
         }
     }
 
-    fn kept(mount: ClientMount) -> Result<Vec<String>, String> {
+    fn points_for(mount: ClientMount) -> Result<Vec<String>, String> {
         let mut cache = Cache::new("rabbit-1".parse().unwrap());
-        cache.take(Event::Applied(Ok(mount)));
-        cache.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
+        cache.apply(Event::Applied(Ok(mount)));
+        cache.apply(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
         points_to_keep(&cache, &site(), &temporary())
             .map(|paths| paths.iter().map(ToString::to_string).collect())
     }
 
     #[test]
-    fn mounts_and_temporary_mounts_of_every_object_are_kept_without_any_profile() {
-        let kept = kept(samples::client_mount(2)).unwrap();
+    fn mounts_and_temporary_mounts_are_kept_without_a_profile() {
+        let kept = points_for(samples::client_mount(2)).unwrap();
         let tree = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
         assert_eq!(
             kept,
@@ -187,59 +190,64 @@ mod tests {
         );
     }
 
-    /// Objects that existed when the clean-up began continue beside it. Newer ones wait, and so does a pass that would
-    /// detach a namespace under a mount.
+    /// Passes over objects that existed when the clean-up began may run beside it. Passes over newer ones wait, and so
+    /// does a pass that would detach a namespace under a mount.
     #[test]
-    fn only_what_the_sweep_leaves_alone_goes_on_beside_it() {
+    fn only_passes_over_kept_mount_points_run_beside_the_clean_up() {
         let mut cache = Cache::new("rabbit-1".parse().unwrap());
-        cache.take(Event::Applied(Ok(samples::client_mount(2))));
-        cache.take(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
-        cache.take(Event::Applied(Ok(samples::block_storage_ready(2))));
+        cache.apply(Event::Applied(Ok(samples::client_mount(2))));
+        cache.apply(Event::Applied(Ok(samples::node_storage(2, "xfs"))));
+        cache.apply(Event::Applied(Ok(samples::block_storage_ready(2))));
         let (site, temporary) = (site(), temporary());
         let kept: BTreeSet<_> =
             points_to_keep(&cache, &site, &temporary).unwrap().into_iter().collect();
-        let apart =
-            |cache: &Cache, key: &Key| may_run_beside_sweep(key, &kept, cache, (&site, &temporary));
+        let may_run = |cache: &Cache, key: &Key| {
+            may_run_beside_clean_up(key, &kept, cache, (&site, &temporary))
+        };
         let mount = Key::ClientMount(samples::client_mount(2).name_any());
         let storage = Key::NodeStorage(samples::NAME.into());
         let block = Key::BlockStorage(samples::NAME.into());
         for key in [&Key::Node, &mount, &storage, &block] {
-            assert!(apart(&cache, key), "{key}");
+            assert!(may_run(&cache, key), "{key}");
         }
-        assert!(!apart(&cache, &Key::Vanished("some".into())));
+        assert!(!may_run(&cache, &Key::Vanished("some".into())));
 
         let mut moved = samples::client_mount(2);
         moved.spec.mounts[0].mount_path = "/mnt/nnf/elsewhere".into();
-        cache.take(Event::Applied(Ok(moved)));
-        cache.take(Event::Applied(Ok(samples::node_storage(3, "xfs"))));
+        cache.apply(Event::Applied(Ok(moved)));
+        cache.apply(Event::Applied(Ok(samples::node_storage(3, "xfs"))));
         let mut leaving = samples::block_storage_ready(2);
         leaving.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        cache.take(Event::Applied(Ok(leaving)));
+        cache.apply(Event::Applied(Ok(leaving)));
         for key in [&mount, &storage, &block] {
-            assert!(!apart(&cache, key), "{key}");
+            assert!(!may_run(&cache, key), "{key}");
         }
     }
 
     #[test]
-    fn a_path_that_cannot_be_told_keeps_everything() {
+    fn an_unresolved_path_postpones_the_clean_up() {
         let mut mount = samples::client_mount(1);
         mount.spec.mounts[0].mount_path = "/mnt/nnf/$SOMETHING".into();
-        assert!(kept(mount).unwrap_err().contains("$SOMETHING"));
-        // The names of its volumes depend on the profile.
+        assert!(points_for(mount).unwrap_err().contains("$SOMETHING"));
+        // `$VG_NAME` depends on the profile.
         let mut mount = samples::client_mount(1);
         mount.spec.mounts[0].mount_path = "/mnt/nnf/$VG_NAME".into();
-        assert!(kept(mount.clone()).unwrap_err().contains("$VG_NAME"));
+        assert!(points_for(mount.clone()).unwrap_err().contains("$VG_NAME"));
         mount.spec.desired_state = MountState::Unmounted;
-        assert_eq!(kept(mount).unwrap().len(), 2, "only the temporary mounts: this one is to go");
+        assert_eq!(
+            points_for(mount).unwrap().len(),
+            2,
+            "only the temporary mounts: this one is to go"
+        );
     }
 
     #[test]
-    fn an_object_of_another_node_is_kept_as_spelled_and_a_foreign_namespace_is_no_concern() {
+    fn an_object_for_another_node_is_kept_and_a_foreign_namespace_ignored() {
         let mut mount = samples::client_mount(1);
         mount.spec.node = "rabbit-2".into();
-        assert_eq!(kept(mount).unwrap().len(), 3);
+        assert_eq!(points_for(mount).unwrap().len(), 3);
         let mut mount = samples::client_mount(1);
         mount.metadata.namespace = Some("rabbit-2".into());
-        assert_eq!(kept(mount).unwrap().len(), 2);
+        assert_eq!(points_for(mount).unwrap().len(), 2);
     }
 }

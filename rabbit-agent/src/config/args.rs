@@ -1,4 +1,4 @@
-//! The flags of the command line and their environment variables.
+//! Command line options and their environment variables.
 
 use std::path::PathBuf;
 
@@ -19,11 +19,11 @@ use crate::{
     health::args::HealthArgs,
     lustre_mgt::args::MgsArgs,
     movement::args::MovementArgs,
-    node_manager::{NodeManagerArgs, flags, in_its_environment},
+    node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
 };
 
-/// The flags that `--help` shows.
-const COMMON: [&str; 10] = [
+/// Options on the first screen of `--help`.
+const COMMON: [&str; 9] = [
     "node",
     "api",
     "coordinator",
@@ -32,17 +32,16 @@ const COMMON: [&str; 10] = [
     "key",
     "drive_models",
     "file_pool",
-    "volumes",
     "log_level",
 ];
 
-/// Carves volumes out of this rabbit's drives, makes file systems on them and mounts them, as the objects in its namespace
-/// ask.
+/// Creates namespaces on this rabbit's drives, makes file systems on them and mounts them, as the objects in the
+/// rabbit's Kubernetes namespace ask.
 ///
 /// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
 /// newer agent of this rabbit is connected.
 #[derive(Debug, Parser)]
-#[command(version, mut_arg("mount_roots", on_a_rabbit), mut_args(|flag| short_help(flag, &COMMON)), defer(help_on_a_screen))]
+#[command(version, mut_arg("mount_roots", use_rabbit_defaults), mut_args(|flag| short_help(flag, &COMMON)), defer(help_on_a_screen))]
 pub struct Args {
     #[command(flatten)]
     pub node: NodeArgs,
@@ -55,12 +54,13 @@ pub struct Args {
         help_heading = "Node"
     )]
     pub temp_root: PathBuf,
-    /// Directory that shows every index tree once more as node-<k> bind mounts, with a link per compute once it is known which
-    /// compute has which
+    /// Directory in which the agent shows every index tree again as node-<k> bind mounts, with a link per compute once
+    /// the compute of each allocation is known
     #[arg(long, env = "WARREN_INDEX_ROOT", value_name = "DIR", help_heading = "Node")]
     pub index_root: Option<PathBuf>,
-    /// Directory in which it is recorded whose the drives' namespaces are, what is mounted, and which of the site's hooks ran; keep it over
-    /// reboots, for without it only what the objects' statuses tell in full is taken back, and hooks run once more
+    /// Directory of the agent's records: owners of the drives' namespaces, mounts, finished hooks. Keep it
+    /// over reboots: without it the agent takes back only namespaces that the objects' statuses name in full,
+    /// and hooks run again
     #[arg(
         long,
         env = "WARREN_STATE_DIR",
@@ -79,7 +79,7 @@ pub struct Args {
         help_heading = "API"
     )]
     pub api: Address,
-    /// Name of the pod the agent runs in, if it runs in one; shown in the NnfNode
+    /// Name of the agent's pod on Kubernetes; shown in the NnfNode
     #[arg(
         long,
         env = "NNF_POD_NAME",
@@ -89,14 +89,17 @@ pub struct Args {
     )]
     pub pod: String,
 
-    /// The coordinator that gets this rabbit's health: unix:///PATH, or https://HOST:PORT with --ca, --certificate and --key
+    /// The coordinator that receives this rabbit's health: unix:///PATH, or https://HOST:PORT with
+    /// --ca, --certificate and --key
     #[arg(long, env = "WARREN_COORDINATOR", value_name = "URL", help_heading = "Coordinator")]
     pub coordinator: Option<String>,
     #[command(flatten)]
     pub certificates: CertificateArgs,
 
-    /// Use only NVMe drives whose model number contains this; may be given several times. Without it every drive is used that
-    /// manages namespaces and has nothing on it that this node uses
+    /// Use only NVMe drives whose model number contains this text; repeat for several.
+    ///
+    /// Without it the agent uses every drive that supports namespace management and that this node
+    /// does not use otherwise
     #[arg(
         long = "drive-model",
         env = "WARREN_DRIVE_MODELS",
@@ -106,8 +109,7 @@ pub struct Args {
         help_heading = "Storage"
     )]
     pub drive_models: Vec<String>,
-    /// Append everything that is said to the PCIe switches, and what they answer, to this file; serial numbers are in it, and
-    /// nothing of what is on the drives
+    /// Append all messages to and from the PCIe switches to this file. It has serial numbers, but no data of the drives
     #[arg(
         long,
         env = "WARREN_SWITCHTEC_RECORD",
@@ -116,25 +118,25 @@ pub struct Args {
         help_heading = "Storage"
     )]
     pub switchtec_record: Option<PathBuf>,
-    /// Over how many drives an allocation is spread when there are so many: the freest, the same share on each [default: 16 NVMe
-    /// drives, 1 with --file-pool or --volumes plain]
+    /// Drives over which an allocation is spread, if there are so many: those with the most free bytes, the same share
+    /// on each [default: 16 NVMe drives, 1 with --file-pool or --volumes plain]
     #[arg(long, env = "WARREN_ALLOCATION_DRIVES", value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Storage")]
     pub allocation_drives: Option<u8>,
-    /// With how few drives an allocation is still made [default: 14 NVMe drives, 1 with --file-pool or --volumes plain, never more than
-    /// --allocation-drives]
+    /// Fewest drives on which an allocation is made [default: 14 NVMe drives, 1 with --file-pool or --volumes plain,
+    /// never more than --allocation-drives]
     #[arg(long, env = "WARREN_ALLOCATION_MINIMUM", value_name = "N", value_parser = clap::value_parser!(u8).range(1..), help_heading = "Storage")]
     pub allocation_minimum: Option<u8>,
-    /// Whether an allocation gets a new namespace on another drive when the slot of one of its drives holds another drive: what
-    /// a RAID profile is repaired with. A drive that is merely absent or faulty is waited for
+    /// Replace a namespace by one on another drive once its drive's slot holds a different drive; a RAID profile
+    /// repairs itself with it. The agent waits for a drive that is only absent or faulty
     #[arg(long, env = "WARREN_REPLACE_DRIVES", value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set, help_heading = "Storage")]
     pub replace_drives: bool,
     /// Use drives made of files in this directory instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
     pub file_pool: Option<PathBuf>,
-    /// How many drives a pool gets that does not exist yet
+    /// Number of file drives in a new pool
     #[arg(long, env = "WARREN_FILE_DRIVES", value_name = "N", default_value_t = 18, value_parser = clap::value_parser!(u16).range(1..=1024), requires = "file_pool", help_heading = "Storage")]
     pub file_drives: u16,
-    /// Size of each of them, e.g. 4GiB; they take up only what is written
+    /// Size of each file drive, e.g. 4GiB; its file takes up only the space that is written
     #[arg(
         long,
         env = "WARREN_FILE_DRIVE_CAPACITY",
@@ -144,7 +146,7 @@ pub struct Args {
         help_heading = "Storage"
     )]
     pub file_drive_capacity: ByteSize,
-    /// What lies between namespaces and file systems, the same as on the computes [default: lvm; plain with --file-pool]
+    /// Layer between namespaces and file systems, the same as on the computes [default: lvm; plain with --file-pool]
     #[arg(long, env = "WARREN_VOLUMES", value_name = "LAYER", help_heading = "Storage")]
     pub volumes: Option<Volumes>,
     #[command(flatten)]
@@ -176,7 +178,7 @@ pub struct Args {
 impl Args {
     /// Parses the command line and the environment, including those of nnf-node-manager. Exits the process on an error.
     pub fn read() -> Self {
-        let command = in_its_environment(Self::command(), is_set);
+        let command = with_node_manager_environment(Self::command(), is_set);
         let mut line = daemon::translate(std::env::args_os(), &flags());
         // The Go daemons have this subcommand.
         if line.len() == 2 && line[1] == "version" {
@@ -185,18 +187,18 @@ impl Args {
         Self::from_arg_matches(&command.get_matches_from(line)).unwrap_or_else(|error| error.exit())
     }
 
-    /// The log level.
+    /// Returns the log level.
     pub fn logs(&self) -> LogArgs {
         LogArgs { log_level: self.zap.level().unwrap_or(self.logs.log_level) }
     }
 }
 
-/// Where central controllers mount a new Lustre file system on a rabbit by default, to chown it.
-const FOR_OWNERS: &str = "/mnt/tmp";
+/// Directory in which central controllers mount a new Lustre file system on a rabbit by default, to set its owner.
+const LUSTRE_SETUP_ROOT: &str = "/mnt/tmp";
 
-/// Rabbits have mounts that computes do not have.
-fn on_a_rabbit(mount_roots: Arg) -> Arg {
-    mount_roots.default_values(["/mnt/nnf", FOR_OWNERS]).help(
+/// Sets the defaults of a rabbit, which has mounts that computes do not have.
+fn use_rabbit_defaults(mount_roots: Arg) -> Arg {
+    mount_roots.default_values(["/mnt/nnf", LUSTRE_SETUP_ROOT]).help(
         "Directory beneath which ClientMounts may mount; repeat for several. Lustre targets are mounted beneath the first",
     )
 }

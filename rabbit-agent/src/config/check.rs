@@ -24,8 +24,8 @@ impl Args {
             .transpose()?;
         let node = self.node.name()?;
         let every_root = self.roots()?;
-        let roots = allowed("--mount-root", self.node.mount_roots.clone())?;
-        let temporary = allowed("--temp-root", [self.temp_root.clone()])?;
+        let roots = parse_roots("--mount-root", self.node.mount_roots.clone())?;
+        let temporary = parse_roots("--temp-root", [self.temp_root.clone()])?;
         let index_root = self.index_root.clone().map(IndexRoot::new).transpose();
         let index_root =
             index_root.map_err(|source| ConfigError::Root { flag: "--index-root", source })?;
@@ -63,8 +63,8 @@ impl Args {
         })
     }
 
-    /// The default is one drive for volumes without LVM, which are a single device, and for file drives, which several
-    /// make no faster.
+    /// Returns over how many drives allocations are spread. The default is 1 without LVM, where a volume is a single
+    /// device, and for file drives, where more are no faster.
     fn spread(&self, volumes: Volumes) -> Result<Spread, SpreadError> {
         let usual = match volumes {
             Volumes::Lvm if self.file_pool.is_none() => Spread::RABBIT,
@@ -94,11 +94,11 @@ impl Args {
     }
 
     fn roots(&self) -> Result<AllowedRoots, ConfigError> {
-        let mut flagged: Vec<(&'static str, &Path)> = vec![("--temp-root", &self.temp_root)];
-        flagged.extend(self.index_root.iter().map(|path| ("--index-root", path.as_path())));
-        flagged.extend(self.node.mount_roots.iter().map(|path| ("--mount-root", path.as_path())));
-        for (place, (first, first_path)) in flagged.iter().enumerate() {
-            let overlapping = flagged
+        let mut paths: Vec<(&'static str, &Path)> = vec![("--temp-root", &self.temp_root)];
+        paths.extend(self.index_root.iter().map(|path| ("--index-root", path.as_path())));
+        paths.extend(self.node.mount_roots.iter().map(|path| ("--mount-root", path.as_path())));
+        for (place, (first, first_path)) in paths.iter().enumerate() {
+            let overlapping = paths
                 .iter()
                 .skip(place + 1)
                 .find(|(_, path)| path.starts_with(first_path) || first_path.starts_with(path));
@@ -111,14 +111,14 @@ impl Args {
                 });
             }
         }
-        allowed(
+        parse_roots(
             "--mount-root, --temp-root, --index-root",
-            flagged.into_iter().map(|(_, path)| path.to_owned()),
+            paths.into_iter().map(|(_, path)| path.to_owned()),
         )
     }
 }
 
-fn allowed(
+fn parse_roots(
     flag: &'static str,
     paths: impl IntoIterator<Item = PathBuf>,
 ) -> Result<AllowedRoots, ConfigError> {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_good_and_every_root_may_be_mounted_beneath() {
+    fn defaults_are_valid_and_storage_allows_every_root() {
         let config = check(&["--index-root", "/mnt/index"]).unwrap();
         // Lustre targets are mounted beneath the first.
         assert_eq!(config.rabbit.site.roots.to_string(), "/mnt/nnf or /mnt/tmp");
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn roots_that_are_given_are_all_there_are() {
+    fn given_mount_roots_replace_the_defaults() {
         for args in [&["--mount-root", "/a", "--mount-root", "/b"][..], &["--mount-root=/a:/b"]] {
             assert_eq!(check(args).unwrap().rabbit.site.roots.to_string(), "/a or /b");
         }
     }
 
     #[test]
-    fn drives_are_chosen_by_their_models() {
+    fn drives_are_chosen_by_model() {
         let config = check(&["--drive-model", "KCM7", "--drive-model", "MZ3LO,KCD7"]).unwrap();
         let DriveConfig::Nvme { models, .. } = config.storage.drives else { panic!("NVMe drives") };
         assert_eq!(models, ["KCM7", "MZ3LO", "KCD7"]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn allocations_go_over_as_many_drives_as_a_rabbit_spares_unless_told_otherwise() {
+    fn the_default_spread_depends_on_drives_and_volumes() {
         let policy = |args: &[&str]| check(args).map(|config| config.rabbit.policy);
         let spread = |args: &[&str]| {
             policy(args).map(|policy| (policy.spread.most(), policy.spread.least()))
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn file_drives_have_a_size_for_people() {
+    fn a_file_drive_s_size_may_have_a_unit() {
         let config =
             check(&["--file-pool", "/p", "--file-drives", "2", "--file-drive-capacity", "2GiB"])
                 .unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_named_with_their_remedy() {
+    fn invalid_values_are_rejected_with_a_remedy() {
         for (args, expected) in [
             (&["--mount-root", "mnt"][..], "is not absolute"),
             (&["--mount-root", "/"], "overlap"),

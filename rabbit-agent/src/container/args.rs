@@ -1,4 +1,4 @@
-//! Flags about containers.
+//! Command line options for containers.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,24 +7,24 @@ use std::{
 
 use clap::Args;
 
-/// How long fetching an image may take.
+/// Longest time for fetching an image.
 const PULL: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Containers")]
 pub struct ContainerArgs {
-    /// Run the containers of workflows with this podman, 4.3 or newer; without it this rabbit runs none. On Kubernetes leave it
+    /// Run workflow containers with this podman, 4.3 or newer; without it this rabbit runs none. On Kubernetes leave it
     /// out: there the rabbit's kubelet runs them
     #[arg(long, env = "WARREN_PODMAN", value_name = "PROGRAM")]
     podman: Option<String>,
 
-    /// The directory with packages of workflows' containers, with room for those of all jobs that run; without it packages
-    /// in the state directory. On Kubernetes the agent fetches packages only with this option, and the pods find the directory
-    /// at this path of the rabbit
+    /// The directory for the job packages of workflow containers, with room for those of all running jobs; the default
+    /// is `packages` in the state directory. On Kubernetes the agent fetches job packages only with this option, and
+    /// pods mount them from this path of the rabbit
     #[arg(long, env = "WARREN_PACKAGE_DIR", value_name = "DIR")]
     package_dir: Option<PathBuf>,
 
-    /// The program that starts the ranks of MPI in containers, linked to nothing; without it this rabbit runs no MPI
+    /// The statically linked program that starts MPI ranks in containers; without it this rabbit runs no MPI
     #[arg(
         long,
         env = "WARREN_PODHELPER",
@@ -34,31 +34,31 @@ pub struct ContainerArgs {
     podhelper: PathBuf,
 }
 
-/// How containers are run.
+/// Settings for running containers.
 #[derive(Debug, Clone)]
 pub struct ContainerConfig {
-    /// podman, or what is called in its place.
+    /// podman's name or path, or a program that stands in for it.
     pub program: String,
-    /// How long it may take for anything but fetching an image, and ending containers.
+    /// Longest run of a podman command, except one that fetches an image or waits for containers to end.
     pub deadline: Duration,
-    /// How long it may fetch an image.
+    /// Longest time for fetching an image.
     pub pull: Duration,
-    /// The program that starts the ranks of MPI.
+    /// Path of podhelper, the program that starts MPI ranks.
     pub podhelper: PathBuf,
-    /// The directory with the files that containers find in their configuration.
+    /// Directory with the configuration files, keys and shared directories of all NodeContainers.
     pub files: PathBuf,
-    /// The directory with packages.
+    /// Directory of the job packages.
     pub packages: PathBuf,
 }
 
 impl ContainerArgs {
-    /// The directory of packages; `None` where none are fetched.
+    /// Returns the directory of job packages; `None` where this agent fetches none.
     pub(crate) fn packages(&self, state: &Path) -> Option<PathBuf> {
         let runs = self.podman.as_ref().is_some_and(|program| !program.is_empty());
         self.package_dir.clone().or_else(|| runs.then(|| state.join("packages")))
     }
 
-    /// The configuration; `None` where no containers run.
+    /// Returns the configuration; `None` where this agent runs no containers.
     pub(crate) fn config(self, deadline: Duration, state: &Path) -> Option<ContainerConfig> {
         let packages = self.packages(state)?;
         let program = self.podman.filter(|program| !program.is_empty())?;

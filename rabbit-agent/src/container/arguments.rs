@@ -1,4 +1,4 @@
-//! Steps as podman's command lines. Pure.
+//! Turns steps into podman command lines. Pure.
 
 use std::{collections::BTreeMap, net::IpAddr, path::Path};
 
@@ -8,34 +8,35 @@ use storage::observed::DeviceNumber;
 
 use super::{
     observed::{ATTEMPT, CONTAINER, UID},
-    step::{Attempt, Container, Name, Pod, PodName},
+    step::{Attempt, Container, ContainerName, Pod, PodName},
 };
 
-/// Where files of the configuration are in a container.
+/// Where a container sees its configuration files.
 const DIRECTORY: &str = nodes::DIRECTORY;
-/// Where packages are.
+/// Where a container sees its job packages.
 const PACKAGES: &str = containers::package::DIRECTORY;
-/// What of them is elsewhere too.
-const ELSEWHERE: [(&str, &str); 5] = [
+/// Configuration files that a container also sees at a second path: file name and path.
+const SECOND_PATHS: [(&str, &str); 5] = [
     (nodes::PASSWD, "/etc/passwd"),
     (nodes::GROUP, "/etc/group"),
     (nodes::HOSTS, "/etc/hosts"),
     (nodes::HOSTFILE, mpi::HOSTFILE),
     (nodes::DISCOVER_HOSTS, "/etc/mpi/discover_hosts.sh"),
 ];
-/// Bytes that conmon keeps of a container's log.
+/// conmon keeps at most so many bytes of a container's log.
 const LOG_SIZE: &str = "max-size=16mb";
 
-/// `podman pod create`. Other rabbits' names have these addresses.
+/// Returns the words of `podman pod create`. `addresses` has the IP address of each other rabbit of the run.
 pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<String> {
     let namespaces = if pod.shares_processes { "net,ipc,uts,pid" } else { "net,ipc,uts" };
-    let mut words = Words::of(["pod", "create"]);
+    let mut words = Words::new(["pod", "create"]);
     words.flag("--name", pod.name.to_string());
     words.labels(pod.name);
     words.flag("--hostname", pod.hostname.clone());
     words.flag("--share", namespaces.to_owned());
     if let Some(bytes) = pod.memory.filter(|bytes| *bytes > 0) {
-        // Ranks of one rabbit talk by /dev/shm. What is there counts for whoever wrote it, so a limit of memory is one of it too.
+        // Ranks on one rabbit communicate through /dev/shm. The kernel charges its pages to the container that wrote
+        // them, so the memory limits bound it already.
         words.flag("--shm-size", format!("{bytes}b"));
     }
     if let Some(hosts) = &pod.hosts {
@@ -48,7 +49,7 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
         }
     }
     if pod.has_network && pod.ports.is_empty() {
-        // Ranks try every address that their hosts tell them, and in podman's own network no other rabbit answers.
+        // MPI ranks try every address of their host, and no other rabbit can reach an address in podman's own network.
         words.flag("--network", "none".to_owned());
     }
     for port in &pod.ports {
@@ -57,81 +58,82 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
     words.0
 }
 
-/// What containers find of their rabbit.
+/// Paths and devices of the rabbit that a container gets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Places<'a> {
-    /// Directory of the files of their configuration.
+pub(super) struct ContainerPaths<'a> {
+    /// Directory of its configuration files.
     pub(super) files: &'a Path,
-    /// Names of those that are there.
+    /// Names of the files in `files`.
     pub(super) names: &'a [String],
-    /// Directory of their keys.
+    /// Directory of its MPI keys.
     pub(super) keys: &'a Path,
-    /// The program that uses these.
+    /// The podhelper program, which uses the keys.
     pub(super) podhelper: &'a Path,
-    /// Directory of those that the containers of their attempt share.
+    /// Directory of the directories that the containers of its attempt share.
     pub(super) volumes: &'a Path,
-    /// Directory of the packages of all containers.
+    /// Directory of all job packages.
     pub(super) packages: &'a Path,
-    /// The block devices of their raw storage.
+    /// Block devices of its raw storage.
     pub(super) devices: &'a [DeviceNumber],
 }
 
-/// `podman create`.
-pub(super) fn make(container: &Container, places: Places<'_>) -> Vec<String> {
-    let what = &container.what;
-    let mut words = Words::of(["create"]);
+/// Returns the words of `podman create`.
+pub(super) fn make_container(container: &Container, paths: ContainerPaths<'_>) -> Vec<String> {
+    let spec = &container.spec;
+    let mut words = Words::new(["create"]);
     words.identity(container);
     words.flag("--cap-drop", "all".to_owned());
     words.flag("--security-opt", "no-new-privileges".to_owned());
     words.flag("--log-driver", "k8s-file".to_owned());
     words.flag("--log-opt", LOG_SIZE.to_owned());
-    let pull = match what.image_pull_policy {
+    let pull = match spec.image_pull_policy {
         ImagePullPolicy::Always => "always",
         ImagePullPolicy::Never => "never",
         ImagePullPolicy::IfNotPresent | ImagePullPolicy::Other(_) => "missing",
     };
     words.flag("--pull", pull.to_owned());
-    words.volumes(container, places);
-    for device in places.devices {
-        // A control group lets nobody open a device that it does not name, whatever its mode.
+    words.volumes(container, paths);
+    for device in paths.devices {
+        // The device control group allows only the devices it names, whatever the device node's mode is.
         words.flag("--device-cgroup-rule", format!("b {device} rw"));
     }
-    for variable in &what.env {
+    for variable in &spec.env {
         words.flag("--env", format!("{}={}", variable.name, variable.value));
     }
-    if !what.working_dir.is_empty() {
-        words.flag("--workdir", what.working_dir.clone());
+    if !spec.working_dir.is_empty() {
+        words.flag("--workdir", spec.working_dir.clone());
     }
-    words.limits(what);
-    if !what.command.is_empty() {
-        let program = serde_json::to_string(&what.command).expect("words are JSON");
+    words.limits(spec);
+    if !spec.command.is_empty() {
+        let program = serde_json::to_string(&spec.command).expect("words are JSON");
         words.flag("--entrypoint", program);
     }
-    words.0.push(what.image.clone());
-    words.0.extend(what.args.iter().cloned());
+    words.0.push(spec.image.clone());
+    words.0.extend(spec.args.iter().cloned());
     words.0
 }
 
-/// `podman start`.
-pub(super) fn start(name: &Name) -> Vec<String> {
-    Words::of(["start", &name.to_string()]).0
+/// Returns the words of `podman start`.
+pub(super) fn start(name: &ContainerName) -> Vec<String> {
+    Words::new(["start", &name.to_string()]).0
 }
 
-/// `podman pod stop`.
+/// Returns the words of `podman pod stop`.
 pub(super) fn stop(attempt: &Attempt) -> Vec<String> {
-    Words::of(["pod", "stop", "--time", &attempt.grace.to_string(), &attempt.pod.to_string()]).0
+    Words::new(["pod", "stop", "--time", &attempt.grace.to_string(), &attempt.pod.to_string()]).0
 }
 
-/// `podman pod rm`.
+/// Returns the words of `podman pod rm`.
 pub(super) fn remove(attempt: &Attempt) -> Vec<String> {
     let grace = attempt.grace.to_string();
-    Words::of(["pod", "rm", "--force", "--time", &grace, &attempt.pod.to_string()]).0
+    Words::new(["pod", "rm", "--force", "--time", &grace, &attempt.pod.to_string()]).0
 }
 
+/// The words of one podman command line.
 struct Words(Vec<String>);
 
 impl Words {
-    fn of<const N: usize>(words: [&str; N]) -> Self {
+    fn new<const N: usize>(words: [&str; N]) -> Self {
         Self(words.map(str::to_owned).to_vec())
     }
 
@@ -139,7 +141,7 @@ impl Words {
         self.0.extend([name.to_owned(), value]);
     }
 
-    /// By these labels the agent finds the object's pods and containers again.
+    /// Adds the labels by which the agent finds the object's pods and containers again.
     fn labels(&mut self, pod: PodName) {
         self.flag("--label", format!("{UID}={}", pod.uid));
         self.flag("--label", format!("{ATTEMPT}={}", pod.attempt));
@@ -154,17 +156,17 @@ impl Words {
         self.flag("--user", format!("{}:{}", container.user, container.group));
     }
 
-    fn volumes(&mut self, container: &Container, places: Places<'_>) {
-        let Places { files, names, keys, podhelper, volumes, packages, .. } = places;
-        // An allocation that is mounted anew appears in a container that runs.
+    fn volumes(&mut self, container: &Container, paths: ContainerPaths<'_>) {
+        let ContainerPaths { files, names, keys, podhelper, volumes, packages, .. } = paths;
+        // `rslave`: an allocation that is mounted again becomes visible in a running container.
         for path in &container.storages {
             self.flag("--volume", format!("{path}:{path}:rw,rslave"));
         }
-        // That file system alone, without what is mounted in it.
+        // `bind`, not `rbind`: mounts inside the Lustre stay hidden.
         for path in &container.global_lustre {
             self.flag("--volume", format!("{path}:{path}:rw,bind"));
         }
-        for mount in &container.what.volume_mounts {
+        for mount in &container.spec.volume_mounts {
             let from = volumes.join(&mount.name);
             let how = if mount.read_only { "ro" } else { "rw" };
             self.flag("--volume", format!("{}:{}:{how}", from.display(), mount.mount_path));
@@ -180,22 +182,22 @@ impl Words {
             read_only(&content, &format!("{PACKAGES}/{}", package.name));
         }
         let has = |name: &str| names.iter().any(|file| file == name);
-        for (name, path) in ELSEWHERE.into_iter().filter(|(name, _)| has(name)) {
+        for (name, path) in SECOND_PATHS.into_iter().filter(|(name, _)| has(name)) {
             read_only(&files.join(name), path);
         }
         if container.has_keys {
             read_only(keys, mpi::KEYS);
-            // One program, which goes by the name that it is called by.
+            // podhelper's behaviour depends on the name it is called by.
             read_only(podhelper, mpi::PODHELPER);
             read_only(podhelper, mpi::AGENT);
         }
     }
 
-    fn limits(&mut self, what: &NodeContainer) {
-        if let Some(millis) = what.cpu_millis {
+    fn limits(&mut self, spec: &NodeContainer) {
+        if let Some(millis) = spec.cpu_millis {
             self.flag("--cpus", format!("{}.{:03}", millis / 1000, millis % 1000));
         }
-        if let Some(bytes) = what.memory_bytes {
+        if let Some(bytes) = spec.memory_bytes {
             self.flag("--memory", bytes.to_string());
         }
     }

@@ -1,4 +1,4 @@
-//! What is to run, checked once.
+//! Validates the spec of a NodeContainers.
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
@@ -7,8 +7,8 @@ use api::{
     node_containers::{NodeContainer, NodeContainersNetwork},
 };
 use containers::{
-    Package, check::is_mount_path, mpi::network::address, names::is_label,
-    on_rabbit::LONGEST_GRACE, package::PackageFault,
+    JobPackage, check::is_mount_path, mpi::network::address, names::is_label,
+    on_rabbit::LONGEST_GRACE, package::JobPackageFault,
 };
 use kube::ResourceExt;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
@@ -19,13 +19,13 @@ use super::{
     step::{ConfigFiles, KeyFiles},
 };
 
-/// Seconds between the signal to end and the end, when nobody says.
-const GRACE: i64 = 30;
+/// Default seconds between SIGTERM and SIGKILL.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
 
-/// What is wrong with a NodeContainers: whoever made it has to make another.
+/// Why the agent rejects a NodeContainers. Its creator must create a corrected object: the agent never changes a spec.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ContainerError {
-    #[error("metadata.uid {0:?} is none")]
+    #[error("metadata.uid {0:?} is not a UUID")]
     Uid(String),
     #[error("spec.userID is {0}: containers run as a user without root's rights; use another")]
     Root(i64),
@@ -33,62 +33,59 @@ pub enum ContainerError {
     Group(i64),
     #[error("{field} is {value:?}, {problem}")]
     Field {
-        /// The field.
         field: String,
-        /// Its value.
         value: String,
-        /// What is wrong with it, and what may stand there.
+        /// The rule the value breaks, worded to follow "field is value, ".
         problem: &'static str,
     },
     #[error("{field} is {value}: use {} to {}", range.start(), range.end())]
     Number {
-        /// The field.
         field: String,
-        /// Its value.
         value: i64,
-        /// What may stand there.
+        /// Range of the allowed values.
         range: RangeInclusive<i64>,
     },
     #[error("spec.packages[{index}].{fault}")]
     Package {
-        /// Its place.
+        /// Index in `spec.packages`.
         index: usize,
-        fault: PackageFault,
+        fault: JobPackageFault,
     },
     #[error("spec.storages[{index}]")]
     Storage {
-        /// Its place.
+        /// Index in `spec.storages`.
         index: usize,
         #[source]
         source: MountPointError,
     },
 }
 
-/// The containers of one object.
+/// A validated NodeContainers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Desired {
-    /// Whose they are.
+    /// `metadata.uid` of the object.
     pub uid: ObjectUid,
-    /// What the object says, which was checked.
     pub spec: NodeContainersSpec,
-    /// Its packages.
-    pub packages: Vec<Package>,
-    /// The ports that the rabbit has open for its containers.
+    pub packages: Vec<JobPackage>,
+    /// Ports of the rabbit that podman publishes for the containers.
     pub ports: Vec<u16>,
-    /// The port and place of its network.
+    /// UDP port of the MPI network and the index of this rabbit's pod in it.
     pub network: Option<(u16, u32)>,
-    /// The files of its configuration, where the rabbit lacks them and they are there.
+    /// Configuration files, read from the API only if the rabbit lacks them; `None` also if the ConfigMap is missing.
     pub files: Option<ConfigFiles>,
-    /// Its keys, where the rabbit lacks them and they are there.
+    /// MPI keys, read from the API only if the rabbit lacks them; `None` also if the Secret is missing.
     pub keys: Option<KeyFiles>,
 }
 
 impl Desired {
-    /// Checks an object.
+    /// Validates the spec of an object.
     ///
     /// # Errors
-    /// When it cannot be carried out, or asks for what no container gets.
-    pub fn of(object: &NodeContainers, roots: &AllowedRoots) -> Result<Self, ContainerError> {
+    /// The field, its value and the rule it breaks.
+    pub fn from_object(
+        object: &NodeContainers,
+        roots: &AllowedRoots,
+    ) -> Result<Self, ContainerError> {
         let spec = object.spec.clone();
         let uid = uid_of(object)?;
         if spec.user_id < 1 {
@@ -109,11 +106,11 @@ impl Desired {
             check("spec.storages", path, |path| !path.contains(':'), "and may have no colon")?;
         }
         for path in &spec.global_lustre {
-            let is_place = |path: &str| global_lustre::is_place(path, roots);
-            check("spec.globalLustre", path, is_place, A_LUSTRE)?;
+            let is_allowed = |path: &str| global_lustre::is_allowed_path(path, roots);
+            check("spec.globalLustre", path, is_allowed, A_LUSTRE)?;
         }
         let packages = spec.packages.iter().enumerate().map(|(index, package)| {
-            Package::of(package).map_err(|fault| ContainerError::Package { index, fault })
+            JobPackage::parse(package).map_err(|fault| ContainerError::Package { index, fault })
         });
         let packages = packages.collect::<Result<Vec<_>, _>>()?;
         let mut names = BTreeSet::new();
@@ -129,8 +126,8 @@ impl Desired {
         }
         let mut names = BTreeSet::new();
         for container in spec.init_containers.iter().chain(&spec.containers) {
-            of_container(container)?;
-            of_mounts(container, &shared)?;
+            check_container(container)?;
+            check_mounts(container, &shared)?;
             let is_new = names.insert(&container.name);
             check("container", &container.name, |_| is_new, "and another has the same name")?;
         }
@@ -139,78 +136,91 @@ impl Desired {
         check_number("spec.activeDeadlineSeconds", spec.active_deadline_seconds, 1..=i64::MAX)?;
         check_number("spec.retryLimit", Some(spec.retry_limit), 0..=i64::MAX)?;
         let ports = ports(&spec)?;
-        let network = spec.network.as_ref().map(network).transpose()?;
+        let network = spec.network.as_ref().map(check_network).transpose()?;
         Ok(Self { uid, spec, packages, ports, network, files: None, keys: None })
     }
 
-    /// How many attempts there are.
+    /// Returns how many attempts the object allows.
     pub(crate) fn attempts(&self) -> i64 {
         self.spec.retry_limit.max(0).saturating_add(1)
     }
 
-    /// Seconds between the signal to end and the end.
+    /// Returns the seconds between SIGTERM and SIGKILL.
     pub(crate) fn grace(&self) -> i64 {
         grace(&self.spec)
     }
 }
 
-/// Seconds between the signal to end and the end.
+/// Returns the seconds between SIGTERM and SIGKILL.
 pub(crate) fn grace(spec: &NodeContainersSpec) -> i64 {
-    // An object that is refused is removed all the same.
-    spec.termination_grace_period_seconds.unwrap_or(GRACE).clamp(0, LONGEST_GRACE)
+    // Clamped: the removal of a rejected object uses this value unchecked.
+    spec.termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).clamp(0, LONGEST_GRACE)
 }
 
-/// The uid of an object.
+/// Returns the uid of an object.
 ///
 /// # Errors
-/// When it has none.
+/// `metadata.uid` is missing or not a UUID.
 pub(crate) fn uid_of(object: &NodeContainers) -> Result<ObjectUid, ContainerError> {
     let uid = object.uid().unwrap_or_default();
     uid.parse().map_err(|_| ContainerError::Uid(uid))
 }
 
-const A_LUSTRE: &str = "and must be the whole path where a Lustre of the site is mounted, and away from where jobs' storage is";
+const A_LUSTRE: &str = "and must be the absolute path where a Lustre file system of the site is mounted, outside the directories of jobs' storage";
 const A_LABEL: &str = "and must have a-z, 0-9 and - and at most 63 characters";
 const A_MOUNT_PATH: &str = "and must be an absolute path beneath /, without .. and without a colon";
 const A_HOST: &str = "and must be the name of a host";
 
-/// The port and place of a network.
-fn network(of: &NodeContainersNetwork) -> Result<(u16, u32), ContainerError> {
-    let port = u16::try_from(of.port).ok().filter(|port| *port > 0);
-    let place = u32::try_from(of.place).ok();
-    let is_place = |place: &u32| usize::try_from(*place).is_ok_and(|at| at < of.rabbits.len());
-    for rabbit in &of.rabbits {
+/// Validates the MPI network and returns its port and this rabbit's index.
+fn check_network(network: &NodeContainersNetwork) -> Result<(u16, u32), ContainerError> {
+    let port = u16::try_from(network.port).ok().filter(|port| *port > 0);
+    let place = u32::try_from(network.place).ok();
+    let is_place = |place: &u32| usize::try_from(*place).is_ok_and(|at| at < network.rabbits.len());
+    for rabbit in &network.rabbits {
         check("spec.network.rabbits", rabbit, is_host, A_HOST)?;
     }
     let last =
-        u32::try_from(of.rabbits.len()).ok().and_then(|count| address(count.checked_sub(1)?));
-    let count = of.rabbits.len().to_string();
-    check("spec.network.rabbits", &count, |_| last.is_some(), "and may be 1 to 131070")?;
+        u32::try_from(network.rabbits.len()).ok().and_then(|count| address(count.checked_sub(1)?));
+    let count = network.rabbits.len().to_string();
+    check(
+        "spec.network.rabbits",
+        &count,
+        |_| last.is_some(),
+        "and must be a count of 1 to 131070",
+    )?;
     port.zip(place.filter(is_place)).ok_or_else(|| ContainerError::Field {
         field: "spec.network".to_owned(),
-        value: format!("port {}, place {}", of.port, of.place),
-        problem: "and must have a port of 1 to 65535 and the place of a rabbit",
+        value: format!("port {}, place {}", network.port, network.place),
+        problem: "and must have a port of 1 to 65535 and the index of a rabbit",
     })
 }
 
-fn of_container(of: &NodeContainer) -> Result<(), ContainerError> {
-    check("container", &of.name, is_label, A_LABEL)?;
+fn check_container(container: &NodeContainer) -> Result<(), ContainerError> {
+    check("container", &container.name, is_label, A_LABEL)?;
     let is_image = |image: &str| !image.is_empty() && !image.starts_with('-');
-    let at = format!("container {}: image", of.name);
-    check(&at, &of.image, is_image, "and must be the name of an image")?;
-    check_number(&format!("container {}: cpuMillis", of.name), of.cpu_millis, 1..=i64::MAX)?;
-    check_number(&format!("container {}: memoryBytes", of.name), of.memory_bytes, 1..=i64::MAX)?;
-    for variable in &of.env {
+    let at = format!("container {}: image", container.name);
+    check(&at, &container.image, is_image, "and must be the name of an image")?;
+    check_number(
+        &format!("container {}: cpuMillis", container.name),
+        container.cpu_millis,
+        1..=i64::MAX,
+    )?;
+    check_number(
+        &format!("container {}: memoryBytes", container.name),
+        container.memory_bytes,
+        1..=i64::MAX,
+    )?;
+    for variable in &container.env {
         let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
-        let at = format!("container {}: env", of.name);
+        let at = format!("container {}: env", container.name);
         check(&at, &variable.name, is_name, "and must be the name of a variable")?;
     }
     Ok(())
 }
 
-fn of_mounts(of: &NodeContainer, shared: &BTreeSet<&str>) -> Result<(), ContainerError> {
-    for mount in &of.volume_mounts {
-        let at = format!("container {}: volumeMounts", of.name);
+fn check_mounts(container: &NodeContainer, shared: &BTreeSet<&str>) -> Result<(), ContainerError> {
+    for mount in &container.volume_mounts {
+        let at = format!("container {}: volumeMounts", container.name);
         let is_there = |name: &str| shared.contains(name);
         check(&at, &mount.name, is_there, "and must be one of spec.emptyDirs")?;
         check(&at, &mount.mount_path, is_mount_path, A_MOUNT_PATH)?;
@@ -218,9 +228,9 @@ fn of_mounts(of: &NodeContainer, shared: &BTreeSet<&str>) -> Result<(), Containe
     Ok(())
 }
 
-/// The ports that the rabbit has open for the containers.
+/// Returns the valid ports of all containers.
 fn ports(spec: &NodeContainersSpec) -> Result<Vec<u16>, ContainerError> {
-    let of = |container: &NodeContainer| {
+    let container_ports = |container: &NodeContainer| {
         let at = format!("container {}: ports", container.name);
         let port = move |port: &i64| {
             check_number(&at, Some(*port), 1..=65535)?;
@@ -228,11 +238,11 @@ fn ports(spec: &NodeContainersSpec) -> Result<Vec<u16>, ContainerError> {
         };
         container.ports.iter().map(port).collect::<Result<Vec<u16>, _>>()
     };
-    let all = spec.init_containers.iter().chain(&spec.containers).map(of);
+    let all = spec.init_containers.iter().chain(&spec.containers).map(container_ports);
     Ok(all.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// Checks a number that need not be there.
+/// Checks an optional number.
 fn check_number(
     field: &str,
     value: Option<i64>,

@@ -1,4 +1,5 @@
-//! Lustre file systems of the site's own, which containers see where their rabbit has them mounted. This agent mounts none of them.
+//! Checks the mount points of global Lustre file systems, which the site mounts. The agent only passes them to
+//! containers.
 
 use std::{
     io,
@@ -9,27 +10,29 @@ use storage::desired::AllowedRoots;
 
 use super::host::HostError;
 
-/// What the type of such a mount is in the mount table.
+/// File system type in the mount table.
 const LUSTRE: &str = "lustre";
 
-/// Whether an object may name this place: what is mounted for jobs is neither there, nor beneath, nor above.
-pub(super) fn is_place(path: &str, roots: &AllowedRoots) -> bool {
-    let place = Path::new(path);
-    let mut parts = place.components();
+/// Returns whether an object may name this path: an absolute, normalised path that is neither within nor above a
+/// root of jobs' storage.
+pub(super) fn is_allowed_path(path: &str, roots: &AllowedRoots) -> bool {
+    let mount_point = Path::new(path);
+    let mut parts = mount_point.components();
     let is_absolute = parts.next() == Some(Component::RootDir);
-    let clean: PathBuf = place.components().collect();
+    let clean: PathBuf = mount_point.components().collect();
     is_absolute
         && parts.clone().next().is_some()
         && parts.all(|part| matches!(part, Component::Normal(_)))
-        && clean.as_os_str() == place.as_os_str()
+        && clean.as_os_str() == mount_point.as_os_str()
         && !path.contains([':', '\0'])
-        && !roots.iter().any(|root| place.starts_with(root) || root.starts_with(place))
+        && !roots.iter().any(|root| mount_point.starts_with(root) || root.starts_with(mount_point))
 }
 
-/// Checks that a Lustre is mounted at exactly each of these places. `kind_at` is the type of what is mounted there.
+/// Checks that a Lustre is mounted at exactly each of these paths. `kind_at` returns the type of the file system
+/// mounted at a path.
 ///
 /// # Errors
-/// With the place where there is none.
+/// The first path without a Lustre mount.
 pub(super) fn check(
     places: &[String],
     kind_at: impl Fn(&Path) -> io::Result<Option<String>>,
@@ -54,9 +57,9 @@ mod tests {
     }
 
     #[test]
-    fn no_place_has_anything_of_jobs_or_another_spelling() {
+    fn a_path_must_be_normalised_and_apart_from_the_roots() {
         for good in ["/lus/polly", "/lus", "/mnt/lus"] {
-            assert!(is_place(good, &roots()), "{good}");
+            assert!(is_allowed_path(good, &roots()), "{good}");
         }
         for bad in [
             "",
@@ -72,12 +75,12 @@ mod tests {
             "/mnt/nnf",
             "/mnt/nnf/3f6c2d1e-0",
         ] {
-            assert!(!is_place(bad, &roots()), "{bad}");
+            assert!(!is_allowed_path(bad, &roots()), "{bad}");
         }
     }
 
     #[test]
-    fn only_a_lustre_at_exactly_this_place_will_do() {
+    fn check_accepts_only_a_lustre_mounted_at_exactly_the_path() {
         let table = |path: &Path| {
             let kind = match path.to_str() {
                 Some("/lus/polly" | "/lus/zenith") => Some("lustre"),
@@ -87,17 +90,17 @@ mod tests {
             };
             Ok(kind.map(str::to_owned))
         };
-        let told = |places: &[&str]| {
+        let check_paths = |places: &[&str]| {
             let places: Vec<String> = places.iter().map(|&place| place.to_owned()).collect();
             check(&places, table).map_err(|error| daemon::chain(&error))
         };
-        assert_eq!(told(&["/lus/polly", "/lus/zenith"]), Ok(()));
+        assert_eq!(check_paths(&["/lus/polly", "/lus/zenith"]), Ok(()));
         for (place, part) in [
             ("/lus/polly/a", "there is no mount"),
             ("/home", "there is a mount of nfs4"),
             ("/lus/away", "no table"),
         ] {
-            let error = told(&["/lus/polly", place]).unwrap_err();
+            let error = check_paths(&["/lus/polly", place]).unwrap_err();
             assert!(error.contains(part) && error.contains(place), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! What cannot be computed.
+//! The interface to podman and the rabbit's file system.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -10,28 +10,28 @@ use super::{
     step::Step,
 };
 
-/// The node, or one in memory.
+/// A rabbit: [`super::PodmanHost`], or a fake in tests.
 pub trait Host: fmt::Debug + Send + Sync {
-    /// What there is of an object's containers, with these logs.
+    /// Returns the state of an object's pods and containers, with the ends of the logs that `logs` chooses.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// podman failed, or its output is unreadable.
     fn observe(&self, uid: ObjectUid, logs: Logs) -> Result<Observed, HostError>;
 
-    /// Makes a change.
+    /// Carries out one step.
     ///
     /// # Errors
-    /// When it could not be made, or not in time.
+    /// The step failed or missed its deadline.
     fn apply(&self, step: &Step) -> Result<(), HostError>;
 
     /// Checks that a Lustre is mounted at exactly each of these places.
     ///
     /// # Errors
-    /// When there is none, or nobody can tell.
+    /// A path without a Lustre mount, or an unreadable mount table.
     fn check_lustre(&self, places: &[String]) -> Result<(), HostError>;
 }
 
-/// The node did not do it.
+/// Why the rabbit could not observe or change containers.
 #[derive(Debug, Error)]
 pub enum HostError {
     #[error(transparent)]
@@ -45,20 +45,22 @@ pub enum HostError {
         source: io::Error,
     },
     #[error(
-        "{} is to be a global Lustre of this rabbit, and there is {}: mount it there, at the mountRoot of its LustreFileSystem", .path.display(), mount(.found.as_deref())
+        "{} is in spec.globalLustre, and there is {}: mount the Lustre file system there, at the mountRoot of its LustreFileSystem", .path.display(), describe_mount(.found.as_deref())
     )]
     NoLustre {
         path: PathBuf,
-        /// The type of what is mounted there.
+        /// Type of the file system that is mounted there.
         found: Option<String>,
     },
-    #[error("{rabbit} has no address on this rabbit: add it to DNS or to /etc/hosts")]
+    #[error("this rabbit cannot resolve {rabbit}: add it to DNS or to /etc/hosts")]
     NoAddress { rabbit: String },
     #[error(
-        "{rabbit} has no IPv4 address on this rabbit, and MPI's network needs one: add it to DNS or to /etc/hosts"
+        "this rabbit cannot resolve {rabbit} to an IPv4 address, which MPI's network needs: add it to DNS or to /etc/hosts"
     )]
     NoIpv4 { rabbit: String },
-    #[error("pod {pod} has no process that holds its network")]
+    #[error(
+        "pod {pod} has no infra process that holds its network: see `podman pod inspect {pod}`"
+    )]
     NoProcess { pod: String },
     #[error("the files of these containers are gone: there is no ConfigMap {namespace}/{name}")]
     NoFiles { namespace: String, name: String },
@@ -70,6 +72,6 @@ pub enum HostError {
     NoPodhelper { path: PathBuf },
 }
 
-fn mount(kind: Option<&str>) -> String {
+fn describe_mount(kind: Option<&str>) -> String {
     kind.map_or_else(|| "no mount".to_owned(), |kind| format!("a mount of {kind}"))
 }

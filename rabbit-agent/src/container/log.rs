@@ -1,10 +1,10 @@
-//! Logs as conmon writes them (k8s-file): moment, stream, whether the line ends here, text.
+//! Decodes logs in conmon's k8s-file format: time, stream, `F` if the line ends here or `P` if not, text.
 
-/// Bytes of a log that are kept.
-pub(super) const KEPT: usize = 8 << 10;
+/// Most bytes of a log that are kept.
+pub(super) const MAX_BYTES: usize = 8 << 10;
 
-/// The text of the end of a log file. What a cut left of the first line is dropped.
-pub(super) fn text(file: &str, is_cut: bool) -> String {
+/// Returns the text at the end of a log file. If the file was cut, drops the rest of its first line.
+pub(super) fn decode(file: &str, is_cut: bool) -> String {
     let mut lines = file.lines();
     if is_cut {
         lines.next();
@@ -20,7 +20,7 @@ pub(super) fn text(file: &str, is_cut: bool) -> String {
             text.push('\n');
         }
     }
-    let mut start = text.len().saturating_sub(KEPT);
+    let mut start = text.len().saturating_sub(MAX_BYTES);
     if start > 0 {
         start +=
             text.as_bytes()[start..].iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -36,20 +36,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_both_streams_are_put_together_in_their_order() {
+    fn lines_of_both_streams_keep_their_order() {
         let file = "2026-11-26T12:00:00.1+00:00 stdout F first  line\n\
                     2026-11-26T12:00:00.2+00:00 stderr P long \n\
                     2026-11-26T12:00:00.3+00:00 stderr F line\n\
                     2026-11-26T12:00:00.4+00:00 stdout F \n";
-        assert_eq!(text(file, false), "first  line\nlong line\n\n");
-        assert_eq!(text(&file[10..], true), "long line\n\n");
+        assert_eq!(decode(file, false), "first  line\nlong line\n\n");
+        assert_eq!(decode(&file[10..], true), "long line\n\n");
     }
 
     #[test]
     fn whole_lines_of_the_end_are_kept() {
         let line = format!("t stdout F {}\n", "ä".repeat(500));
-        let kept = text(&line.repeat(100), false);
-        assert!(kept.len() <= KEPT && kept.len() > KEPT - 1002, "{}", kept.len());
+        let kept = decode(&line.repeat(100), false);
+        assert!(kept.len() <= MAX_BYTES && kept.len() > MAX_BYTES - 1002, "{}", kept.len());
         assert!(kept.starts_with('ä') && kept.ends_with("ä\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! What podman says of an object's containers.
+//! Reads podman's JSON about the pods and containers of an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,105 +6,101 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use thiserror::Error;
 
-/// The label with the uid of the object.
+/// Label whose value is the uid of the NodeContainers.
 pub const UID: &str = "warren.nnf.cray.hpe.com/node-containers";
-/// The label with the number of the attempt.
+/// Label whose value is the number of the attempt.
 pub const ATTEMPT: &str = "warren.nnf.cray.hpe.com/attempt";
-/// The label with the container's name in the object.
+/// Label whose value is the container's name in the NodeContainers.
 pub const CONTAINER: &str = "warren.nnf.cray.hpe.com/container";
 
-/// podman's answer is not what its versions from 4.3 on give.
+/// podman's output is not that of version 4.3 or newer.
 #[derive(Debug, Error)]
 pub enum AnswerError {
-    #[error("read what podman says of {of}: see that it is podman 4.3 or newer")]
+    #[error("cannot read podman's JSON about {subject}: use podman 4.3 or newer")]
     Unreadable {
-        /// What was asked.
-        of: &'static str,
+        subject: &'static str,
         #[source]
         source: serde_json::Error,
     },
-    #[error("pod {0} has our label and no attempt: remove it with podman pod rm")]
+    #[error(
+        "pod {0} has a NodeContainers label but no attempt number: remove it with podman pod rm {0}"
+    )]
     NoAttempt(String),
 }
 
-/// All that is there of an object's containers.
+/// Everything of an object's containers on this rabbit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Whether there is anything of their files and keys, also what was not written to its end.
+    /// Whether the object's directory exists, even if its files are incomplete.
     pub has_directory: bool,
-    /// Whether they have the files of their configuration.
+    /// Whether the configuration files exist.
     pub has_files: bool,
-    /// Whether they have their keys.
+    /// Whether the MPI keys exist.
     pub has_keys: bool,
-    /// Attempts whose shared directories are there.
+    /// Numbers of the attempts whose shared directories exist.
     pub volumes: BTreeSet<i64>,
-    /// Attempts by number.
-    pub attempts: BTreeMap<i64, Attempt>,
+    /// Attempts by number, from 1.
+    pub attempts: BTreeMap<i64, ObservedAttempt>,
 }
 
-/// One attempt.
+/// The pod of one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Attempt {
-    /// Whether any process of it runs, also that which holds its network.
+pub struct ObservedAttempt {
+    /// Whether any process of the pod runs, its infra container included.
     pub is_running: bool,
-    /// Whether it is in the network of its run.
+    /// Whether the pod is connected to the MPI network of its run.
     pub is_connected: bool,
-    /// Containers by name.
-    pub containers: BTreeMap<String, Container>,
+    /// The object's containers by their names in the object.
+    pub containers: BTreeMap<String, ObservedContainer>,
 }
 
-/// One container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Container {
-    /// How far it is.
-    pub state: State,
-    /// The process that notices its end and writes it down.
+pub struct ObservedContainer {
+    pub state: ContainerState,
+    /// Process id of the conmon that records the container's end; `None` unless it runs.
     pub monitor: Option<i32>,
-    /// The end of its log, where it was read.
+    /// End of its log; empty where it was not read.
     pub log: String,
 }
 
-/// Which logs are read.
+/// Which logs to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Logs {
-    /// Those of containers that ended.
+    /// Logs of ended containers.
     OfEnded,
-    /// Those of containers that run too.
+    /// Logs of running containers too.
     All,
 }
 
-/// How far a container is.
+/// State of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It was not started.
+pub enum ContainerState {
+    /// Not started yet.
     Created,
-    /// It runs.
     Running,
-    /// It ended.
     Ended {
-        /// Its exit code.
         code: i32,
-        /// Whether it used more memory than it may.
+        /// Whether the kernel killed it for using more memory than its limit.
         is_out_of_memory: bool,
-        /// When.
+        /// Time of the end.
         at: Timestamp,
     },
-    /// It ran when its rabbit stopped: how it would have ended is not known.
+    /// It ran when the rabbit stopped: its exit code is unknown.
     Lost,
 }
 
 impl Observed {
-    /// Processes whose ends change something.
+    /// Returns the conmon processes whose ends require another pass.
     pub(crate) fn monitors(&self) -> Vec<i32> {
         let containers = self.attempts.values().flat_map(|attempt| attempt.containers.values());
         containers.filter_map(|container| container.monitor).collect()
     }
 }
 
-/// A pod, as `podman pod ps --format json` lists it.
+/// A pod, from `podman pod ps --format json`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Pod {
+pub(super) struct ListedPod {
     name: String,
     #[serde(default)]
     labels: BTreeMap<String, String>,
@@ -119,7 +115,7 @@ struct Member {
     status: String,
 }
 
-/// A container, as `podman container inspect` shows it.
+/// A container, from `podman container inspect`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Inspected {
@@ -163,45 +159,51 @@ struct LogConfig {
     path: String,
 }
 
-/// Reads the list of pods; podman prints `null` for none.
-pub(super) fn pods(text: &[u8]) -> Result<Vec<Pod>, AnswerError> {
-    let pods: Result<Option<Vec<Pod>>, _> = serde_json::from_slice(text);
+/// Parses the list of pods; podman prints `null` for an empty one.
+pub(super) fn parse_pods(text: &[u8]) -> Result<Vec<ListedPod>, AnswerError> {
+    let pods: Result<Option<Vec<ListedPod>>, _> = serde_json::from_slice(text);
     pods.map(Option::unwrap_or_default)
-        .map_err(|source| AnswerError::Unreadable { of: "pods", source })
+        .map_err(|source| AnswerError::Unreadable { subject: "pods", source })
 }
 
-/// Reads the output of `podman container inspect`.
-pub(super) fn inspected(text: &[u8]) -> Result<Vec<Inspected>, AnswerError> {
+/// Parses the output of `podman container inspect`.
+pub(super) fn parse_inspected(text: &[u8]) -> Result<Vec<Inspected>, AnswerError> {
     serde_json::from_slice(text)
-        .map_err(|source| AnswerError::Unreadable { of: "containers", source })
+        .map_err(|source| AnswerError::Unreadable { subject: "containers", source })
 }
 
-/// Ids of the containers in these pods.
-pub(super) fn members(pods: &[Pod]) -> Vec<String> {
-    pods.iter().flat_map(|pod| pod.containers.iter().flatten()).map(|one| one.id.clone()).collect()
+/// Returns the ids of all containers in these pods.
+pub(super) fn container_ids(pods: &[ListedPod]) -> Vec<String> {
+    pods.iter()
+        .flat_map(|pod| pod.containers.iter().flatten())
+        .map(|member| member.id.clone())
+        .collect()
 }
 
-/// Puts both together, with these logs. `read` returns the end of a log, and `is_connected` whether the process is in a network of a run.
-pub(super) fn attempts(
-    pods: &[Pod],
+/// Joins pods with their inspected containers, by attempt. `read` returns the end of a log file; `is_connected` tells
+/// whether a process is in the network of an MPI run.
+pub(super) fn by_attempt(
+    pods: &[ListedPod],
     inspected: &[Inspected],
     logs: Logs,
     read: impl Fn(&str) -> String,
     is_connected: impl Fn(i32) -> bool,
-) -> Result<BTreeMap<i64, Attempt>, AnswerError> {
+) -> Result<BTreeMap<i64, ObservedAttempt>, AnswerError> {
     let mut attempts = BTreeMap::new();
     for pod in pods {
         let number = pod.labels.get(ATTEMPT).and_then(|text| text.parse().ok());
         let number: i64 = number.ok_or_else(|| AnswerError::NoAttempt(pod.name.clone()))?;
         let members: BTreeSet<&str> =
-            pod.containers.iter().flatten().map(|one| one.id.as_str()).collect();
-        let is_running = pod.containers.iter().flatten().any(|one| is_running(&one.status));
-        let own = inspected.iter().filter(|one| members.contains(one.id.as_str()));
-        let containers =
-            own.clone().filter_map(|one| Some((name(one)?, container(one, logs, &read))));
-        // What holds the pod's network is none of ours.
-        let mut holders = own.filter(|one| name(one).is_none() && one.state.pid > 0);
-        let attempt = Attempt {
+            pod.containers.iter().flatten().map(|member| member.id.as_str()).collect();
+        let is_running = pod.containers.iter().flatten().any(|member| is_running(&member.status));
+        let own = inspected.iter().filter(|container| members.contains(container.id.as_str()));
+        let containers = own.clone().filter_map(|inspected| {
+            Some((container_name(inspected)?, observe_container(inspected, logs, &read)))
+        });
+        // The infra container, which holds the pod's network, lacks the label with a name.
+        let mut holders =
+            own.filter(|inspected| container_name(inspected).is_none() && inspected.state.pid > 0);
+        let attempt = ObservedAttempt {
             is_running,
             is_connected: holders.any(|holder| is_connected(holder.state.pid)),
             containers: containers.collect(),
@@ -211,33 +213,38 @@ pub(super) fn attempts(
     Ok(attempts)
 }
 
-/// The container's name in the object.
-fn name(of: &Inspected) -> Option<String> {
-    of.config.labels.as_ref()?.get(CONTAINER).cloned()
+/// Returns the container's name in the object; `None` for a pod's infra container.
+fn container_name(inspected: &Inspected) -> Option<String> {
+    inspected.config.labels.as_ref()?.get(CONTAINER).cloned()
 }
 
-fn container(of: &Inspected, logs: Logs, read: impl Fn(&str) -> String) -> Container {
-    let reported = &of.state;
+fn observe_container(
+    inspected: &Inspected,
+    logs: Logs,
+    read: impl Fn(&str) -> String,
+) -> ObservedContainer {
+    let reported = &inspected.state;
     let state = match reported.status.as_str() {
-        running if is_running(running) => State::Running,
-        "created" | "configured" | "initialized" => State::Created,
-        // podman calls what ran before a reboot exited, and knows no end of it. The end of what ran for a moment may be told as
-        // earlier than its start: two clocks of the kernel.
-        _ if reported.finished_at < Timestamp::UNIX_EPOCH => State::Lost,
-        _ => State::Ended {
+        running if is_running(running) => ContainerState::Running,
+        "created" | "configured" | "initialized" => ContainerState::Created,
+        // After a reboot podman reports "exited" without an end time. The end of a short container may lie just before
+        // its start, since podman takes the two times from different clocks.
+        _ if reported.finished_at < Timestamp::UNIX_EPOCH => ContainerState::Lost,
+        _ => ContainerState::Ended {
             code: reported.exit_code,
             is_out_of_memory: reported.is_out_of_memory,
             at: reported.finished_at,
         },
     };
     let is_read = match state {
-        State::Created => false,
-        State::Running => logs == Logs::All,
-        State::Ended { .. } | State::Lost => true,
+        ContainerState::Created => false,
+        ContainerState::Running => logs == Logs::All,
+        ContainerState::Ended { .. } | ContainerState::Lost => true,
     };
-    let log = if is_read { read(&of.host_config.log_config.path) } else { String::new() };
-    let monitor = Some(reported.conmon_pid).filter(|pid| *pid > 0 && state == State::Running);
-    Container { state, monitor, log }
+    let log = if is_read { read(&inspected.host_config.log_config.path) } else { String::new() };
+    let monitor =
+        Some(reported.conmon_pid).filter(|pid| *pid > 0 && state == ContainerState::Running);
+    ObservedContainer { state, monitor, log }
 }
 
 fn is_running(status: &str) -> bool {

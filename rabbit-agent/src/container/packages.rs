@@ -1,4 +1,5 @@
-//! Packages alone: this rabbit has them for containers that start once every rabbit of their run has them.
+//! Reconciles a NodeContainers that asks for job packages only: its containers run elsewhere and start once every
+//! rabbit of their run has the job packages.
 
 use agent::error::Failure;
 use api::{
@@ -6,31 +7,31 @@ use api::{
     names::finalizer,
     node_containers::{NodeContainersState, PackagePath},
 };
-use containers::Package;
+use containers::JobPackage;
 use controller::{has_finalizer, patch::WriteError};
 use daemon::chain;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use packages::{Packages, Progress};
+use packages::{JobPackages, Progress};
 
 use super::{
     desired::{Desired, uid_of},
-    phase::{Record, due},
-    reconcile::{failure, set, set_message, taken_up},
-    report::{later, record, unprepared},
+    phase::{Record, deadline},
+    reconcile::{begin, failure, set_message, write_status},
+    report::{just_after, record, unprepared_status},
 };
 use crate::pass::{Context, Pass};
 
-/// Brings the packages of one object. A deleted object loses the finalizer once it uses none any more.
+/// Fetches the job packages of one object. A deleted object loses its finalizer once it uses none any more.
 pub async fn reconcile(
     context: &Context,
-    packages: &Packages,
+    packages: &JobPackages,
     object: &NodeContainers,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     if object.metadata.deletion_timestamp.is_some() {
         return remove(context, packages, object, pass).await;
     }
-    let Some((desired, object)) = taken_up(context, object, pass).await? else {
+    let Some((desired, object)) = begin(context, object, pass).await? else {
         return Ok(());
     };
     let recorded = record(&object, Timestamp::now());
@@ -44,32 +45,34 @@ pub async fn reconcile(
     let progress = brought.unwrap_or_else(|error| Progress::Awaited(chain(&error)));
     let status = report(&desired, &recorded, &progress, packages, Timestamp::now());
     match (&status.state, progress) {
-        (_, Progress::Impossible(why)) => pass.failed(&object, &Failure::input(why)),
-        (NodeContainersState::Starting, _) => pass.again = due(&desired, &recorded).and_then(later),
+        (_, Progress::Impossible(why)) => pass.add_failure(&object, &Failure::input(why)),
+        (NodeContainersState::Starting, _) => {
+            pass.again = deadline(&desired, &recorded).and_then(just_after);
+        }
         _ => {}
     }
     if status.state == NodeContainersState::TooLate {
         packages.leave(uid);
     }
-    set(context, &object, status, pass).await.map(drop)
+    write_status(context, &object, status, pass).await.map(drop)
 }
 
-/// The status at this moment.
+/// Returns the new status.
 fn report(
     desired: &Desired,
     record: &Record,
     progress: &Progress,
-    packages: &Packages,
+    packages: &JobPackages,
     now: Timestamp,
 ) -> NodeContainersStatus {
-    let is_late = || due(desired, record).is_some_and(|due| due <= now);
+    let is_late = || deadline(desired, record).is_some_and(|deadline| deadline <= now);
     let (state, message) = match progress {
-        Progress::Impossible(why) => return unprepared(record, why),
+        Progress::Impossible(why) => return unprepared_status(record, why),
         Progress::InPlace => (NodeContainersState::Ready, String::new()),
         Progress::Awaited(why) if is_late() => (NodeContainersState::TooLate, why.clone()),
         Progress::Awaited(why) => (NodeContainersState::Starting, why.clone()),
     };
-    let path = |package: &Package| PackagePath {
+    let path = |package: &JobPackage| PackagePath {
         name: package.name.clone(),
         path: packages.content(package).display().to_string(),
     };
@@ -86,22 +89,22 @@ fn report(
 
 async fn remove(
     context: &Context,
-    packages: &Packages,
+    packages: &JobPackages,
     object: &NodeContainers,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     if !has_finalizer(object, finalizer::NODE_CONTAINERS) {
         return Ok(());
     }
-    let (of, packages) = (uid_of(object), packages.clone());
+    let (uid, packages) = (uid_of(object), packages.clone());
     let released = daemon::blocking(move || -> Result<(), String> {
-        let uid = of.map_err(|error| chain(&error))?;
+        let uid = uid.map_err(|error| chain(&error))?;
         packages.release(uid.into()).map_err(|error| chain(&error))
     });
     match released.await {
         Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
         Err(message) => {
-            pass.failed(object, &failure(message.clone()));
+            pass.add_failure(object, &failure(message.clone()));
             set_message(context, object, message, pass).await
         }
     }

@@ -1,4 +1,4 @@
-//! How far the containers of an object are: what both the plan and the report go by.
+//! Computes the phase of a NodeContainers, from which both the plan and the report follow.
 
 use api::{
     MicroTime,
@@ -8,60 +8,60 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{
     desired::Desired,
-    observed::{Attempt, Observed, State},
+    observed::{ContainerState, Observed, ObservedAttempt},
 };
 
-/// Seconds before the second attempt. They double with each that follows, as those of a Job do.
+/// Seconds before the second attempt. The delay doubles before each further attempt, like the back-off
+/// of a Kubernetes Job.
 const FIRST_DELAY: i64 = 10;
-/// And are at most so many.
+/// Most seconds between two attempts.
 const LONGEST_DELAY: i64 = 360;
 
-/// What earlier passes wrote into the status, and the next go by.
+/// Facts that earlier passes stored in the status for later ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// When the containers were taken up.
+    /// When the agent accepted the object; deadlines count from here.
     pub start: Timestamp,
-    /// The last attempt that was seen.
+    /// Highest number of an observed attempt.
     pub attempt: i64,
-    /// Whether they took longer than they may.
+    /// Whether `activeDeadlineSeconds` have passed.
     pub is_late: bool,
-    /// How they ended, once they have.
+    /// Final state, once reached.
     pub end: Option<NodeContainersState>,
-    /// When they did.
+    /// When the final state was reached.
     pub end_time: Option<Timestamp>,
-    /// The moment of a question for logs that nobody answered yet.
+    /// Time of a request for logs that has no answer yet.
     pub asked: Option<MicroTime>,
-    /// The moment of the last question that was answered.
+    /// Time of the last request for logs that was answered.
     pub answered: Option<MicroTime>,
-    /// The logs that were told.
+    /// Logs in the status.
     pub logs: Vec<NodeContainersLog>,
 }
 
-/// How far they are.
+/// Phase of the containers of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing may run any more, and this is how they ended.
+    /// Nothing may run any more; the final state.
     Over(NodeContainersState),
-    /// They take longer than they may: that is to be written down before anything is ended.
+    /// The deadline has passed. The status must record this before anything is stopped.
     Late,
-    /// An attempt goes on.
+    /// The attempt with this number is in progress.
     Attempt(i64),
-    /// The next attempt is to begin, not before that moment.
+    /// The attempt with this number is next, not before this time.
     Next(i64, Option<Timestamp>),
 }
 
-/// How an attempt is.
+/// Outcome of an attempt so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It goes on.
-    Goes,
-    /// All of its containers ended well.
+    InProgress,
+    /// All containers exited with 0.
     Succeeded,
-    /// One did not; when it is known, at that moment.
+    /// A container failed, at this time if known.
     Failed(Option<Timestamp>),
 }
 
-/// How far they are at this moment.
+/// Returns the phase at `now`.
 #[must_use]
 pub fn phase(desired: &Desired, observed: &Observed, record: &Record, now: Timestamp) -> Phase {
     if let Some(end) = &record.end {
@@ -73,38 +73,39 @@ pub fn phase(desired: &Desired, observed: &Observed, record: &Record, now: Times
     if desired.spec.suspend {
         return Phase::Over(NodeContainersState::Suspended);
     }
-    let phase = untimed(desired, observed, record);
+    let phase = phase_before_deadline(desired, observed, record);
     let is_over = matches!(phase, Phase::Over(_));
-    if !is_over && due(desired, record).is_some_and(|due| due <= now) {
+    if !is_over && deadline(desired, record).is_some_and(|deadline| deadline <= now) {
         return Phase::Late;
     }
     phase
 }
 
-/// When they will have taken too long.
-pub(super) fn due(desired: &Desired, record: &Record) -> Option<Timestamp> {
+/// Returns when the containers will exceed their deadline, if they have one.
+pub(super) fn deadline(desired: &Desired, record: &Record) -> Option<Timestamp> {
     let seconds = desired.spec.active_deadline_seconds?;
     record.start.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-fn untimed(desired: &Desired, observed: &Observed, record: &Record) -> Phase {
+/// Returns the phase as if there were no deadline.
+fn phase_before_deadline(desired: &Desired, observed: &Observed, record: &Record) -> Phase {
     let latest = observed.attempts.last_key_value();
     let Some((number, attempt)) = latest.filter(|(number, _)| **number >= record.attempt) else {
-        // Somebody removed the last attempt, or there was none.
+        // Either there was no attempt yet, or its pod was removed outside Warren.
         return if record.attempt == 0 {
             Phase::Next(1, None)
         } else {
-            failed(desired, record.attempt, None)
+            phase_after_failure(desired, record.attempt, None)
         };
     };
     match verdict(desired, attempt) {
-        Verdict::Goes => Phase::Attempt(*number),
+        Verdict::InProgress => Phase::Attempt(*number),
         Verdict::Succeeded => Phase::Over(NodeContainersState::Succeeded),
-        Verdict::Failed(at) => failed(desired, *number, at),
+        Verdict::Failed(at) => phase_after_failure(desired, *number, at),
     }
 }
 
-fn failed(desired: &Desired, number: i64, at: Option<Timestamp>) -> Phase {
+fn phase_after_failure(desired: &Desired, number: i64, at: Option<Timestamp>) -> Phase {
     if number >= desired.attempts() {
         return Phase::Over(NodeContainersState::Failed);
     }
@@ -114,34 +115,39 @@ fn failed(desired: &Desired, number: i64, at: Option<Timestamp>) -> Phase {
     Phase::Next(number + 1, begins)
 }
 
-/// How an attempt is. It fails at once if an init container failed; otherwise it ends when all main containers have ended.
-pub(super) fn verdict(desired: &Desired, attempt: &Attempt) -> Verdict {
-    let state = |name: &str| attempt.containers.get(name).map(|one| one.state);
-    if attempt.containers.values().any(|one| one.state == State::Lost) {
+/// Returns the outcome of an attempt. It fails at once if an init container fails; otherwise it ends when all
+/// main containers have ended.
+pub(super) fn verdict(desired: &Desired, attempt: &ObservedAttempt) -> Verdict {
+    let state = |name: &str| attempt.containers.get(name).map(|container| container.state);
+    if attempt.containers.values().any(|container| container.state == ContainerState::Lost) {
         return Verdict::Failed(None);
     }
     for first in &desired.spec.init_containers {
         match state(&first.name) {
-            Some(State::Ended { code: 0, .. }) => {}
-            Some(State::Ended { at, .. }) => return Verdict::Failed(Some(at)),
-            _ => return Verdict::Goes,
+            Some(ContainerState::Ended { code: 0, .. }) => {}
+            Some(ContainerState::Ended { at, .. }) => return Verdict::Failed(Some(at)),
+            _ => return Verdict::InProgress,
         }
     }
     let (mut has_failed, mut last) = (false, None);
     for main in &desired.spec.containers {
-        let Some(State::Ended { code, at, .. }) = state(&main.name) else { return Verdict::Goes };
+        let Some(ContainerState::Ended { code, at, .. }) = state(&main.name) else {
+            return Verdict::InProgress;
+        };
         has_failed |= code != 0;
         last = last.max(Some(at));
     }
     if has_failed { Verdict::Failed(last) } else { Verdict::Succeeded }
 }
 
-/// Whether an attempt's containers all run, or ended well.
-pub(super) fn is_ready(desired: &Desired, attempt: &Attempt) -> bool {
+/// Returns whether each main container of an attempt runs or exited with 0.
+pub(super) fn is_ready(desired: &Desired, attempt: &ObservedAttempt) -> bool {
     desired.spec.containers.iter().all(|main| {
-        attempt
-            .containers
-            .get(&main.name)
-            .is_some_and(|one| matches!(one.state, State::Running | State::Ended { code: 0, .. }))
+        attempt.containers.get(&main.name).is_some_and(|container| {
+            matches!(
+                container.state,
+                ContainerState::Running | ContainerState::Ended { code: 0, .. }
+            )
+        })
     })
 }

@@ -1,16 +1,16 @@
-//! What is to be changed. Pure; the caller passes the time.
+//! Plans the next steps for an object's containers. Pure; the caller passes the time.
 
 use k8s_openapi::jiff::Timestamp;
 use storage::desired::ObjectUid;
 
 use super::{
     desired::Desired,
-    observed::{self, Observed, State},
-    phase::{Phase, Record, due, phase},
-    step::{Attempt, Container, Files, Keys, Name, Network, Pod, PodName, Step, Volumes},
+    observed::{self, ContainerState, Observed},
+    phase::{Phase, Record, deadline, phase},
+    step::{Attempt, Container, ContainerName, Files, Keys, Network, Pod, PodName, Step, Volumes},
 };
 
-/// The steps that bring containers on their way; none when they are where they are to be, or only time brings them on.
+/// Returns the steps that come next; none if the containers are as desired, or must wait.
 #[must_use]
 pub fn plan(
     desired: &Desired,
@@ -19,42 +19,47 @@ pub fn plan(
     may_start: bool,
     now: Timestamp,
 ) -> Vec<Step> {
-    let stopped = |except: Option<i64>| {
+    let stop_all = |keep: Option<i64>| {
         let running = observed.attempts.iter().filter(move |(_, attempt)| attempt.is_running);
-        let running = running.filter(move |(number, _)| Some(**number) != except);
+        let running = running.filter(move |(number, _)| Some(**number) != keep);
         running.map(|(number, _)| Step::Stop(attempt(desired, *number))).collect::<Vec<_>>()
     };
-    let within = due(desired, record).map(|due| due.duration_since(now).as_secs().max(1));
+    let pull_seconds =
+        deadline(desired, record).map(|deadline| deadline.duration_since(now).as_secs().max(1));
     match phase(desired, observed, record, now) {
         Phase::Over(_) => {
             let keys = observed.has_keys.then_some(Step::RemoveKeys(desired.uid));
-            stopped(None).into_iter().chain(keys).chain(left(desired, observed, None)).collect()
+            stop_all(None)
+                .into_iter()
+                .chain(keys)
+                .chain(remove_old_volumes(desired, observed, None))
+                .collect()
         }
         Phase::Late => Vec::new(),
         Phase::Attempt(number) => {
-            let mut steps = stopped(Some(number));
-            steps.extend(left(desired, observed, Some(number)));
+            let mut steps = stop_all(Some(number));
+            steps.extend(remove_old_volumes(desired, observed, Some(number)));
             if may_start {
-                steps.extend(going(desired, observed, number, within));
+                steps.extend(advance(desired, observed, number, pull_seconds));
             }
             steps
         }
         Phase::Next(number, begins) => {
-            let mut steps = stopped(None);
-            steps.extend(left(desired, observed, Some(number)));
+            let mut steps = stop_all(None);
+            steps.extend(remove_old_volumes(desired, observed, Some(number)));
             if may_start && begins.is_none_or(|begins| begins <= now) {
-                steps.extend(files(desired, observed));
-                steps.extend(keys(desired, observed));
-                steps.extend(volumes(desired, observed, number));
+                steps.extend(write_files(desired, observed));
+                steps.extend(write_keys(desired, observed));
+                steps.extend(make_volumes(desired, observed, number));
                 steps.push(Step::MakePod(pod(desired, number)));
-                steps.extend(missing(desired, None, number, within));
+                steps.extend(make_missing_containers(desired, None, number, pull_seconds));
             }
             steps
         }
     }
 }
 
-/// The steps that remove everything of an object.
+/// Returns the steps that remove all containers and files of an object.
 #[must_use]
 pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     let attempts = observed.attempts.keys();
@@ -67,13 +72,22 @@ pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// What an attempt lacks; and when it lacks nothing, what of it starts next.
-fn going(desired: &Desired, observed: &Observed, number: i64, within: Option<i64>) -> Vec<Step> {
+/// Plans what an attempt lacks; if it lacks nothing, which containers start next.
+fn advance(
+    desired: &Desired,
+    observed: &Observed,
+    number: i64,
+    pull_seconds: Option<i64>,
+) -> Vec<Step> {
     let attempt = &observed.attempts[&number];
-    let mut steps: Vec<Step> = missing(desired, Some(attempt), number, within).collect();
+    let mut steps: Vec<Step> =
+        make_missing_containers(desired, Some(attempt), number, pull_seconds).collect();
     if !steps.is_empty() {
-        let before =
-            [files(desired, observed), keys(desired, observed), volumes(desired, observed, number)];
+        let before = [
+            write_files(desired, observed),
+            write_keys(desired, observed),
+            make_volumes(desired, observed, number),
+        ];
         steps.splice(0..0, before.into_iter().flatten());
         return steps;
     }
@@ -81,29 +95,33 @@ fn going(desired: &Desired, observed: &Observed, number: i64, within: Option<i64
         return vec![Step::Connect(Box::new(network))];
     }
     let state = |name: &str| attempt.containers[name].state;
-    let start = |name: &str| Step::Start(place(desired, number, name));
-    let mut firsts = desired.spec.init_containers.iter().map(|one| one.name.as_str());
-    if let Some(first) = firsts.find(|name| !matches!(state(name), State::Ended { .. })) {
-        return if state(first) == State::Created { vec![start(first)] } else { Vec::new() };
+    let start = |name: &str| Step::Start(container_name(desired, number, name));
+    let mut firsts = desired.spec.init_containers.iter().map(|container| container.name.as_str());
+    if let Some(first) = firsts.find(|name| !matches!(state(name), ContainerState::Ended { .. })) {
+        return if state(first) == ContainerState::Created {
+            vec![start(first)]
+        } else {
+            Vec::new()
+        };
     }
-    let mains = desired.spec.containers.iter().map(|one| one.name.as_str());
-    mains.filter(|name| state(name) == State::Created).map(start).collect()
+    let mains = desired.spec.containers.iter().map(|container| container.name.as_str());
+    mains.filter(|name| state(name) == ContainerState::Created).map(start).collect()
 }
 
-fn files(desired: &Desired, observed: &Observed) -> Option<Step> {
-    let of = desired.spec.files.clone().filter(|_| !observed.has_files)?;
+fn write_files(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let source = desired.spec.files.clone().filter(|_| !observed.has_files)?;
     let files = desired.files.clone();
-    Some(Step::WriteFiles(Box::new(Files { uid: desired.uid, of, files })))
+    Some(Step::WriteFiles(Box::new(Files { uid: desired.uid, source, files })))
 }
 
-fn keys(desired: &Desired, observed: &Observed) -> Option<Step> {
-    let of = desired.spec.keys.clone().filter(|_| !observed.has_keys)?;
+fn write_keys(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let source = desired.spec.keys.clone().filter(|_| !observed.has_keys)?;
     let (user, group) = (desired.spec.user_id, desired.spec.group_id);
     let files = desired.keys.clone();
-    Some(Step::WriteKeys(Box::new(Keys { uid: desired.uid, user, group, of, files })))
+    Some(Step::WriteKeys(Box::new(Keys { uid: desired.uid, user, group, source, files })))
 }
 
-fn volumes(desired: &Desired, observed: &Observed, number: i64) -> Option<Step> {
+fn make_volumes(desired: &Desired, observed: &Observed, number: i64) -> Option<Step> {
     let names = desired.spec.empty_dirs.clone();
     let are_missing = !names.is_empty() && !observed.volumes.contains(&number);
     let (user, group) = (desired.spec.user_id, desired.spec.group_id);
@@ -111,11 +129,16 @@ fn volumes(desired: &Desired, observed: &Observed, number: i64) -> Option<Step> 
     are_missing.then(|| Step::MakeVolumes(Box::new(Volumes { pod, user, group, names })))
 }
 
-/// Shared directories of attempts that are over, and of which nothing runs any more.
-fn left(desired: &Desired, observed: &Observed, going: Option<i64>) -> impl Iterator<Item = Step> {
-    let runs = |number: &i64| observed.attempts.get(number).is_some_and(|one| one.is_running);
+/// Removes the shared directories of every attempt but `current` of which no process runs any more.
+fn remove_old_volumes(
+    desired: &Desired,
+    observed: &Observed,
+    current: Option<i64>,
+) -> impl Iterator<Item = Step> {
+    let runs =
+        |number: &i64| observed.attempts.get(number).is_some_and(|attempt| attempt.is_running);
     let over =
-        observed.volumes.iter().filter(move |&number| Some(*number) != going && !runs(number));
+        observed.volumes.iter().filter(move |&number| Some(*number) != current && !runs(number));
     over.map(|number| Step::RemoveVolumes(pod_name(desired, *number)))
 }
 
@@ -125,27 +148,28 @@ fn network(desired: &Desired, number: i64) -> Option<Network> {
     Some(Network { pod: pod_name(desired, number), port, place, rabbits })
 }
 
-/// Containers that are not made yet.
-fn missing(
+/// Plans the containers that the attempt's pod lacks.
+fn make_missing_containers(
     desired: &Desired,
-    attempt: Option<&observed::Attempt>,
+    attempt: Option<&observed::ObservedAttempt>,
     number: i64,
-    within: Option<i64>,
+    pull_seconds: Option<i64>,
 ) -> impl Iterator<Item = Step> {
     let spec = &desired.spec;
     let all = spec.init_containers.iter().chain(&spec.containers);
-    let is_there = move |name: &str| attempt.is_some_and(|one| one.containers.contains_key(name));
-    all.filter(move |one| !is_there(&one.name)).map(move |one| {
+    let is_there =
+        move |name: &str| attempt.is_some_and(|attempt| attempt.containers.contains_key(name));
+    all.filter(move |container| !is_there(&container.name)).map(move |container| {
         Step::Make(Box::new(Container {
-            name: place(desired, number, &one.name),
+            name: container_name(desired, number, &container.name),
             user: spec.user_id,
             group: spec.group_id,
             storages: spec.storages.clone(),
             global_lustre: spec.global_lustre.clone(),
             packages: desired.packages.clone(),
             has_keys: spec.keys.is_some(),
-            within,
-            what: one.clone(),
+            pull_seconds,
+            spec: container.clone(),
         }))
     })
 }
@@ -159,17 +183,22 @@ fn pod(desired: &Desired, number: i64) -> Pod {
         ports: desired.ports.clone(),
         has_network: spec.network.is_some(),
         shares_processes: spec.share_process_namespace,
-        memory: spec.containers.iter().map(|one| one.memory_bytes).reduce(both).flatten(),
+        memory: spec
+            .containers
+            .iter()
+            .map(|container| container.memory_bytes)
+            .reduce(sum_of_limits)
+            .flatten(),
     }
 }
 
-/// What two containers may use together; `None` where one of them may use any amount.
-fn both(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+/// Returns the sum of two memory limits; `None` if either is unlimited.
+fn sum_of_limits(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     Some(one?.saturating_add(other?))
 }
 
-fn place(desired: &Desired, number: i64, container: &str) -> Name {
-    Name { pod: pod_name(desired, number), container: container.to_owned() }
+fn container_name(desired: &Desired, number: i64, container: &str) -> ContainerName {
+    ContainerName { pod: pod_name(desired, number), container: container.to_owned() }
 }
 
 fn pod_name(desired: &Desired, number: i64) -> PodName {

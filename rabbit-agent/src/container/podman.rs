@@ -1,4 +1,4 @@
-//! A real node: podman, and a directory for files.
+//! Implements [`Host`] with podman and a directory for files.
 
 use std::{
     collections::BTreeMap,
@@ -17,11 +17,11 @@ use storage::{
 
 use super::{
     args::ContainerConfig,
-    arguments::{self, Places},
+    arguments::{self, ContainerPaths},
     global_lustre,
     host::{Host, HostError},
     log,
-    observed::{Logs, Observed, UID, attempts, inspected, members, pods},
+    observed::{Logs, Observed, UID, by_attempt, container_ids, parse_inspected, parse_pods},
     step::{Container, Pod, PodName, Step},
 };
 
@@ -30,21 +30,23 @@ mod network;
 
 use self::network::is_connected;
 
-/// A real node.
+/// A rabbit whose containers podman runs.
 #[derive(Debug)]
 pub struct PodmanHost {
     podman: Podman,
+    /// Longest run of a podman command that neither fetches an image nor waits for containers to end.
     deadline: Duration,
+    /// Longest time for fetching an image.
     pull: Duration,
-    /// The program that starts the ranks of MPI.
+    /// Path of podhelper, the program that starts MPI ranks.
     podhelper: PathBuf,
-    /// Holds a directory for each object.
+    /// Has one directory for each NodeContainers.
     directory: PathBuf,
     packages: PathBuf,
 }
 
 impl PodmanHost {
-    /// A node that is set up like this.
+    /// Returns a host with this configuration.
     #[must_use]
     pub fn new(config: &ContainerConfig) -> Self {
         Self {
@@ -57,36 +59,36 @@ impl PodmanHost {
         }
     }
 
-    /// The object's files and keys.
-    fn place(&self, uid: ObjectUid) -> PathBuf {
+    /// Returns the directory of an object's files, keys and shared directories.
+    fn object_directory(&self, uid: ObjectUid) -> PathBuf {
         self.directory.join(uid.to_string())
     }
 
     fn files(&self, uid: ObjectUid) -> PathBuf {
-        self.place(uid).join("files")
+        self.object_directory(uid).join("files")
     }
 
     fn keys(&self, uid: ObjectUid) -> PathBuf {
-        self.place(uid).join("keys")
+        self.object_directory(uid).join("keys")
     }
 
-    /// The directories that the containers of an attempt share, for each attempt.
+    /// Returns the directory of an object's shared directories; it has one subdirectory for each attempt.
     fn volumes(&self, uid: ObjectUid) -> PathBuf {
-        self.place(uid).join("volumes")
+        self.object_directory(uid).join("volumes")
     }
 
     fn volumes_of(&self, pod: PodName) -> PathBuf {
         self.volumes(pod.uid).join(pod.attempt.to_string())
     }
 
-    fn make(&self, step: &Step, container: &Container) -> Result<(), HostError> {
+    fn make_container(&self, step: &Step, container: &Container) -> Result<(), HostError> {
         if container.has_keys && !self.podhelper.is_file() {
             return Err(HostError::NoPodhelper { path: self.podhelper.clone() });
         }
         let uid = container.name.pod.uid;
         let (files, keys) = (self.files(uid), self.keys(uid));
-        let (names, devices) = (files::names(&files)?, devices(&container.storages)?);
-        let places = Places {
+        let (names, devices) = (files::list(&files)?, devices(&container.storages)?);
+        let paths = ContainerPaths {
             files: &files,
             names: &names,
             keys: &keys,
@@ -95,8 +97,9 @@ impl PodmanHost {
             packages: &self.packages,
             devices: &devices,
         };
-        let deadline = container.within.map_or(self.pull, |left| seconds(left).min(self.pull));
-        self.run(step, &arguments::make(container, places), deadline)
+        let deadline =
+            container.pull_seconds.map_or(self.pull, |count| seconds(count).min(self.pull));
+        self.run(step, &arguments::make_container(container, paths), deadline)
     }
 
     fn run(&self, step: &Step, words: &[String], deadline: Duration) -> Result<(), HostError> {
@@ -106,28 +109,30 @@ impl PodmanHost {
 
 impl Host for PodmanHost {
     fn observe(&self, uid: ObjectUid, logs: Logs) -> Result<Observed, HostError> {
-        let ask = |what: &str, words: &[&str]| {
+        let output = |what: &str, words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             self.podman.run(what, &words, self.deadline)
         };
         let label = format!("label={UID}={uid}");
-        let pods =
-            pods(&ask("list pods", &["pod", "ps", "--filter", &label, "--format", "json"])?)?;
-        let ids = members(&pods);
+        let pods = parse_pods(&output(
+            "list pods",
+            &["pod", "ps", "--filter", &label, "--format", "json"],
+        )?)?;
+        let ids = container_ids(&pods);
         let mut inspect = vec!["container", "inspect"];
         inspect.extend(ids.iter().map(String::as_str));
         let inspected = match &ids[..] {
             [] => Vec::new(),
-            _ => inspected(&ask("inspect containers", &inspect)?)?,
+            _ => parse_inspected(&output("inspect containers", &inspect)?)?,
         };
-        let volumes = files::names(&self.volumes(uid))?;
-        let read = |path: &str| end_of(Path::new(path));
+        let volumes = files::list(&self.volumes(uid))?;
+        let read = |path: &str| read_log_end(Path::new(path));
         Ok(Observed {
-            has_directory: self.place(uid).exists(),
+            has_directory: self.object_directory(uid).exists(),
             has_files: self.files(uid).exists(),
             has_keys: self.keys(uid).exists(),
             volumes: volumes.iter().filter_map(|name| name.parse().ok()).collect(),
-            attempts: attempts(&pods, &inspected, logs, read, is_connected)?,
+            attempts: by_attempt(&pods, &inspected, logs, read, is_connected)?,
         })
     }
 
@@ -141,14 +146,14 @@ impl Host for PodmanHost {
             }
             Step::RemoveVolumes(pod) => {
                 let path = self.volumes_of(*pod);
-                at(&path, trees::remove(&path))
+                with_path(&path, trees::remove(&path))
             }
             Step::Connect(network) => self.connect(network),
             Step::MakePod(pod) => {
                 let words = arguments::make_pod(pod, &addresses(pod)?);
                 self.run(step, &words, self.deadline)
             }
-            Step::Make(container) => self.make(step, container),
+            Step::Make(container) => self.make_container(step, container),
             Step::Start(name) => self.run(step, &arguments::start(name), self.deadline),
             Step::Stop(attempt) => {
                 let deadline = self.deadline + seconds(attempt.grace);
@@ -159,8 +164,8 @@ impl Host for PodmanHost {
                 self.run(step, &arguments::remove(attempt), deadline)
             }
             Step::RemoveFiles(uid) => {
-                let path = self.place(*uid);
-                at(&path, trees::remove(&path))
+                let path = self.object_directory(*uid);
+                with_path(&path, trees::remove(&path))
             }
         }
     }
@@ -174,16 +179,16 @@ fn seconds(count: i64) -> Duration {
     Duration::from_secs(u64::try_from(count).unwrap_or(0))
 }
 
-/// The block devices of raw storage.
+/// Returns the block devices beneath the paths of raw storage.
 fn devices(storages: &[String]) -> Result<Vec<DeviceNumber>, HostError> {
-    let of = |path: &String| {
+    let devices_of = |path: &String| {
         let path = Path::new(path);
-        at(path, devices_beneath(path))
+        with_path(path, devices_beneath(path))
     };
-    Ok(storages.iter().map(of).collect::<Result<Vec<_>, _>>()?.concat())
+    Ok(storages.iter().map(devices_of).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// Addresses of the other rabbits of a run.
+/// Resolves the names of the other rabbits of a run.
 fn addresses(pod: &Pod) -> Result<BTreeMap<String, IpAddr>, HostError> {
     let all = pod.hosts.iter().flat_map(|hosts| &hosts.rabbits);
     let address = |rabbit: &String| {
@@ -197,13 +202,13 @@ fn addresses(pod: &Pod) -> Result<BTreeMap<String, IpAddr>, HostError> {
     known.collect()
 }
 
-fn at<T>(path: &Path, done: io::Result<T>) -> Result<T, HostError> {
-    done.map_err(|source| HostError::File { path: path.to_owned(), source })
+fn with_path<T>(path: &Path, result: io::Result<T>) -> Result<T, HostError> {
+    result.map_err(|source| HostError::File { path: path.to_owned(), source })
 }
 
-/// The end of a log; nothing where there is none.
-fn end_of(path: &Path) -> String {
-    let most = 2 * u64::try_from(log::KEPT).unwrap_or(u64::MAX);
+/// Returns the end of a log; empty if it cannot be read.
+fn read_log_end(path: &Path) -> String {
+    let most = 2 * u64::try_from(log::MAX_BYTES).unwrap_or(u64::MAX);
     let read = || -> io::Result<(Vec<u8>, bool)> {
         let mut file = fs::File::open(path)?;
         let start = file.metadata()?.len().saturating_sub(most);
@@ -213,5 +218,5 @@ fn end_of(path: &Path) -> String {
         Ok((bytes, start > 0))
     };
     let (bytes, is_cut) = read().unwrap_or_default();
-    log::text(&String::from_utf8_lossy(&bytes), is_cut)
+    log::decode(&String::from_utf8_lossy(&bytes), is_cut)
 }

@@ -1,4 +1,4 @@
-//! What containers find in files, and the API has: read where this node lacks it.
+//! Reads ConfigMaps and Secrets whose files this rabbit lacks.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,12 @@ use super::{
 };
 use crate::pass::Context;
 
-/// Reads files and keys that the node lacks and containers that may start need. What is not there stays `None`.
+/// Reads the configuration files and keys that the rabbit lacks, unless no container may start any more. A missing
+/// ConfigMap or Secret leaves `None`.
 ///
 /// # Errors
-/// Why nobody knows whether they are there: the API did not answer.
-pub(super) async fn missing(
+/// The API did not answer.
+pub(super) async fn read_missing(
     context: &Context,
     desired: &mut Desired,
     record: &Record,
@@ -33,28 +34,31 @@ pub(super) async fn missing(
         return Ok(());
     }
     let client = &context.client;
-    if let Some(of) = desired.spec.files.as_ref().filter(|_| !seen.has_files) {
-        let config_map: Option<ConfigMap> = get(client, of).await?;
-        desired.files = config_map.and_then(|one| one.data).map(plain);
+    if let Some(source) = desired.spec.files.as_ref().filter(|_| !seen.has_files) {
+        let config_map: Option<ConfigMap> = get(client, source).await?;
+        desired.files = config_map.and_then(|config_map| config_map.data).map(without_paths);
     }
-    if let Some(of) = desired.spec.keys.as_ref().filter(|_| !seen.has_keys) {
-        let secret: Option<Secret> = get(client, of).await?;
+    if let Some(source) = desired.spec.keys.as_ref().filter(|_| !seen.has_keys) {
+        let secret: Option<Secret> = get(client, source).await?;
         let text = |(name, ByteString(bytes))| Some((name, String::from_utf8(bytes).ok()?));
         let data = secret.and_then(|secret| secret.data);
         desired.keys =
-            data.map(|data| KeyFiles(plain(data.into_iter().filter_map(text).collect())));
+            data.map(|data| KeyFiles(without_paths(data.into_iter().filter_map(text).collect())));
     }
     Ok(())
 }
 
-/// Files that lie in the directory that they are written to.
-fn plain(mut files: BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// Drops files whose names would lead out of the directory they are written to.
+fn without_paths(mut files: BTreeMap<String, String>) -> BTreeMap<String, String> {
     files.retain(|name, _| is_file(name));
     files
 }
 
-async fn get<K: Object>(client: &Client, of: &NodeContainersSource) -> Result<Option<K>, String> {
-    let NodeContainersSource { namespace, name } = of;
+async fn get<K: Object>(
+    client: &Client,
+    source: &NodeContainersSource,
+) -> Result<Option<K>, String> {
+    let NodeContainersSource { namespace, name } = source;
     let read = Api::<K>::namespaced(client.clone(), namespace).get_opt(name).await;
     read.map_err(|error| format!("read {} {namespace}/{name}: {}", K::kind(&()), chain(&error)))
 }

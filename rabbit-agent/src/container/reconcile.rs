@@ -1,4 +1,4 @@
-//! Joins what is pure with podman and the API.
+//! Reconciles one NodeContainers: reads the API, runs the plan with podman, writes the status.
 
 use std::sync::Arc;
 
@@ -24,102 +24,105 @@ use super::{
     phase::Record,
     plan::{plan, removal},
     read,
-    report::{again, begun, record, report, unprepared},
+    report::{initial_status, next_wake_up, record, report, unprepared_status},
     step::Step,
 };
 use crate::pass::{Context, Pass};
 
-/// Plans for one pass, each from another look.
+/// Most plans in one pass; each follows a new observation.
 const ROUNDS: usize = 16;
 
-/// What a pass goes by.
+/// The object of a pass and what its containers wait for.
 #[derive(Debug)]
-pub struct View {
+pub struct ContainersView {
     pub object: Arc<NodeContainers>,
-    /// Storage that is not mounted on this rabbit.
+    /// Path of a storage that is not mounted on this rabbit.
     pub unmounted: Option<String>,
 }
 
-/// Brings the containers of one object on their way. A deleted object loses the finalizer once nothing of them is left.
+/// Brings the containers of one object closer to its spec. A deleted object loses its finalizer once its containers
+/// and files are gone.
 pub async fn reconcile(
     context: &Context,
     host: &Arc<dyn Host>,
-    view: &View,
+    view: &ContainersView,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let object = &*view.object;
     if object.metadata.deletion_timestamp.is_some() {
         return remove(context, host, object, pass).await;
     }
-    let Some((mut desired, mut object)) = taken_up(context, object, pass).await? else {
+    let Some((mut desired, mut object)) = begin(context, object, pass).await? else {
         return Ok(());
     };
     loop {
         let recorded = record(&object, Timestamp::now());
         if recorded.end == Some(NodeContainersState::Unprepared) {
-            leave(context, &desired);
+            stop_fetching(context, &desired);
             return Ok(());
         }
-        let packages = bring(context, &desired, &recorded, &object).await;
+        let packages = fetch_packages(context, &desired, &recorded, &object).await;
         if let Progress::Impossible(why) = &packages
             && recorded.attempt == 0
         {
-            pass.failed(&object, &Failure::input(why.clone()));
-            return set(context, &object, unprepared(&recorded, why), pass).await.map(drop);
+            pass.add_failure(&object, &Failure::input(why.clone()));
+            return write_status(context, &object, unprepared_status(&recorded, why), pass)
+                .await
+                .map(drop);
         }
-        let seen = look(host, desired.uid, logs(&recorded)).await;
-        let lacked = match &seen {
-            Ok(seen) => read::missing(context, &mut desired, &recorded, seen).await,
+        let observed = observe(host, desired.uid, logs_to_read(&recorded)).await;
+        let read = match &observed {
+            Ok(observed) => read::read_missing(context, &mut desired, &recorded, observed).await,
             Err(_) => Ok(()),
         };
-        if let Err(why) = &lacked {
-            pass.failed(&object, &failure(why.clone()));
+        if let Err(why) = &read {
+            pass.add_failure(&object, &failure(why.clone()));
         }
-        let waits = waits(view, packages).or(lacked.err());
-        let converged = converge(host, &desired, &recorded, waits.is_none(), seen).await;
+        let blocker = start_blocker(view, packages).or(read.err());
+        let converged = converge(host, &desired, &recorded, blocker.is_none(), observed).await;
         if let Some(trouble) = &converged.trouble {
-            pass.failed(&object, &failure(trouble.clone()));
+            pass.add_failure(&object, &failure(trouble.clone()));
         }
         let Some(observed) = converged.observed else {
             return set_message(context, &object, converged.trouble.unwrap_or_default(), pass)
                 .await;
         };
         let now = Timestamp::now();
-        let trouble = converged.trouble.or(waits);
+        let trouble = converged.trouble.or(blocker);
         let status = report(&desired, &observed, &recorded, trouble.as_deref(), now);
-        let is_news = status.deadline_exceeded != recorded.is_late;
-        object = set(context, &object, status, pass).await?;
-        if !is_news {
+        let is_newly_late = status.deadline_exceeded != recorded.is_late;
+        object = write_status(context, &object, status, pass).await?;
+        if !is_newly_late {
             pass.holders.extend(observed.monitors());
-            pass.again = again(&desired, &observed, &record(&object, now), now);
+            pass.again = next_wake_up(&desired, &observed, &record(&object, now), now);
             return Ok(());
         }
     }
 }
 
-/// What an object asks for, once its finalizer and the moment from which its deadlines count are stored; `None` where no agent can
-/// carry it out, which is reported.
-pub(super) async fn taken_up(
+/// Validates an object, then stores its finalizer and the time from which its deadlines count. Returns `None` for an
+/// invalid object, after reporting the error.
+pub(super) async fn begin(
     context: &Context,
     object: &NodeContainers,
     pass: &mut Pass,
 ) -> Result<Option<(Desired, NodeContainers)>, WriteError> {
-    let desired = match Desired::of(object, &context.site.roots) {
+    let desired = match Desired::from_object(object, &context.site.roots) {
         Ok(desired) => desired,
         Err(error) => {
             let failure = Failure::input(chain(&error));
-            return pass.refuse(context, object, &failure, refused).await.map(|()| None);
+            return pass.refuse(context, object, &failure, refused_status).await.map(|()| None);
         }
     };
     let mut object = pass.with_finalizer(context, object, finalizer::NODE_CONTAINERS).await?;
     if object.status.as_ref().is_none_or(|status| status.start_time.is_none()) {
-        object = set(context, &object, begun(Timestamp::now()), pass).await?;
+        object = write_status(context, &object, initial_status(Timestamp::now()), pass).await?;
     }
     Ok(Some((desired, object)))
 }
 
-/// What keeps containers from being started.
-fn waits(view: &View, packages: Progress) -> Option<String> {
+/// Returns why containers may not start yet.
+fn start_blocker(view: &ContainersView, packages: Progress) -> Option<String> {
     let storage = view.unmounted.as_ref();
     let storage = storage.map(|path| format!("storage {path} is not mounted on this rabbit"));
     storage.or(match packages {
@@ -128,8 +131,8 @@ fn waits(view: &View, packages: Progress) -> Option<String> {
     })
 }
 
-/// Sees to the packages while containers may be started.
-async fn bring(
+/// Fetches the job packages, as long as containers may still start.
+async fn fetch_packages(
     context: &Context,
     desired: &Desired,
     record: &Record,
@@ -149,26 +152,27 @@ async fn bring(
     brought.unwrap_or_else(|error| Progress::Awaited(chain(&error)))
 }
 
-fn leave(context: &Context, desired: &Desired) {
+fn stop_fetching(context: &Context, desired: &Desired) {
     if let Some(packages) = &context.packages {
         packages.leave(desired.uid.into());
     }
 }
 
-/// What became of the plans of a pass.
+/// Result of the plans of a pass.
 #[derive(Debug)]
 struct Converged {
     observed: Option<Observed>,
-    /// What the node did not do.
+    /// `None` if podman could not be asked.
+    /// Why a step or an observation failed.
     trouble: Option<String>,
 }
 
-/// The logs that are to be told.
-fn logs(record: &Record) -> Logs {
+/// Returns which logs to read: those of running containers only if a request waits for them.
+fn logs_to_read(record: &Record) -> Logs {
     if record.asked.is_some() { Logs::All } else { Logs::OfEnded }
 }
 
-async fn look(host: &Arc<dyn Host>, uid: ObjectUid, logs: Logs) -> Result<Observed, String> {
+async fn observe(host: &Arc<dyn Host>, uid: ObjectUid, logs: Logs) -> Result<Observed, String> {
     let host = Arc::clone(host);
     daemon::blocking(move || host.observe(uid, logs)).await.map_err(|error| chain(&error))
 }
@@ -179,9 +183,9 @@ async fn converge(
     desired: &Desired,
     record: &Record,
     may_start: bool,
-    seen: Result<Observed, String>,
+    first: Result<Observed, String>,
 ) -> Converged {
-    let mut observed = match seen {
+    let mut observed = match first {
         Ok(observed) => observed,
         Err(trouble) => return Converged { observed: None, trouble: Some(trouble) },
     };
@@ -196,7 +200,8 @@ async fn converge(
             }
             let lustre = &desired.spec.global_lustre;
             let applied = apply_all(&*host, &steps, lustre).err().map(|error| chain(&error));
-            let seen = host.observe(desired.uid, logs(&record)).map_err(|error| chain(&error));
+            let seen =
+                host.observe(desired.uid, logs_to_read(&record)).map_err(|error| chain(&error));
             let trouble = applied.or(seen.as_ref().err().cloned());
             observed = seen.unwrap_or(observed);
             if trouble.is_some() {
@@ -212,7 +217,7 @@ fn not_converging(next: &Step) -> String {
     format!("still not as desired after {ROUNDS} rounds, next would be: {next}")
 }
 
-/// Nothing starts before these Lustre file systems are there.
+/// Applies the steps. Before each step that starts something, checks that the global Lustre file systems are mounted.
 fn apply_all(host: &dyn Host, steps: &[Step], lustre: &[String]) -> Result<(), HostError> {
     for step in steps {
         if step.starts() {
@@ -224,7 +229,8 @@ fn apply_all(host: &dyn Host, steps: &[Step], lustre: &[String]) -> Result<(), H
     Ok(())
 }
 
-/// What the node did not do it may do later: fetch an image, open a port.
+/// Returns a failure that is retried later: podman may succeed then, for example once the registry answers or
+/// a port is free.
 pub(super) fn failure(trouble: String) -> Failure {
     Failure { retry: Retry::Later, ..Failure::waiting(trouble) }
 }
@@ -238,26 +244,28 @@ async fn remove(
     if !has_finalizer(object, finalizer::NODE_CONTAINERS) {
         return Ok(());
     }
-    let (of, grace) = (uid_of(object), grace(&object.spec));
+    let (uid, grace) = (uid_of(object), grace(&object.spec));
     let (host, packages) = (Arc::clone(host), context.packages.clone());
     let gone = daemon::blocking(move || -> Result<(), String> {
-        let uid = of.map_err(|error| chain(&error))?;
+        let uid = uid.map_err(|error| chain(&error))?;
         for _ in 0..ROUNDS {
             let seen = host.observe(uid, Logs::OfEnded).map_err(|error| chain(&error))?;
             let steps = removal(uid, grace, &seen);
             if steps.is_empty() {
-                // No container has them mounted any more.
+                // Only now, because no container mounts the job packages any more.
                 let released = packages.as_ref().map(|packages| packages.release(uid.into()));
                 return released.transpose().map(drop).map_err(|error| chain(&error));
             }
             apply_all(&*host, &steps, &[]).map_err(|error| chain(&error))?;
         }
-        Err(format!("containers {uid} are there again after each removal"))
+        Err(format!(
+            "pods of NodeContainers {uid} exist again after each of {ROUNDS} removals: look for a second agent on this rabbit"
+        ))
     });
     match gone.await {
         Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
         Err(why) => {
-            pass.failed(object, &failure(why.clone()));
+            pass.add_failure(object, &failure(why.clone()));
             set_message(context, object, why, pass).await
         }
     }
@@ -270,10 +278,10 @@ pub(super) async fn set_message(
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let status = object.status.clone().unwrap_or_default();
-    set(context, object, NodeContainersStatus { message, ..status }, pass).await.map(drop)
+    write_status(context, object, NodeContainersStatus { message, ..status }, pass).await.map(drop)
 }
 
-pub(super) async fn set(
+pub(super) async fn write_status(
     context: &Context,
     object: &NodeContainers,
     status: NodeContainersStatus,
@@ -285,7 +293,7 @@ pub(super) async fn set(
     Ok(pass.stored(object, written))
 }
 
-fn refused(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
+fn refused_status(object: &NodeContainers, error: ResourceError) -> NodeContainersStatus {
     let status = object.status.clone().unwrap_or_default();
     NodeContainersStatus { error: Some(error), ..status }
 }

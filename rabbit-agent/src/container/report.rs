@@ -1,4 +1,4 @@
-//! What the status says. Pure.
+//! Computes the status of a NodeContainers. Pure.
 
 use api::{
     NodeContainers, NodeContainersStatus,
@@ -12,11 +12,11 @@ use k8s_openapi::{
 
 use super::{
     desired::Desired,
-    observed::{Attempt, Container, Observed, State},
-    phase::{Phase, Record, due, is_ready, phase},
+    observed::{ContainerState, Observed, ObservedAttempt, ObservedContainer},
+    phase::{Phase, Record, deadline, is_ready, phase},
 };
 
-/// What the status has recorded; `now` begins what was not begun.
+/// Reads the record from the status; `now` becomes the start time if the status has none.
 #[must_use]
 pub fn record(object: &NodeContainers, now: Timestamp) -> Record {
     let status = object.status.clone().unwrap_or_default();
@@ -26,13 +26,13 @@ pub fn record(object: &NodeContainers, now: Timestamp) -> Record {
         is_late: status.deadline_exceeded,
         end: is_end(&status.state).then_some(status.state),
         end_time: status.end_time.map(|end| end.0),
-        asked: object.unanswered(),
+        asked: object.unanswered_log_request(),
         answered: status.logs_answered,
         logs: status.logs,
     }
 }
 
-/// Whether a state is the last one.
+/// Returns whether a state is final.
 fn is_end(state: &NodeContainersState) -> bool {
     matches!(
         state,
@@ -43,9 +43,9 @@ fn is_end(state: &NodeContainersState) -> bool {
     )
 }
 
-/// The status of containers that were just taken up.
+/// Returns the first status of a valid object.
 #[must_use]
-pub fn begun(now: Timestamp) -> NodeContainersStatus {
+pub fn initial_status(now: Timestamp) -> NodeContainersStatus {
     NodeContainersStatus {
         state: NodeContainersState::Starting,
         start_time: Some(Time(now)),
@@ -53,7 +53,8 @@ pub fn begun(now: Timestamp) -> NodeContainersStatus {
     }
 }
 
-/// The status at this moment. Where somebody asked for logs, those of containers that run were observed too. `trouble` is what keeps them from going on.
+/// Returns the new status. `trouble` is why the containers cannot go on. If a request for logs waits, `observed` must
+/// have the logs of running containers.
 #[must_use]
 pub fn report(
     desired: &Desired,
@@ -74,16 +75,17 @@ pub fn report(
             NodeContainersState::Starting
         }
     };
-    let failure = || observed.attempts.iter().rev().find_map(|(_, one)| failure(desired, one));
-    let lost = || {
+    let failure =
+        || observed.attempts.iter().rev().find_map(|(_, attempt)| failure(desired, attempt));
+    let removed = || {
         let is_gone = attempt > 0 && !observed.attempts.contains_key(&attempt);
-        is_gone.then(|| format!("somebody removed the containers of attempt {attempt}"))
+        is_gone.then(|| format!("the pod of attempt {attempt} was removed outside Warren"))
     };
     let message = match state {
         NodeContainersState::Ready
         | NodeContainersState::Succeeded
         | NodeContainersState::Suspended => None,
-        _ => trouble.map(str::to_owned).or_else(lost).or_else(failure),
+        _ => trouble.map(str::to_owned).or_else(removed).or_else(failure),
     };
     let end_time = record.end_time.or_else(|| is_end(&state).then_some(now));
     NodeContainersStatus {
@@ -100,21 +102,22 @@ pub fn report(
     }
 }
 
-/// The status of containers one of whose packages cannot be had. Nothing of them was started.
+/// Returns the status of an object one of whose job packages cannot be fetched at all. None of
+/// its containers was started.
 #[must_use]
-pub fn unprepared(record: &Record, why: &str) -> NodeContainersStatus {
+pub fn unprepared_status(record: &Record, why: &str) -> NodeContainersStatus {
     NodeContainersStatus {
         state: NodeContainersState::Unprepared,
         start_time: Some(Time(record.start)),
-        // Entries of an archive are called what their author called them.
+        // Limits the length and removes control characters: the text may have entry names of a foreign archive.
         message: causes::message(why),
         ..NodeContainersStatus::default()
     }
 }
 
-/// When time alone brings something about.
+/// Returns when the next pass is due without any event.
 #[must_use]
-pub fn again(
+pub fn next_wake_up(
     desired: &Desired,
     observed: &Observed,
     record: &Record,
@@ -126,26 +129,26 @@ pub fn again(
         Phase::Attempt(_) => None,
         Phase::Next(_, begins) => begins,
     };
-    next.into_iter().chain(due(desired, record)).min().and_then(later)
+    next.into_iter().chain(deadline(desired, record)).min().and_then(just_after)
 }
 
-/// 1 ms later, so that the deadline has passed.
-pub(super) fn later(at: Timestamp) -> Option<Timestamp> {
+/// Returns the time 1 ms later, when a deadline at `at` has passed.
+pub(super) fn just_after(at: Timestamp) -> Option<Timestamp> {
     at.checked_add(SignedDuration::from_millis(1)).ok()
 }
 
-/// How an attempt failed, if it did: the first container in order that did not end well.
-fn failure(desired: &Desired, attempt: &Attempt) -> Option<String> {
+/// Describes the first container, in the spec's order, that failed in this attempt.
+fn failure(desired: &Desired, attempt: &ObservedAttempt) -> Option<String> {
     let spec = &desired.spec;
     let mut all = spec.init_containers.iter().chain(&spec.containers);
-    all.find_map(|one| {
-        let container = attempt.containers.get(&one.name)?;
-        let name = &one.name;
-        let State::Ended { code, is_out_of_memory, .. } = container.state else {
-            let is_lost = container.state == State::Lost;
-            return is_lost.then(|| format!("container {name} ended with its rabbit"));
+    all.find_map(|spec| {
+        let container = attempt.containers.get(&spec.name)?;
+        let name = &spec.name;
+        let ContainerState::Ended { code, is_out_of_memory, .. } = container.state else {
+            let is_lost = container.state == ContainerState::Lost;
+            return is_lost.then(|| format!("container {name} ran when its rabbit stopped"));
         };
-        // What a shell says of a signal, and podman of a container.
+        // Shells and podman report death by signal N as exit code 128 + N.
         let signal = Some(code - 128).filter(|signal| (1..=64).contains(signal));
         let end = End { code, signal, is_out_of_memory };
         (code != 0).then(|| end.message(name, Some(&container.log)))
@@ -154,22 +157,23 @@ fn failure(desired: &Desired, attempt: &Attempt) -> Option<String> {
 
 fn logs(observed: &Observed, record: &Record) -> Vec<NodeContainersLog> {
     let all = observed.attempts.iter().flat_map(|(number, attempt)| {
-        attempt.containers.iter().map(|(name, one)| NodeContainersLog {
+        attempt.containers.iter().map(|(name, container)| NodeContainersLog {
             attempt: *number,
             container: name.clone(),
-            text: text(one, *number, name, record),
+            text: log_text(container, *number, name, record),
         })
     });
     all.filter(|log| !log.text.is_empty()).collect()
 }
 
-/// The end of a log. What was told of a container that runs stays until somebody asks again: to take it back would be a write.
-fn text(of: &Container, attempt: i64, name: &str, record: &Record) -> String {
-    if of.state != State::Running || !of.log.is_empty() {
-        return of.log.clone();
+/// Returns the end of a log. Between requests, a running container keeps its log in the status: removing it
+/// would cost a write.
+fn log_text(container: &ObservedContainer, attempt: i64, name: &str, record: &Record) -> String {
+    if container.state != ContainerState::Running || !container.log.is_empty() {
+        return container.log.clone();
     }
-    let told = record.logs.iter().find(|log| log.attempt == attempt && log.container == name);
-    told.map(|log| log.text.clone()).unwrap_or_default()
+    let reported = record.logs.iter().find(|log| log.attempt == attempt && log.container == name);
+    reported.map(|log| log.text.clone()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,75 +1,74 @@
-//! Changes to this node.
+//! Defines the steps that change the pods and files of an object.
 
 use std::{collections::BTreeMap, fmt};
 
 use api::node_containers::{NodeContainer, NodeContainersHosts, NodeContainersSource};
-use containers::Package;
+use containers::JobPackage;
 use storage::desired::ObjectUid;
 
-/// One change.
+/// A change on the rabbit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Writes the files that containers find in their configuration.
+    /// Writes the configuration files.
     WriteFiles(Box<Files>),
-    /// Writes the keys that containers find, for their user alone.
+    /// Writes the MPI keys, for the containers' user only.
     WriteKeys(Box<Keys>),
-    /// Removes the keys.
+    /// Removes the MPI keys.
     RemoveKeys(ObjectUid),
-    /// Makes the directories that the containers of an attempt share.
+    /// Creates the directories that the containers of an attempt share.
     MakeVolumes(Box<Volumes>),
-    /// Removes them with what is in them.
+    /// Removes the shared directories of an attempt with their content.
     RemoveVolumes(PodName),
-    /// Makes the pod of an attempt.
+    /// Creates the pod of an attempt.
     MakePod(Pod),
-    /// Makes a container in it, and fetches its image.
+    /// Creates a container in its pod; podman fetches the image.
     Make(Box<Container>),
-    /// Puts a pod into the network of its run.
+    /// Connects a pod to the MPI network of its run.
     Connect(Box<Network>),
-    /// Starts a container.
-    Start(Name),
-    /// Ends what runs of an attempt, and keeps its logs.
+    Start(ContainerName),
+    /// Stops a pod and keeps its logs.
     Stop(Attempt),
-    /// Removes an attempt with its logs.
+    /// Removes a pod with its logs.
     Remove(Attempt),
-    /// Removes files, keys and shared directories.
+    /// Removes files, keys and shared directories of an object.
     RemoveFiles(ObjectUid),
 }
 
 impl Step {
-    /// Whether something that runs, or may run next, comes of it.
+    /// Returns whether the step starts a container or prepares a start.
     pub(super) fn starts(&self) -> bool {
         matches!(self, Self::MakePod(_) | Self::Make(_) | Self::Start(_))
     }
 }
 
-/// The pod of an attempt. Its name on the node follows from the object's uid.
+/// Identifies the pod of an attempt; podman knows it as `warren-UID-ATTEMPT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodName {
     pub uid: ObjectUid,
     pub attempt: i64,
 }
 
-/// An attempt, and the seconds between the signal to end and the end.
+/// A pod to stop or remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     pub pod: PodName,
     pub grace: i64,
 }
 
-/// The files of the configuration, by name.
+/// Text of the configuration files, by file name.
 pub type ConfigFiles = BTreeMap<String, String>;
 
-/// Files that all may read.
+/// Configuration files to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     pub uid: ObjectUid,
-    /// Where they come from.
-    pub of: NodeContainersSource,
-    /// None when that is not there.
+    /// The ConfigMap they come from.
+    pub source: NodeContainersSource,
+    /// `None` if the ConfigMap does not exist.
     pub files: Option<ConfigFiles>,
 }
 
-/// The files of keys, by name. Nothing tells what is in them.
+/// Text of the key files, by file name. `Debug` hides the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyFiles(pub BTreeMap<String, String>);
 
@@ -79,19 +78,19 @@ impl fmt::Debug for KeyFiles {
     }
 }
 
-/// Keys, and who may read them.
+/// MPI keys to write, and the owner of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
     pub uid: ObjectUid,
     pub user: i64,
     pub group: i64,
-    /// Where they come from.
-    pub of: NodeContainersSource,
-    /// None when that is not there.
+    /// The Secret they come from.
+    pub source: NodeContainersSource,
+    /// `None` if the Secret does not exist.
     pub files: Option<KeyFiles>,
 }
 
-/// Directories that the containers of an attempt share, and whose they are.
+/// Shared directories of an attempt to create, and their owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volumes {
     pub pod: PodName,
@@ -100,51 +99,51 @@ pub struct Volumes {
     pub names: Vec<String>,
 }
 
-/// The place of a pod in the network of its run.
+/// A pod's place in the MPI network of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
     pub pod: PodName,
     pub port: u16,
+    /// UDP port of the tunnels on all rabbits.
     pub place: u32,
-    /// The rabbit of each pod.
+    /// Index of the pod in `rabbits`.
+    /// Names of the rabbits, one for each pod of the run.
     pub rabbits: Vec<String>,
 }
 
-/// A pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub name: PodName,
     pub hostname: String,
     pub hosts: Option<NodeContainersHosts>,
     pub ports: Vec<u16>,
-    /// Whether the run has a network of its own.
+    /// Whether the run has an MPI network.
     pub has_network: bool,
     pub shares_processes: bool,
-    /// Bytes that its containers may use together, where each has a limit.
+    /// Sum of its containers' memory limits in bytes; `None` if one has no limit.
     pub memory: Option<i64>,
 }
 
-/// A container's place.
+/// Identifies a container by its pod and its name in the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub struct ContainerName {
     pub pod: PodName,
     pub container: String,
 }
 
-/// A container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    pub name: Name,
+    pub name: ContainerName,
     pub user: i64,
     pub group: i64,
     pub storages: Vec<String>,
     pub global_lustre: Vec<String>,
-    pub packages: Vec<Package>,
-    /// Whether it has keys, and the program that uses them.
+    pub packages: Vec<JobPackage>,
+    /// Whether the container gets the MPI keys and podhelper.
     pub has_keys: bool,
-    /// Seconds that are left to fetch its image.
-    pub within: Option<i64>,
-    pub what: NodeContainer,
+    /// Seconds until the deadline, within which its image must be fetched.
+    pub pull_seconds: Option<i64>,
+    pub spec: NodeContainer,
 }
 
 impl fmt::Display for PodName {
@@ -153,7 +152,7 @@ impl fmt::Display for PodName {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for ContainerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.pod, self.container)
     }
@@ -170,7 +169,7 @@ impl fmt::Display for Step {
             Self::Connect(network) => write!(f, "connect pod {}", network.pod),
             Self::MakePod(pod) => write!(f, "make pod {}", pod.name),
             Self::Make(container) => {
-                write!(f, "make container {} of {}", container.name, container.what.image)
+                write!(f, "make container {} of {}", container.name, container.spec.image)
             }
             Self::Start(name) => write!(f, "start container {name}"),
             Self::Stop(attempt) => write!(f, "stop pod {}", attempt.pod),

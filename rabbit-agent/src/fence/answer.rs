@@ -1,9 +1,8 @@
-//! The end of a fence: write the answers, acknowledge to DLM, delete the requests, in this order.
+//! Ends a fence: writes the answers, acknowledges to DLM, deletes the requests, in this order.
 //!
-//! The answer keeps the node fenced, also after a crash. So it is on disk before DLM gives the node's locks to others,
-//! and when it cannot be written, DLM hears nothing. Whoever reads the answer before DLM's acknowledgement is not
-//! misled: it says that the node has no access, which is true by then. Pacemaker itself acknowledges to DLM when its
-//! agent succeeds.
+//! The answer keeps the node fenced, also after a crash. So it is on disk before DLM gives the node's locks to others;
+//! if it cannot be written, the agent does not acknowledge to DLM. An answer that is read before DLM's acknowledgement
+//! is true: it says that the node has no access. Pacemaker itself acknowledges to DLM when its agent succeeds.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -20,7 +19,7 @@ use super::{
 };
 use daemon::blocking;
 
-/// How long dlm_tool may take. dlm_controld runs on this node and answers at once.
+/// Longest run of dlm_tool. dlm_controld runs on this node and answers at once.
 const ACK_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Error)]
@@ -31,7 +30,7 @@ enum AckError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path} gives {node} no nodeid")]
+    #[error("{path} has no nodeid for {node}")]
     NoNumber { path: String, node: NodeName },
     #[error(transparent)]
     Command(#[from] storage::host::CommandError),
@@ -43,18 +42,18 @@ pub(super) async fn answer_all(
     config: &Arc<FenceConfig>,
     spool: &Spool,
     node: &NodeName,
-    asked: Vec<(FileName, Request)>,
+    requests: Vec<(FileName, Request)>,
     verdict: &Verdict,
 ) -> Vec<FileName> {
     let (mut answered, mut left) = (Vec::new(), Vec::new());
-    for asked in asked {
-        let written = answer(spool, &asked, verdict).await;
-        if written { answered.push(asked) } else { left.push(asked.0) }
+    for request in requests {
+        let written = answer(spool, &request, verdict).await;
+        if written { answered.push(request) } else { left.push(request.0) }
     }
     if verdict.is_success() && !answered.is_empty() {
-        let reported = verdict.and(&tell_dlm(config, node).await);
-        for asked in &answered {
-            amend(spool, asked, &reported).await;
+        let reported = verdict.and(&acknowledge_to_dlm(config, node).await);
+        for request in &answered {
+            amend(spool, request, &reported).await;
         }
     }
     for (name, _) in answered {
@@ -63,8 +62,8 @@ pub(super) async fn answer_all(
     left
 }
 
-/// Acknowledges to DLM that the node is fenced, and returns the result in words. DLM keeps the node's locks until then.
-async fn tell_dlm(config: &Arc<FenceConfig>, node: &NodeName) -> String {
+/// Acknowledges to DLM that the node is fenced, and returns the result as text. DLM keeps the node's locks until then.
+async fn acknowledge_to_dlm(config: &Arc<FenceConfig>, node: &NodeName) -> String {
     let (config, target) = (Arc::clone(config), node.clone());
     match blocking(move || acknowledge(&config, &target)).await {
         Ok(()) => {
@@ -114,8 +113,8 @@ async fn amend(spool: &Spool, (name, request): &(FileName, Request), verdict: &V
 
 /// Deletes the request. Returns its name if that failed.
 async fn delete(spool: &Spool, name: FileName) -> Option<FileName> {
-    let (spool, of) = (spool.clone(), name.clone());
-    let deleted = blocking(move || spool.delete(&of)).await;
+    let (spool, request) = (spool.clone(), name.clone());
+    let deleted = blocking(move || spool.delete(&request)).await;
     let left = deleted.is_err();
     log_error(deleted);
     left.then_some(name)
@@ -127,8 +126,8 @@ fn log_error(result: Result<(), SpoolError>) {
     }
 }
 
-/// Completes what a crash interrupted between the answer and the deletion of the request: DLM may have missed the
-/// acknowledgement, and a second one does no harm. Returns the requests that it could not delete.
+/// Completes a fence that a crash interrupted between the answer and the deletion of the request: DLM may have missed
+/// the acknowledgement, and a second one does no harm. Returns the requests that it could not delete.
 pub(super) async fn finish(
     config: Arc<FenceConfig>,
     spool: Spool,
@@ -136,7 +135,7 @@ pub(super) async fn finish(
     answered: Vec<(FileName, bool)>,
 ) -> Vec<FileName> {
     if answered.iter().any(|(_, success)| *success) {
-        tell_dlm(&config, &node).await;
+        acknowledge_to_dlm(&config, &node).await;
     }
     let mut left = Vec::new();
     for (name, _) in answered {

@@ -1,15 +1,15 @@
-//! The flags for fencing.
+//! Command line options for fencing.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use thiserror::Error;
 
-/// The flags for fencing.
+/// Options for fencing.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Fencing of GFS2")]
 pub struct FenceArgs {
-    /// Directory in which Pacemaker's agent asks for a compute to be fenced; made if its parent is there
+    /// Directory of Pacemaker's fence requests; created if its parent exists
     #[arg(
         long,
         env = "NNF_FENCE_REQUEST_DIR",
@@ -17,7 +17,8 @@ pub struct FenceArgs {
         default_value = "/localdisk/fence-recorder/requests"
     )]
     pub fence_requests: PathBuf,
-    /// Directory in which it finds the answers; while a compute has one of success there, it is given no GFS2
+    /// Directory of the answers to them; while it has an answer of success for a compute, that compute gets no
+    /// access to a GFS2
     #[arg(
         long,
         env = "NNF_FENCE_RESPONSE_DIR",
@@ -25,10 +26,10 @@ pub struct FenceArgs {
         default_value = "/localdisk/fence-recorder/responses"
     )]
     pub fence_responses: PathBuf,
-    /// The program that tells DLM that a node is fenced
+    /// Program that acknowledges a fence to DLM
     #[arg(long, env = "WARREN_DLM_TOOL", value_name = "PROGRAM", default_value = "dlm_tool")]
     pub dlm_tool: String,
-    /// Corosync's configuration, which says which number a node has
+    /// Corosync's configuration, which has the nodes' numbers
     #[arg(
         long,
         env = "WARREN_COROSYNC_CONF",
@@ -38,20 +39,18 @@ pub struct FenceArgs {
     pub corosync_conf: PathBuf,
 }
 
-/// A flag whose value is invalid.
+/// Why an option is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FenceConfigError {
-    /// The path depends on the agent's working directory.
     #[error("{flag} {} is not absolute: begin it with /", .path.display())]
     NotAbsolute { flag: &'static str, path: PathBuf },
-    /// The agent would take answers for requests.
     #[error("--fence-requests and --fence-responses are both {}: give each a directory of its own", .0.display())]
     Same(PathBuf),
     #[error("--dlm-tool is empty: give the path of dlm_tool, or leave it out")]
     NoTool,
 }
 
-/// The checked flags for fencing.
+/// The checked options for fencing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FenceConfig {
     /// Directory of the requests.
@@ -65,7 +64,7 @@ pub struct FenceConfig {
 }
 
 impl FenceArgs {
-    /// Checks the flags without reading the node.
+    /// Checks the options without reading the node.
     pub fn check(self) -> Result<FenceConfig, FenceConfigError> {
         for (flag, path) in [
             ("--fence-requests", &self.fence_requests),
@@ -109,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn the_directories_are_where_the_sites_agents_look() {
+    fn the_default_directories_are_those_of_the_sites_fence_agents() {
         let config = check(&[]).unwrap();
         assert_eq!(config.requests.to_str(), Some("/localdisk/fence-recorder/requests"));
         assert_eq!(config.responses.to_str(), Some("/localdisk/fence-recorder/responses"));
     }
 
     #[test]
-    fn what_could_not_work_is_named() {
+    fn invalid_options_are_rejected_by_name() {
         for (args, expected) in [
             (&["--fence-requests", "x"][..], "--fence-requests x is not absolute"),
             (&["--fence-requests", "/x", "--fence-responses", "/x"], "are both /x"),

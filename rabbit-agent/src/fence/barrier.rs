@@ -1,7 +1,7 @@
-//! Which computes may get a GFS2: none that is fenced or is being fenced.
+//! Decides which computes may get a GFS2: all that are neither fenced nor being fenced.
 //!
 //! A pass that began earlier may still be about to attach what a fence detaches. So each attachment asks again right
-//! before it begins, and a fence waits for the attachments to its node that have begun, and for nothing else.
+//! before it begins, and a fence waits only for the attachments to its node that have begun.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,9 +13,11 @@ use storage::desired::{Allocation, Endpoint, NodeName};
 use thiserror::Error;
 use tokio::sync::Notify;
 
-/// The agent does not know which computes are fenced, so none gets a GFS2.
+/// The agent cannot tell which computes are fenced, so none gets a GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("a GFS2 is given to no compute, because it is not known which of them are fenced: {0}")]
+#[error(
+    "no compute gets access to a GFS2, because the agent cannot tell which computes are fenced: {0}"
+)]
 pub struct FencesUnknown(String);
 
 /// Why a compute gets no GFS2.
@@ -33,38 +35,38 @@ pub struct Fences(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<FenceState>,
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FenceState {
     unknown: Option<String>,
     fenced: BTreeSet<NodeName>,
-    asked: BTreeSet<NodeName>,
+    requested: BTreeSet<NodeName>,
     /// Number of fences that work on each node: the next one may begin before the last one is dropped.
     busy: BTreeMap<NodeName, usize>,
     attaching: BTreeMap<NodeName, usize>,
 }
 
-impl State {
+impl FenceState {
     fn is_closed(&self, node: &NodeName) -> bool {
-        self.fenced.contains(node) || self.asked.contains(node) || self.busy.contains_key(node)
+        self.fenced.contains(node) || self.requested.contains(node) || self.busy.contains_key(node)
     }
 }
 
-/// Allows one attachment to the compute, until it is dropped.
+/// Permits one attachment to the compute, until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Attaching {
-    of: Arc<Shared>,
+    shared: Arc<Shared>,
     node: NodeName,
 }
 
 impl Drop for Attaching {
     fn drop(&mut self) {
-        one_less(&mut self.of.state.lock().attaching, &self.node);
-        self.of.ended.notify_waiters();
+        decrement(&mut self.shared.state.lock().attaching, &self.node);
+        self.shared.ended.notify_waiters();
     }
 }
 
@@ -72,17 +74,17 @@ impl Drop for Attaching {
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Closed {
-    of: Arc<Shared>,
+    shared: Arc<Shared>,
     node: NodeName,
 }
 
 impl Drop for Closed {
     fn drop(&mut self) {
-        one_less(&mut self.of.state.lock().busy, &self.node);
+        decrement(&mut self.shared.state.lock().busy, &self.node);
     }
 }
 
-fn one_less(counts: &mut BTreeMap<NodeName, usize>, node: &NodeName) {
+fn decrement(counts: &mut BTreeMap<NodeName, usize>, node: &NodeName) {
     if let Some(count) = counts.get_mut(node) {
         *count -= 1;
     }
@@ -116,7 +118,8 @@ impl Fences {
         state.unknown.clone().filter(|_| any).map_or(Ok(()), |why| Err(FencesUnknown(why)))
     }
 
-    /// Allows the attachment of a GFS2's namespace to the compute `node`, unless it is fenced or that is not known.
+    /// Permits the attachment of a GFS2's namespace to the compute `node`, unless it is fenced or
+    /// the agent cannot tell.
     pub(super) fn attach(&self, node: &NodeName) -> Result<Attaching, NotAttached> {
         let mut state = self.0.state.lock();
         if state.is_closed(node) {
@@ -126,10 +129,10 @@ impl Fences {
             return Err(FencesUnknown(why.clone()).into());
         }
         *state.attaching.entry(node.clone()).or_default() += 1;
-        Ok(Attaching { of: Arc::clone(&self.0), node: node.clone() })
+        Ok(Attaching { shared: Arc::clone(&self.0), node: node.clone() })
     }
 
-    /// From now on the agent does not know which computes are fenced.
+    /// Records that the agent cannot tell which computes are fenced.
     pub(super) fn set_unknown(&self, why: String) {
         self.0.state.lock().unknown = Some(why);
     }
@@ -140,24 +143,24 @@ impl Fences {
 
     /// Stores the nodes with an answer of success and those with a request. Returns whether the fenced nodes changed;
     /// requested ones concern only the fencer.
-    pub(super) fn update(&self, fenced: BTreeSet<NodeName>, asked: BTreeSet<NodeName>) -> bool {
+    pub(super) fn update(&self, fenced: BTreeSet<NodeName>, requested: BTreeSet<NodeName>) -> bool {
         let mut state = self.0.state.lock();
         let changes = state.fenced != fenced;
-        (state.fenced, state.asked) = (fenced, asked);
+        (state.fenced, state.requested) = (fenced, requested);
         changes
     }
 
     /// Begins a fence of `node`: it gets no GFS2 until the result is dropped.
     pub(super) fn close(&self, node: &NodeName) -> Closed {
         *self.0.state.lock().busy.entry(node.clone()).or_default() += 1;
-        Closed { of: Arc::clone(&self.0), node: node.clone() }
+        Closed { shared: Arc::clone(&self.0), node: node.clone() }
     }
 
     pub(super) async fn wait_for_attachments(&self, node: &NodeName) {
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
-            // From here on an end is noticed, also one before the wait.
+            // From here on the future notices every end, even before it is awaited.
             ended.as_mut().enable();
             if !self.0.state.lock().attaching.contains_key(node) {
                 return;
@@ -178,14 +181,14 @@ mod tests {
         nodes.iter().map(|node| node.parse().unwrap()).collect()
     }
 
-    fn wanted() -> Vec<Allocation> {
+    fn sample_allocations() -> Vec<Allocation> {
         let object =
             samples::block_storage(&[(1 << 20, &["rabbit-1", "compute-01", "compute-03"])]);
-        samples::wanted(&object)
+        samples::allocations(&object)
     }
 
-    fn granted(fences: &Fences) -> Vec<String> {
-        let mut wanted = wanted();
+    fn granted_nodes(fences: &Fences) -> Vec<String> {
+        let mut wanted = sample_allocations();
         fences.remove_fenced(&mut wanted).unwrap();
         let left: Vec<_> = wanted[0].access.iter().map(|access| access.node.clone()).collect();
         let computes = left.iter().filter(|node| node.as_str() != "rabbit-1");
@@ -194,38 +197,38 @@ mod tests {
     }
 
     #[test]
-    fn who_is_fenced_or_about_to_be_is_left_out_and_the_rabbit_never_is() {
+    fn fenced_computes_get_no_access_but_the_rabbit_does() {
         let fences = Fences::default();
-        assert_eq!(granted(&fences).len(), 3);
+        assert_eq!(granted_nodes(&fences).len(), 3);
         assert!(fences.update(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])));
         assert!(
             !fences.update(set(&["compute-01"]), set(&["compute-03", "rabbit-1"])),
             "as before"
         );
-        assert_eq!(granted(&fences), ["rabbit-1"]);
+        assert_eq!(granted_nodes(&fences), ["rabbit-1"]);
         assert_eq!(fences.fenced(), set(&["compute-01"]));
 
         let closed = fences.close(&"compute-01".parse().unwrap());
         assert!(fences.update(set(&[]), set(&[])));
-        assert_eq!(granted(&fences), ["rabbit-1", "compute-03"], "work on it has not ended");
+        assert_eq!(granted_nodes(&fences), ["rabbit-1", "compute-03"], "work on it has not ended");
         drop(closed);
-        assert_eq!(granted(&fences).len(), 3);
+        assert_eq!(granted_nodes(&fences).len(), 3);
     }
 
     #[test]
-    fn the_end_of_a_fence_opens_nothing_to_a_node_that_the_next_one_works_on() {
+    fn a_node_stays_closed_until_the_last_of_its_fences_ends() {
         let fences = Fences::default();
         let node: NodeName = "compute-01".parse().unwrap();
         let last = fences.close(&node);
         let next = fences.close(&node);
         drop(last);
-        assert_eq!(granted(&fences), ["rabbit-1", "compute-03"]);
+        assert_eq!(granted_nodes(&fences), ["rabbit-1", "compute-03"]);
         drop(next);
-        assert_eq!(granted(&fences).len(), 3);
+        assert_eq!(granted_nodes(&fences).len(), 3);
     }
 
     #[test]
-    fn a_fence_waits_for_what_is_being_attached_to_its_node_and_for_nothing_else() {
+    fn a_fence_waits_only_for_attachments_to_its_node() {
         let fences = Fences::default();
         let node: NodeName = "compute-03".parse().unwrap();
         let (first, second) = (fences.attach(&node).unwrap(), fences.attach(&node).unwrap());
@@ -241,18 +244,22 @@ mod tests {
     }
 
     #[test]
-    fn the_blind_give_nothing_to_computes_and_all_to_the_rabbit() {
+    fn with_unknown_fences_only_the_rabbit_gets_access() {
         let fences = Fences::default();
         fences.set_unknown("the disk is gone".to_owned());
         assert!(
-            fences.remove_fenced(&mut wanted()).unwrap_err().to_string().contains("disk is gone")
+            fences
+                .remove_fenced(&mut sample_allocations())
+                .unwrap_err()
+                .to_string()
+                .contains("disk is gone")
         );
         let refused = fences.attach(&"compute-01".parse().unwrap()).unwrap_err();
         assert!(matches!(refused, NotAttached::Unknown(_)), "{refused}");
-        let mut rabbit = wanted();
+        let mut rabbit = sample_allocations();
         rabbit[0].access.retain(|access| access.endpoint == Endpoint::Rabbit);
         assert!(fences.remove_fenced(&mut rabbit).is_ok());
         fences.set_known();
-        assert_eq!(granted(&fences).len(), 3);
+        assert_eq!(granted_nodes(&fences).len(), 3);
     }
 }

@@ -1,4 +1,4 @@
-//! Which objects own the namespaces that a fence concerns, and which host is the fenced node. Does no I/O.
+//! Finds the objects that own the namespaces a fence concerns, and the host that is the fenced node. Does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn of(objects: &[DeserializeGuard<NnfNodeBlockStorage>]) -> Self {
+    pub(super) fn new(objects: &[DeserializeGuard<NnfNodeBlockStorage>]) -> Self {
         let mut claims = Self::default();
         for object in objects {
             let (metadata, readable) = match &object.0 {
@@ -74,8 +74,8 @@ impl Claims {
         }
     }
 
-    /// The allocation of a namespace that a fence detaches: one of a GFS2, or one that no object claims and that may be
-    /// of a GFS2.
+    /// Returns the allocation of a namespace that a fence detaches: a namespace of a GFS2, or one that no object claims
+    /// and that may be of a GFS2.
     pub(super) fn concerned(&self, owner: &NamespaceOwner) -> Option<AllocationId> {
         match owner {
             NamespaceOwner::Ours(id)
@@ -85,7 +85,7 @@ impl Claims {
         }
     }
 
-    /// Whether a namespace certainly belongs to an object without a GFS2.
+    /// Returns whether a namespace certainly belongs to an object without a GFS2.
     pub(super) fn is_of_others(&self, owner: &NamespaceOwner) -> bool {
         match owner {
             NamespaceOwner::Ours(id)
@@ -95,8 +95,8 @@ impl Claims {
         }
     }
 
-    /// Whether the spec or status of any object with a GFS2 names `node`.
-    pub(super) fn name_host(&self, node: &NodeName) -> bool {
+    /// Returns whether the spec or status of any object with a GFS2 names `node`.
+    pub(super) fn has_host(&self, node: &NodeName) -> bool {
         self.named.contains(node.as_str())
     }
 }
@@ -111,7 +111,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub(super) fn of(node: &NodeName, chassis: &Chassis) -> Self {
+    pub(super) fn new(node: &NodeName, chassis: &Chassis) -> Self {
         let computes = chassis.slots().into_iter();
         let mut owners: BTreeMap<_, _> =
             computes.map(|(slot, name)| (Endpoint::Compute(slot), name)).collect();
@@ -120,23 +120,23 @@ impl Hosts {
         Self { target: node.clone(), owners, is_of_the_chassis }
     }
 
-    /// Whether `host` is the node itself, by the name under which it got access or by its slot.
+    /// Returns whether `host` is the node itself, by the name under which it got access or by its slot.
     pub(super) fn is_target(&self, host: &Attached) -> bool {
         let owner = host.endpoint.and_then(|endpoint| self.owners.get(&endpoint));
         host.node == self.target || owner == Some(&self.target)
     }
 
-    /// Whether `host` may be the node: a name or slot that the chassis does not know may be any host.
+    /// Returns whether `host` may be the node: a name or slot that the chassis does not have may be any host.
     pub(super) fn may_be_target(&self, host: &Attached) -> bool {
-        self.is_target(host) || !(self.knows_the_name(host) && self.knows_the_place(host))
+        self.is_target(host) || !(self.has_known_name(host) && self.has_known_slot(host))
     }
 
-    fn knows_the_name(&self, host: &Attached) -> bool {
-        let is_place = host.endpoint.is_some_and(|endpoint| endpoint.name() == host.node);
-        is_place || self.owners.values().any(|owner| *owner == host.node)
+    fn has_known_name(&self, host: &Attached) -> bool {
+        let is_slot_name = host.endpoint.is_some_and(|endpoint| endpoint.name() == host.node);
+        is_slot_name || self.owners.values().any(|owner| *owner == host.node)
     }
 
-    fn knows_the_place(&self, host: &Attached) -> bool {
+    fn has_known_slot(&self, host: &Attached) -> bool {
         host.endpoint.is_none_or(|endpoint| self.owners.contains_key(&endpoint))
     }
 }
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_known_by_its_name_and_by_its_place() {
-        let hosts = Hosts::of(&"compute-03".parse().unwrap(), &samples::chassis());
+    fn a_node_is_identified_by_name_and_by_slot() {
+        let hosts = Hosts::new(&"compute-03".parse().unwrap(), &samples::chassis());
         for (host, is, may_be) in [
             (at(7, "compute-03"), true, true),
             (at(7, "endpoint-7"), true, true),
@@ -161,10 +161,10 @@ mod tests {
             (at(2, "endpoint-2"), false, false),
             (at(0, "rabbit-1"), false, false),
             (at(0, "endpoint-0"), false, false),
-            // An empty slot, and a name that the chassis does not have any more.
+            // An empty slot, and a name that the chassis no longer has.
             (at(5, "endpoint-5"), false, true),
             (at(2, "compute-77"), false, true),
-            // Hosts moved since: the present one of the slot, the earlier one, and one whose slot is empty now.
+            // Hosts moved since: the present host of the slot, the earlier host, and a host whose slot is empty now.
             (at(7, "compute-02"), true, true),
             (at(2, "compute-03"), true, true),
             (at(2, "compute-01"), false, false),
@@ -174,12 +174,12 @@ mod tests {
             assert_eq!(hosts.may_be_target(&host), may_be, "{host}");
         }
         assert!(hosts.is_of_the_chassis);
-        assert!(!Hosts::of(&"compute-77".parse().unwrap(), &samples::chassis()).is_of_the_chassis);
+        assert!(!Hosts::new(&"compute-77".parse().unwrap(), &samples::chassis()).is_of_the_chassis);
     }
 
     #[test]
-    fn a_host_of_file_drives_is_known_by_its_name_alone() {
-        let hosts = Hosts::of(&"compute-03".parse().unwrap(), &samples::chassis());
+    fn a_host_of_file_drives_is_identified_by_name_alone() {
+        let hosts = Hosts::new(&"compute-03".parse().unwrap(), &samples::chassis());
         for (name, is, may_be) in [
             ("compute-03", true, true),
             ("compute-02", false, false),

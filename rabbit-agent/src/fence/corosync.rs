@@ -2,7 +2,7 @@
 
 use storage::desired::NodeName;
 
-/// The node's number; `None` when the file does not have the node, or no number for it.
+/// Returns the node's number; `None` if the file lacks the node or its number.
 ///
 /// Compares full names first, then names up to the first dot: a cluster may use shorter names than the API.
 pub(super) fn node_id(text: &str, node: &NodeName) -> Option<u32> {
@@ -15,7 +15,7 @@ pub(super) fn node_id(text: &str, node: &NodeName) -> Option<u32> {
         return found.id;
     }
     let mut found = nodes.iter().filter(short);
-    // Two hosts with one short name cannot be told apart.
+    // Two hosts with the same short name are ambiguous.
     let (only, another) = (found.next()?, found.next());
     if another.is_none() { only.id } else { None }
 }

@@ -1,4 +1,4 @@
-//! The fence itself: detach everything, read the drives again, and decide what is proved.
+//! Carries out a fence: detaches everything, reads the drives again, and decides what is proved.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -19,13 +19,13 @@ use super::{
 use crate::chassis::Chassis;
 use daemon::blocking;
 
-/// How long a fence waits for attachments that have begun. The requester waits too, and asks again.
+/// Longest wait for attachments that have begun. The requester waits too, and requests again.
 const ATTACHED_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long a list may take. A healthy API answers in less than a second.
+/// Longest wait for a list. A healthy API answers in less than a second.
 const LISTED_WITHIN: Duration = Duration::from_secs(8);
 
-/// What a fence needs.
+/// Clients and state that a fence needs.
 #[derive(Clone)]
 pub(crate) struct Tools {
     pub(crate) node: NodeName,
@@ -45,7 +45,7 @@ enum DetachError {
     Busy,
     #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]
     List(String),
-    #[error("the API does not tell SystemConfiguration default/default: {0}")]
+    #[error("the API does not return SystemConfiguration default/default: {0}")]
     Chassis(String),
     #[error("the drives cannot be queried: {0}")]
     Look(String),
@@ -64,7 +64,7 @@ pub(super) async fn detach(tools: &Tools, node: &NodeName) -> Verdict {
     detach_and_prove(tools, node).await.unwrap_or_else(|error| not_proved(node, &error.to_string()))
 }
 
-/// The verdict when `why` keeps the fence from being proved.
+/// Returns the verdict that the fence is not proved, for the reason `why`.
 pub(super) fn not_proved(node: &NodeName, why: &str) -> Verdict {
     Verdict::NotProved(format!("{node} is not fenced, or it cannot be proved: {why}"))
 }
@@ -76,11 +76,11 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
     let quiet =
         tokio::time::timeout(ATTACHED_WITHIN, tools.fences.wait_for_attachments(node)).await;
     quiet.map_err(|_| DetachError::Busy)?;
-    // Drives before objects: the API has the object of every namespace that this finds.
+    // The drives first: the API has the object of every namespace on them.
     let before = observe(tools).await?;
-    let claims = Claims::of(&objects(tools).await?);
-    let hosts = Hosts::of(node, &chassis(tools).await?);
-    let named = claims.name_host(node);
+    let claims = Claims::new(&objects(tools).await?);
+    let hosts = Hosts::new(node, &chassis(tools).await?);
+    let named = claims.has_host(node);
     let seen = before
         .namespaces
         .iter()
@@ -107,7 +107,7 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
     })
 }
 
-/// Returns the number of detached namespaces, and what failed.
+/// Detaches, and returns the number of detached namespaces and the failures.
 async fn detach_units(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>) {
     let converger = Arc::clone(&tools.converger);
     let results = blocking(move || converger.converge_all(&units)).await;
@@ -127,25 +127,26 @@ async fn observe(tools: &Tools) -> Result<Observed, DetachError> {
     seen.map_err(|error| DetachError::Look(chain(&error)))
 }
 
-/// All objects from the API itself, because a watch may be behind.
+/// Lists all objects from the API itself, because a watch may be behind.
 async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStorage>>, DetachError> {
     let api = Api::namespaced(tools.client.clone(), tools.node.as_str());
-    listed(&api, ListParams::default()).await.map_err(DetachError::List)
+    list(&api, ListParams::default()).await.map_err(DetachError::List)
 }
 
 async fn chassis(tools: &Tools) -> Result<Chassis, DetachError> {
     let api = Api::<SystemConfiguration>::namespaced(tools.client.clone(), SYSTEM_CONFIGURATION);
-    // Listed, because a rabbit has no right to get it.
-    let one = ListParams::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
-    let systems = listed(&api, one).await.map_err(DetachError::Chassis)?;
+    // A list, because a rabbit may list SystemConfigurations but not get one.
+    let only_default =
+        ListParams::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
+    let systems = list(&api, only_default).await.map_err(DetachError::Chassis)?;
     Ok(Chassis::new(&tools.node, systems.first()))
 }
 
-async fn listed<K: Clone + Debug + DeserializeOwned>(
+async fn list<K: Clone + Debug + DeserializeOwned>(
     api: &Api<K>,
-    which: ListParams,
+    filter: ListParams,
 ) -> Result<Vec<K>, String> {
-    match tokio::time::timeout(LISTED_WITHIN, api.list(&which)).await {
+    match tokio::time::timeout(LISTED_WITHIN, api.list(&filter)).await {
         Ok(listed) => listed.map(|list| list.items).map_err(|error| plain(&error)),
         Err(_) => Err(format!("it did not answer within {} s", LISTED_WITHIN.as_secs())),
     }

@@ -1,7 +1,7 @@
-//! The host that passes over a GFS2 use: it asks the fences before it attaches anything to a compute.
+//! A host for passes over a GFS2: it asks the fences before it attaches anything to a compute.
 //!
-//! A pass may zero a namespace for hours before it attaches it, and no fence can wait for that. So only the attachment
-//! itself asks for permission, and holds it while it runs.
+//! A pass may zero a namespace for hours before it attaches it, and no fence can wait for that. So the pass asks for
+//! permission only for the attachment itself, and holds it meanwhile.
 
 use std::{io, sync::Arc};
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_attached_to_a_compute_that_was_closed_since_the_pass_began() {
+    fn a_compute_closed_during_a_pass_gets_no_attachment() {
         let rabbit: NodeName = "rabbit-1".parse().unwrap();
         let roots = storage::desired::AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
         let host = Arc::new(FakeHost::with_drives(rabbit.clone(), roots, 1, 1 << 30));
@@ -63,11 +63,11 @@ mod tests {
             gate.apply(&step).unwrap_err().to_string()
         };
         // The host's own error shows that the step reached it: there is no such namespace.
-        let asked_the_drive = attach(Endpoint::Compute(0), "compute-01");
+        let error_of_drive = attach(Endpoint::Compute(0), "compute-01");
         fences.update(BTreeSet::from(["compute-01".parse().unwrap()]), BTreeSet::new());
         let closed = attach(Endpoint::Compute(0), "compute-01");
-        assert_ne!(closed, asked_the_drive);
-        assert_eq!(attach(Endpoint::Rabbit, "rabbit-1"), asked_the_drive);
-        assert_eq!(attach(Endpoint::Compute(1), "compute-02"), asked_the_drive);
+        assert_ne!(closed, error_of_drive);
+        assert_eq!(attach(Endpoint::Rabbit, "rabbit-1"), error_of_drive);
+        assert_eq!(attach(Endpoint::Compute(1), "compute-02"), error_of_drive);
     }
 }

@@ -20,15 +20,15 @@ use tokio::io::unix::AsyncFd;
 pub(super) struct Watch {
     ready: AsyncFd<OwnedFd>,
     inotify: Inotify,
-    /// Whether a change was read from the kernel and not reported yet.
+    /// Whether a change was read from the kernel but not reported yet.
     pending: AtomicBool,
 }
 
 impl Watch {
-    /// Begins to watch these directories.
+    /// Starts to watch these directories.
     ///
     /// # Errors
-    /// When a directory cannot be watched.
+    /// A directory cannot be watched.
     pub(super) fn new(directories: &[&Path]) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         let changes = AddWatchFlags::IN_CLOSE_WRITE
@@ -48,10 +48,10 @@ impl Watch {
         Ok(Self { ready, inotify, pending: AtomicBool::new(false) })
     }
 
-    /// Waits for a change, but not of files whose names begin with a dot. Events lost by an overflow count as a change.
+    /// Waits for a change of a file whose name does not begin with a dot. Events lost by an overflow count as a change.
     ///
     /// # Errors
-    /// When another directory is at the path of a watched one.
+    /// Another directory is at the path of a watched one.
     pub(super) async fn changed(&self) -> io::Result<()> {
         loop {
             if self.pending.swap(false, Ordering::Relaxed) {
@@ -69,7 +69,7 @@ impl Watch {
     /// Checks, without waiting, that the watched directories are still the ones at their paths.
     ///
     /// # Errors
-    /// When another directory is at the path of a watched one.
+    /// Another directory is at the path of a watched one.
     pub(super) fn check(&self) -> io::Result<()> {
         loop {
             match self.drain() {
@@ -80,7 +80,7 @@ impl Watch {
         }
     }
 
-    /// Reads all pending events; `ENOENT` when a watch ended.
+    /// Reads all pending events; fails with `ENOENT` if a watch ended.
     fn drain(&self) -> Result<(), Errno> {
         let ends = AddWatchFlags::IN_IGNORED
             | AddWatchFlags::IN_UNMOUNT
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_whole_files_and_their_end_are_changes() {
+    async fn only_complete_and_removed_files_are_changes() {
         let directory = tempfile::tempdir().unwrap();
         let (watched, watch) = watched(directory.path());
         assert_eq!(drained(&watch), Err(Errno::EAGAIN));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_wake_who_waits_and_the_end_of_a_directory_is_an_error() {
+    async fn a_change_ends_the_wait_and_a_renamed_directory_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let (watched, watch) = watched(directory.path());
         let writing = watched.clone();

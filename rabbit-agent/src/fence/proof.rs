@@ -1,4 +1,4 @@
-//! What a fence must detach, and what keeps it from being proved. Does no I/O.
+//! Decides what a fence must detach, and what keeps it from being proved. Does no I/O.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use storage::{
 
 use super::claims::{Claims, Hosts};
 
-/// Units that detach from the node every namespace that is, or may be, of a GFS2.
+/// Returns units that detach from the node every namespace that is, or may be, of a GFS2.
 pub(super) fn to_detach(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<Desired> {
     let reached = seen
         .namespaces
@@ -24,12 +24,12 @@ pub(super) fn to_detach(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<
                 .map(move |host| (id, host.clone()))
         })
         .collect();
-    let withdrawn = |(allocation, host)| Desired::Withdrawn { allocation, host };
-    pairs.into_iter().map(withdrawn).collect()
+    let withdraw = |(allocation, host)| Desired::Withdrawn { allocation, host };
+    pairs.into_iter().map(withdraw).collect()
 }
 
-/// Why it is not proved that the node reaches no GFS2; empty when it is proved. Namespaces on drives that are gone for
-/// good do not count: nobody reaches them, and nothing will ever read those drives again.
+/// Returns why it is not proved that the node reaches no GFS2; empty if it is proved. Namespaces on drives that are
+/// gone for good do not count: no host reaches them, and no host will ever read those drives again.
 pub(super) fn unproved(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<String> {
     let mut reasons = claims.unreadable.clone();
     let namespaces =
@@ -38,13 +38,13 @@ pub(super) fn unproved(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<S
     reasons.extend(namespaces.flat_map(|namespace| unproved_of(namespace, seen, hosts)));
     reasons.extend(seen.unreadable.iter().map(|nqn| {
         let fault = drive(seen, &nqn.to_string()).and_then(|drive| drive.fault.as_deref());
-        format!("what is on drive {nqn} is not known: {}", fault.unwrap_or_default())
+        format!("the namespaces on drive {nqn} are unknown: {}", fault.unwrap_or_default())
     }));
-    let missing = claims.devices.iter().filter(|(nqn, _)| !is_well(drive(seen, nqn)));
+    let missing = claims.devices.iter().filter(|(nqn, _)| !is_usable(drive(seen, nqn)));
     let missing = missing
         .filter(|(nqn, _)| !seen.replaced.iter().any(|replaced| replaced.to_string() == *nqn));
     reasons.extend(missing.map(|(nqn, nsid)| {
-        format!("namespace {nsid} of drive {nqn} carries a GFS2, and the drive cannot be asked who reaches it")
+        format!("namespace {nsid} of drive {nqn} has a GFS2, and the drive cannot report which hosts reach it")
     }));
     reasons.sort();
     reasons.dedup();
@@ -56,7 +56,7 @@ fn unproved_of(namespace: &Namespace, seen: &Observed, hosts: &Hosts) -> Vec<Str
     let mut reasons = Vec::new();
     let drive = drive(seen, &id.subsystem.to_string());
     if let Some(fault) = drive.and_then(|drive| drive.fault.as_deref()) {
-        reasons.push(format!("who reaches namespace {id} cannot be asked: {fault}"));
+        reasons.push(format!("the drive cannot report which hosts reach namespace {id}: {fault}"));
     }
     for host in namespace.access.iter().filter(|host| hosts.may_be_target(host)) {
         reasons.push(if hosts.is_target(host) {
@@ -75,7 +75,7 @@ fn drive<'a>(seen: &'a Observed, nqn: &str) -> Option<&'a Drive> {
     seen.drives.iter().find(|drive| drive.nqn.to_string() == nqn)
 }
 
-fn is_well(drive: Option<&Drive>) -> bool {
+fn is_usable(drive: Option<&Drive>) -> bool {
     drive.is_some_and(|drive| drive.fault.is_none())
 }
 
@@ -138,7 +138,7 @@ mod tests {
         Observed { drives, namespaces, ..Observed::default() }
     }
 
-    /// A GFS2 whose status names namespace 1 of the first drive, and an XFS.
+    /// Returns a GFS2 whose status names namespace 1 of the first drive, and an XFS.
     fn claims() -> Claims {
         let mut gfs2 = serde_json::to_value(samples::block_storage_ready(1)).unwrap();
         gfs2["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");
@@ -146,20 +146,20 @@ mod tests {
             serde_json::to_value(samples::block_storage(&[(1, &["compute-03"])])).unwrap();
         xfs["metadata"]["uid"] = json!(XFS_UID);
         let objects = [gfs2, xfs].map(|object| serde_json::from_value(object).unwrap());
-        let claims = Claims::of(&objects.map(|object| DeserializeGuard(Ok(object))));
+        let claims = Claims::new(&objects.map(|object| DeserializeGuard(Ok(object))));
         assert!(claims.unreadable.is_empty() && claims.devices.len() == 1);
         claims
     }
 
     fn hosts() -> Hosts {
-        Hosts::of(&"compute-03".parse().unwrap(), &samples::chassis())
+        Hosts::new(&"compute-03".parse().unwrap(), &samples::chassis())
     }
 
     fn reasons(seen: &Observed) -> String {
         unproved(seen, &claims(), &hosts()).join("; ")
     }
 
-    fn withdrawn(seen: &Observed) -> Vec<String> {
+    fn units_for(seen: &Observed) -> Vec<String> {
         let units = to_detach(seen, &claims(), &hosts());
         let reported = |unit: &Desired| match unit {
             Desired::Withdrawn { allocation, host } => format!("{}/{host}", allocation.owner),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_a_gfs2_or_of_nobody_is_withdrawn_and_nothing_else() {
+    fn namespaces_of_a_gfs2_and_unclaimed_ones_are_detached() {
         let seen = seen(vec![
             namespace(
                 DRIVE,
@@ -187,14 +187,14 @@ mod tests {
             format!("{LOST_UID}/endpoint-7 (endpoint 7)"),
             format!("{}/compute-03 (endpoint 7)", samples::BLOCK_UID),
         ];
-        assert_eq!(withdrawn(&seen), expected);
+        assert_eq!(units_for(&seen), expected);
         let reasons = reasons(&seen);
         assert_eq!(reasons.matches("still reaches").count(), 4, "{reasons}");
         assert!(!reasons.contains(&format!("2 of {DRIVE}")), "the XFS is none of it: {reasons}");
     }
 
     #[test]
-    fn it_is_proved_when_every_drive_shows_that_the_node_reaches_nothing_shared() {
+    fn a_fence_is_proved_if_every_drive_shows_no_access_to_a_gfs2() {
         let seen = seen(vec![
             namespace(
                 DRIVE,
@@ -206,27 +206,27 @@ mod tests {
             namespace(DRIVE, 4, "somebody's", &["rabbit-1@0"]),
         ]);
         assert_eq!(reasons(&seen), "");
-        assert!(withdrawn(&seen).is_empty());
+        assert!(units_for(&seen).is_empty());
     }
 
     #[test]
-    fn who_is_where_access_was_given_is_cut_off_by_whatever_name_it_was_given() {
+    fn access_is_withdrawn_by_slot_and_by_name() {
         let seen = seen(vec![
             namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-02@7", "compute-01@1"]),
             namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03@2"]),
         ]);
         let expected = ["compute-03 (endpoint 2)", "compute-02 (endpoint 7)"];
         assert_eq!(
-            withdrawn(&seen),
+            units_for(&seen),
             expected.map(|expected| format!("{}/{expected}", samples::BLOCK_UID))
         );
         assert_eq!(reasons(&seen).matches("still reaches").count(), 2, "{}", reasons(&seen));
     }
 
     #[test]
-    fn what_cannot_be_seen_is_a_doubt() {
+    fn unreadable_drives_keep_a_fence_unproved() {
         let gone = seen(Vec::new());
-        assert_eq!(reasons(&gone), "", "a drive that is well says that the namespace is gone");
+        assert_eq!(reasons(&gone), "", "a healthy drive shows that the namespace is gone");
 
         let mut absent = seen(Vec::new());
         absent.drives.remove(0);
@@ -238,7 +238,7 @@ mod tests {
 
         let mut faulty = seen(vec![namespace(OTHER, 7, LOST_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
-        assert!(reasons(&faulty).contains("it does not answer"), "whose it is nobody knows");
+        assert!(reasons(&faulty).contains("it does not answer"), "its owner is unknown");
 
         let mut faulty = seen(vec![namespace(OTHER, 7, XFS_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_is_gone_for_good_is_no_doubt_and_one_that_is_away_is() {
+    fn only_a_replaced_drive_is_no_doubt() {
         let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
         let mut seen = seen(lost.to_vec());
         seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
@@ -263,24 +263,25 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_of_which_nothing_can_be_read_is_a_doubt_without_a_namespace() {
+    fn a_drive_with_an_unreadable_ledger_is_a_doubt() {
         let mut seen = seen(Vec::new());
         seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
         assert_eq!(reasons(&seen), "");
         seen.unreadable.insert(OTHER.parse().unwrap());
-        let expected = format!("what is on drive {OTHER} is not known: its ledger cannot be read");
+        let expected =
+            format!("the namespaces on drive {OTHER} are unknown: its ledger cannot be read");
         assert_eq!(reasons(&seen), expected);
     }
 
     #[test]
-    fn an_object_that_cannot_be_read_is_a_doubt_if_it_carries_a_gfs2() {
+    fn an_unreadable_object_with_a_gfs2_is_a_doubt() {
         let read = |set: &str| {
             let object = json!({
                 "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNodeBlockStorage",
                 "metadata": {"name": "x", "uid": XFS_UID, "labels": {"nnf.cray.hpe.com/allocationset": set}},
                 "spec": {"allocations": "many"}
             });
-            Claims::of(&[serde_json::from_value(object).unwrap()]).unreadable.len()
+            Claims::new(&[serde_json::from_value(object).unwrap()]).unreadable.len()
         };
         assert_eq!((read("gfs2"), read("xfs")), (1, 0));
     }

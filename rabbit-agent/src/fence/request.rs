@@ -1,4 +1,4 @@
-//! Requests of Pacemaker's agent, and the file names of requests and answers.
+//! Parses requests of Pacemaker's agent, and the file names of requests and answers.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use storage::desired::NodeName;
 use thiserror::Error;
 use uuid::Uuid;
 
-/// Largest size of a request in bytes; usual ones have some hundred.
-pub(super) const LARGEST: u64 = 64 * 1024;
+/// Largest size of a request in bytes; usual ones have a few hundred.
+pub(super) const MAX_BYTES: u64 = 64 * 1024;
 
 /// `<node>-<uuid>.json`, the name of a request and of its answer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,20 +18,20 @@ pub(super) struct FileName {
     id: Uuid,
 }
 
-/// The meaning of a file name in one of the directories.
+/// Meaning of a file name in one of the directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum ParsedName {
     File(FileName),
     /// Another file, or a dot file that is still being written.
     Other,
     /// A JSON file whose name gives no node and request.
-    Nameless,
+    Invalid,
 }
 
-/// Why a file is no valid request.
+/// Why a file is not a valid request.
 #[derive(Debug, Error)]
 pub(super) enum RequestError {
-    #[error("it does not read as a request")]
+    #[error("it is not a valid request")]
     Malformed(#[source] serde_json::Error),
     #[error("its name says {named}, and its target_node {target:?}: make them the same")]
     OtherTarget { named: NodeName, target: String },
@@ -44,7 +44,7 @@ pub(super) enum RequestError {
 pub(super) enum Unserved {
     /// Only an administrator decides to give access back.
     #[error(
-        "action {0:?} is not served, only off and reboot are: to give a node back what a fence took from it, delete its file of success from the responses"
+        "action {0:?} is not supported, only off and reboot are: to let a fenced node back, delete its answer from the directory of responses"
     )]
     Action(String),
 }
@@ -63,17 +63,17 @@ pub(super) struct Request {
 }
 
 impl FileName {
-    pub(super) fn read(name: &str) -> Named {
+    pub(super) fn read(name: &str) -> ParsedName {
         let Some(stem) = name.strip_suffix(".json").filter(|_| !name.starts_with('.')) else {
-            return Named::Other;
+            return ParsedName::Other;
         };
         let parts = stem.len().checked_sub(UUID).and_then(|at| stem.split_at_checked(at));
         let file = parts.and_then(|(node, id)| {
             let (node, id) = (node.strip_suffix('-')?.parse().ok()?, Uuid::try_parse(id).ok()?);
             Some(Self { node, id })
         });
-        // Only the exact spelling: a different one that parses alike is another file.
-        file.filter(|file| file.to_string() == name).map_or(Named::Nameless, Named::File)
+        // Rejects other spellings that parse to the same name: they are other files.
+        file.filter(|file| file.to_string() == name).map_or(ParsedName::Invalid, ParsedName::File)
     }
 
     pub(super) fn node(&self) -> &NodeName {
@@ -102,9 +102,9 @@ impl Request {
         Ok(request)
     }
 
-    /// Checks that the agent carries out the requested action.
-    pub(super) fn served(&self) -> Result<(), Unserved> {
-        // A node that Pacemaker switches off and on loses the storage just the same.
+    /// Checks that the agent supports the requested action.
+    pub(super) fn check_action(&self) -> Result<(), Unserved> {
+        // A reboot takes the storage from the node as well.
         match self.action.as_str() {
             "off" | "reboot" => Ok(()),
             other => Err(Unserved::Action(other.to_owned())),
@@ -121,13 +121,13 @@ pub(super) mod tests {
     pub(crate) const ID: &str = "0b9b8c1e-6d0f-4f0e-9a53-1d2c3b4a5f60";
 
     pub(crate) fn name(node: &str) -> FileName {
-        let Named::File(name) = FileName::read(&format!("{node}-{ID}.json")) else {
+        let ParsedName::File(name) = FileName::read(&format!("{node}-{ID}.json")) else {
             panic!("a name")
         };
         name
     }
 
-    /// A request like the sites' fence_recorder writes it.
+    /// Returns a request in the form that the sites' fence_recorder writes.
     pub(crate) fn body(node: &str) -> Value {
         json!({
             "request_id": ID, "timestamp": "2026-06-01T07:12:09.123456+00:00", "action": "off",
@@ -136,27 +136,27 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn names_tell_the_node_also_one_with_dashes() {
+    fn file_names_have_a_node_that_may_have_dashes() {
         let found = name("compute-01");
         assert_eq!(found.node().as_str(), "compute-01");
         assert_eq!(found.to_string(), format!("compute-01-{ID}.json"));
         for (text, named) in [
-            (format!(".compute-01-{ID}.json"), Named::Other),
-            (format!("compute-01-{ID}.json.tmp"), Named::Other),
-            ("notes.txt".to_owned(), Named::Other),
-            (format!("{ID}.json"), Named::Nameless),
-            (format!("-{ID}.json"), Named::Nameless),
-            ("compute-01.json".to_owned(), Named::Nameless),
-            (format!("compute-01-{}.json", ID.to_uppercase()), Named::Nameless),
-            (format!("a b-{ID}.json"), Named::Nameless),
-            ("é-0b9b8c1e-6d0f-4f0e-9a53-1d2c3b4a5f6é.json".to_owned(), Named::Nameless),
+            (format!(".compute-01-{ID}.json"), ParsedName::Other),
+            (format!("compute-01-{ID}.json.tmp"), ParsedName::Other),
+            ("notes.txt".to_owned(), ParsedName::Other),
+            (format!("{ID}.json"), ParsedName::Invalid),
+            (format!("-{ID}.json"), ParsedName::Invalid),
+            ("compute-01.json".to_owned(), ParsedName::Invalid),
+            (format!("compute-01-{}.json", ID.to_uppercase()), ParsedName::Invalid),
+            (format!("a b-{ID}.json"), ParsedName::Invalid),
+            ("é-0b9b8c1e-6d0f-4f0e-9a53-1d2c3b4a5f6é.json".to_owned(), ParsedName::Invalid),
         ] {
             assert_eq!(FileName::read(&text), named, "{text}");
         }
     }
 
     #[test]
-    fn only_whole_requests_that_mean_the_node_of_their_name_are_read() {
+    fn a_request_must_be_complete_and_match_its_file_name() {
         let file = name("compute-01");
         let read = |value: Value| Request::read(&file, value.to_string().as_bytes());
         assert_eq!(read(body("compute-01")).unwrap().recorder_node, "rabbit-1");
@@ -179,11 +179,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nothing_is_given_back_on_request() {
+    fn only_off_and_reboot_are_supported() {
         let read = |action: &str| {
             let mut body = body("compute-01");
             body["action"] = json!(action);
-            Request::read(&name("compute-01"), body.to_string().as_bytes()).unwrap().served()
+            Request::read(&name("compute-01"), body.to_string().as_bytes()).unwrap().check_action()
         };
         assert_eq!((read("off"), read("reboot")), (Ok(()), Ok(())));
         assert!(read("on").is_err() && read("").is_err());

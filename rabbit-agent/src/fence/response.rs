@@ -1,4 +1,4 @@
-//! Answers. An answer of success also marks its node as fenced.
+//! Defines the answers. An answer of success also marks its node as fenced.
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,11 +7,11 @@ use super::request::Request;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The node reaches nothing any more. The text says what was detached.
+    /// The node reaches no GFS2 any more. The text says what was detached.
     Detached(String),
     /// The node had no GFS2 of this rabbit, and reaches none.
     Nothing(String),
-    /// The node may still reach something. The text says why.
+    /// The node may still reach a GFS2. The text says why.
     NotProved(String),
 }
 
@@ -23,7 +23,7 @@ impl Verdict {
         }
     }
 
-    /// The same verdict with more text.
+    /// Returns the same verdict with more text.
     pub(super) fn and(&self, more: &str) -> Self {
         match self {
             Self::Detached(text) => Self::Detached(format!("{text}; {more}")),
@@ -52,10 +52,10 @@ pub(super) struct Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    /// The answer to `request`, made at `now`.
+    /// Returns the answer to `request`, made at `now`.
     pub(super) fn new(request: &Request, verdict: &'a Verdict, now: Timestamp) -> Self {
         let mut request = request.clone();
-        // Like the Go agent: when there was nothing to do, the answer has its own time.
+        // Like the Go agent: an answer without any detachment has its own time.
         let nothing = matches!(verdict, Verdict::Nothing(_));
         if nothing {
             request.timestamp = now.to_string();
@@ -70,14 +70,14 @@ impl<'a> Response<'a> {
     }
 }
 
-/// The fields of an answer that say whether its node is fenced, also in answers of the Go agent.
+/// The fields by which an answer marks its node as fenced, also in answers of the Go agent.
 #[derive(Debug, Deserialize)]
 struct Marker {
     success: Option<bool>,
     status: Option<String>,
 }
 
-/// Whether an answer says that its node is fenced.
+/// Returns whether an answer says that its node is fenced.
 pub(super) fn is_marker(bytes: &[u8]) -> Result<bool, serde_json::Error> {
     let marker: Marker = serde_json::from_slice(bytes)?;
     Ok(marker.success == Some(true) || marker.status.as_deref() == Some("success"))
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::fence::request::tests::{ID, body, name};
 
-    fn answered(verdict: &Verdict) -> Value {
+    fn answer_with(verdict: &Verdict) -> Value {
         let mut asked = body("compute-01");
         asked["later"] = json!({"a": 1});
         let request = Request::read(&name("compute-01"), asked.to_string().as_bytes()).unwrap();
@@ -99,8 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_repeats_the_request_and_says_how_it_went() {
-        let answer = answered(&Verdict::Detached("gone".into()));
+    fn an_answer_repeats_the_request_and_has_the_verdict() {
+        let answer = answer_with(&Verdict::Detached("gone".into()));
         assert_eq!(
             answer,
             json!({
@@ -112,8 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_about_nothing_has_the_keys_that_the_go_agent_gives_it() {
-        let answer = answered(&Verdict::Nothing("none".into()));
+    fn an_answer_without_detachment_has_the_go_agent_s_keys() {
+        let answer = answer_with(&Verdict::Nothing("none".into()));
         assert_eq!(
             (&answer["success"], &answer["status"], &answer["timestamp"]),
             (&json!(true), &json!("success"), &json!("2026-06-01T07:12:11Z"))
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn only_success_marks_a_node() {
+    fn only_success_marks_a_node_as_fenced() {
         for (verdict, marks) in [
             (Verdict::Detached(String::new()), true),
             (Verdict::Nothing(String::new()), true),
             (Verdict::NotProved(String::new()), false),
         ] {
-            assert_eq!(is_marker(answered(&verdict).to_string().as_bytes()).unwrap(), marks);
+            assert_eq!(is_marker(answer_with(&verdict).to_string().as_bytes()).unwrap(), marks);
         }
         assert!(is_marker(br#"{"status":"success"}"#).unwrap());
         assert!(!is_marker(b"{}").unwrap());

@@ -1,4 +1,4 @@
-//! The fencer's loop: it reads the directories, and runs one fence per node and any number of nodes side by side.
+//! Runs the fencer's loop: it reads the directories, and runs one fence per node and any number of nodes in parallel.
 
 mod one_node;
 mod open_spool;
@@ -29,14 +29,14 @@ use daemon::blocking;
 /// back, and a lack of memory or descriptors may pass.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The same while the directories never existed and no cluster is configured that could request a fence.
+/// The same delay while the directories never existed and no cluster is configured that could request a fence.
 const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
 pub(crate) struct Fencer {
     spool: Option<OpenSpool>,
-    /// Why the directories could not be read. Until they can, no compute gets a GFS2.
+    /// Why the directories could not be read. Until they are readable, no compute gets a GFS2.
     unreadable: Option<String>,
-    /// Whether directories that were open disappeared. Then only somebody who has their files can bring them back.
+    /// Whether directories that were open disappeared. Then only an administrator who has their files can restore them.
     lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
@@ -51,16 +51,16 @@ pub(crate) struct Fencer {
     logged: BTreeSet<String>,
 }
 
-/// The end of the work on a node's files.
+/// Result of the work on a node's files.
 struct Ended {
     node: NodeName,
     /// Requests that could not be answered or deleted.
     left: Vec<FileName>,
-    /// Kept the node from getting a GFS2 during a fence.
+    /// Keeps the node from getting a GFS2 during the fence.
     closed: Option<Closed>,
 }
 
-/// What to handle next.
+/// The event to handle next.
 enum Next {
     Changed,
     Ended(Ended),
@@ -70,8 +70,8 @@ enum Next {
 impl Fencer {
     /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of that.
     ///
-    /// Without directories nobody can request a fence. Then no compute gets a GFS2 until they exist, and everything
-    /// else works.
+    /// Without directories no fence can be requested. Then no compute gets a GFS2 until they exist,
+    /// and everything else works.
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,
@@ -94,14 +94,14 @@ impl Fencer {
         };
         match OpenSpool::open(&fencer.config, true) {
             Ok((open, scan)) => {
-                fencer.take_in(&scan);
+                fencer.record(&scan);
                 fencer.spool = Some(open);
             }
             Err(why) => {
                 // A node of a cluster may use a GFS2, because GFS2 needs DLM.
                 let in_use = fencer.config.corosync.exists();
                 let level = if in_use { log::Level::Warn } else { log::Level::Info };
-                log::log!(level, "no compute is fenced, and none is given a GFS2: {why}");
+                log::log!(level, "no compute can be fenced, so none gets access to a GFS2: {why}");
                 fencer.tools.fences.set_unknown(why.clone());
                 fencer.unreadable = Some(why);
             }
@@ -119,7 +119,7 @@ impl Fencer {
                     Ok(()) => Next::Changed,
                     Err(error) => Next::Lost(error),
                 },
-                Some(ended) = self.running.join_next() => Next::Ended(joined(ended)),
+                Some(ended) = self.running.join_next() => Next::Ended(result_of(ended)),
                 () = tokio::time::sleep(retry_after), if self.unreadable.is_some() => Next::Changed,
             };
             match next {
@@ -153,7 +153,7 @@ impl Fencer {
         if is_used { RETRY_AFTER } else { RETRY_AFTER_UNUSED }
     }
 
-    /// Sending fails only when the agent stops.
+    /// Reports that the fenced nodes changed. Sending fails only when the agent stops.
     fn publish(&self) {
         drop(self.updates.send(Update::new(|cache| cache.fences_changed())));
     }
@@ -163,13 +163,13 @@ impl Fencer {
             Ok(scan) => scan,
             Err(why) => return self.set_unreadable(why),
         };
-        let others = self.take_in(&scan);
+        let fenced_changed = self.record(&scan);
         let was_unreadable = self.unreadable.take().is_some();
         if was_unreadable {
             log::info!("fence requests can be read again");
             self.tools.fences.set_known();
         }
-        if others || was_unreadable {
+        if fenced_changed || was_unreadable {
             self.publish();
         }
         self.start(scan);
@@ -186,12 +186,12 @@ impl Fencer {
         }
         let (config, to_make) = (Arc::clone(&self.config), !self.lost);
         let (open, scan) = blocking(move || OpenSpool::open(&config, to_make)).await?;
-        // Nobody can have re-admitted a node while its answer was out of reach.
+        // No administrator can have deleted an answer while the directory was out of reach.
         let fenced = self.tools.fences.fenced();
         if let Some(node) = fenced.difference(&scan.fenced).next() {
             let path = self.config.responses.display();
             return Err(format!(
-                "{path} came back without the answer that says that {node} is fenced: bring it back with its files, or restart the agent if {node} may come back"
+                "{path} came back without the answer that says that {node} is fenced: restore the directory with its files, or restart the agent if {node} may have access again"
             ));
         }
         (self.spool, self.lost) = (Some(open), false);
@@ -200,53 +200,54 @@ impl Fencer {
 
     fn close_spool(&mut self, error: &io::Error) -> String {
         (self.spool, self.lost) = (None, true);
-        format!("watch the fence requests: {error}; bring their directories back with their files")
+        format!("watch the fence requests: {error}; restore their directories with their files")
     }
 
-    /// The watch on open directories stays, so that no change is missed until they can be read again.
+    /// Closes all computes. The watch on open directories stays, so that no change is missed until
+    /// they are readable again.
     fn set_unreadable(&mut self, why: String) {
         if self.unreadable.as_ref() != Some(&why) {
-            log::error!("no compute is given a GFS2 until fence requests can be read: {why}");
+            log::error!("no compute gets access to a GFS2 until fence requests can be read: {why}");
             self.tools.fences.set_unknown(why.clone());
             self.unreadable = Some(why);
             self.publish();
         }
     }
 
-    /// Stores what was read, and returns whether the fenced nodes changed.
-    fn take_in(&mut self, scan: &Scan) -> bool {
+    /// Stores what a scan read, and returns whether the fenced nodes changed.
+    fn record(&mut self, scan: &Scan) -> bool {
         for trouble in scan.troubles.difference(&self.logged) {
             log::warn!("{trouble}");
         }
         self.logged.clone_from(&scan.troubles);
-        let asked = scan.asked.keys().map(|name| name.node().clone()).collect();
-        self.tools.fences.update(scan.fenced.clone(), asked)
+        let requested = scan.requested.keys().map(|name| name.node().clone()).collect();
+        self.tools.fences.update(scan.fenced.clone(), requested)
     }
 
-    /// Continues with each node where its files stand: answered requests are completed before a new fence begins.
+    /// Continues each node's work from its files: completes answered requests before a new fence begins.
     fn start(&mut self, scan: Scan) {
         let Some(open) = &self.spool else { return };
         let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
-            let (config, spool, of) = (Arc::clone(&self.config), spool.clone(), node.clone());
+            let (config, spool, target) = (Arc::clone(&self.config), spool.clone(), node.clone());
             // The answer decides whether the node is fenced: a refused request takes nothing from it.
-            self.spawn(node, None, finish(config, spool, of, answered));
+            self.spawn(node, None, finish(config, spool, target, answered));
         }
-        for (node, requests) in self.by_node(scan.asked) {
+        for (node, requests) in self.by_node(scan.requested) {
             requests.iter().for_each(|_| self.status.count_fence());
             let (tools, config) = (Arc::clone(&self.tools), Arc::clone(&self.config));
-            let (spool, of) = (spool.clone(), node.clone());
+            let (spool, target) = (spool.clone(), node.clone());
             let closed = tools.fences.close(&node);
-            self.spawn(node, Some(closed), fence(tools, config, spool, of, requests));
+            self.spawn(node, Some(closed), fence(tools, config, spool, target, requests));
         }
     }
 
-    /// The files of the nodes on which no work runs yet, without those that failed.
+    /// Returns the files of the nodes on which no work runs yet, without those that failed.
     fn by_node<T>(&self, files: BTreeMap<FileName, T>) -> BTreeMap<NodeName, Vec<(FileName, T)>> {
         let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for (name, of) in files {
+        for (name, content) in files {
             if !self.failed.contains(&name) && !self.busy.contains(name.node()) {
-                by_node.entry(name.node().clone()).or_default().push((name, of));
+                by_node.entry(name.node().clone()).or_default().push((name, content));
             }
         }
         by_node
@@ -263,7 +264,7 @@ impl Fencer {
     }
 }
 
-fn joined(ended: Result<Ended, tokio::task::JoinError>) -> Ended {
+fn result_of(ended: Result<Ended, tokio::task::JoinError>) -> Ended {
     match ended {
         Ok(ended) => ended,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

@@ -1,4 +1,4 @@
-//! Shows fenced computes in the NnfNode's status. Does no I/O.
+//! Reports fenced computes in the NnfNode's status. Does no I/O.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ mod tests {
     use crate::{node::report, samples};
 
     #[test]
-    fn a_fenced_compute_is_shown_in_its_slot_and_no_other_is() {
+    fn only_the_fenced_compute_is_reported_as_fenced() {
         let mut status = report::status(
             &NnfNodeStatus::default(),
             None,

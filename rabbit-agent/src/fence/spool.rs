@@ -1,4 +1,5 @@
-//! The two spool directories: requests come in, answers are written whole, and requests are deleted last.
+//! Reads and writes the two spool directories: requests come in, answers are written whole, and requests are deleted
+//! last.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +14,7 @@ use storage::desired::NodeName;
 use thiserror::Error;
 
 use super::{
-    request::{FileName, LARGEST, Named, Request},
+    request::{FileName, MAX_BYTES, ParsedName, Request},
     response::{Response, is_marker},
 };
 
@@ -37,7 +38,7 @@ pub(super) enum SpoolError {
         #[source]
         source: io::Error,
     },
-    /// The request would be answered again.
+    /// The agent would answer the request again.
     #[error("delete {}", .path.display())]
     Delete {
         path: PathBuf,
@@ -57,41 +58,41 @@ pub(super) struct Scan {
     /// Nodes whose answer says, or may say, that they are fenced.
     pub(super) fenced: BTreeSet<NodeName>,
     /// Requests without an answer.
-    pub(super) asked: BTreeMap<FileName, Request>,
-    /// Requests with an answer, each with whether it is one of success: a crash came before their deletion.
+    pub(super) requested: BTreeMap<FileName, Request>,
+    /// Requests with an answer, each with whether that is a success: a crash came before their deletion.
     pub(super) answered: BTreeMap<FileName, bool>,
-    /// Files that are not valid, each with the reason.
+    /// Invalid files, each with the reason.
     pub(super) troubles: BTreeSet<String>,
 }
 
 impl Spool {
-    /// Opens both directories. With `to_make` it creates missing ones whose parent exists.
+    /// Opens both directories. With `to_make`, creates missing ones whose parent exists.
     pub(super) fn open(
         requests: PathBuf,
         responses: PathBuf,
         to_make: bool,
     ) -> Result<Self, SpoolError> {
         for path in [&requests, &responses] {
-            let created = if to_make { make(path) } else { Ok(()) };
+            let created = if to_make { create(path) } else { Ok(()) };
             let opened = created.and_then(|()| fs::read_dir(path).map(drop));
             opened.map_err(|source| SpoolError::Open { path: path.clone(), source })?;
         }
         Ok(Self { requests, responses })
     }
 
-    /// Reads both directories, requests first: if one is answered meanwhile, the scan has the request, the answer or
-    /// both.
+    /// Reads both directories, requests first: if one is answered meanwhile, the scan has the request,
+    /// the answer or both.
     pub(super) fn scan(&self) -> Result<Scan, SpoolError> {
         let mut scan = Scan::default();
         let requests = self.files(&self.requests, &mut scan.troubles)?;
         let responses = self.files(&self.responses, &mut scan.troubles)?;
         for (name, bytes) in &responses {
             let path = self.responses.join(name.to_string());
-            let marks = bytes
+            let is_fenced = bytes
                 .as_ref()
                 .map_err(ToString::to_string)
                 .and_then(|bytes| is_marker(bytes).map_err(|error| error.to_string()));
-            let marks = marks.unwrap_or_else(|why| {
+            let is_fenced = is_fenced.unwrap_or_else(|why| {
                 scan.troubles.insert(format!(
                     "{} cannot be read, and {} counts as fenced until it is deleted: {why}",
                     path.display(),
@@ -99,7 +100,7 @@ impl Spool {
                 ));
                 true
             });
-            if marks {
+            if is_fenced {
                 scan.fenced.insert(name.node().clone());
             }
         }
@@ -113,19 +114,19 @@ impl Spool {
                 .map_err(|error| error.to_string())
                 .and_then(|bytes| Request::read(&name, &bytes).map_err(|error| chain(&error)));
             match read {
-                Ok(request) => drop(scan.asked.insert(name, request)),
+                Ok(request) => drop(scan.requested.insert(name, request)),
                 Err(why) => {
                     let path = self.requests.join(name.to_string());
                     scan.troubles
-                        .insert(format!("fence request {} is left alone: {why}", path.display()));
+                        .insert(format!("fence request {} is ignored: {why}", path.display()));
                 }
             }
         }
         Ok(scan)
     }
 
-    /// Files of a directory by name, with their contents or why those cannot be read. Files that disappear meanwhile
-    /// are left out.
+    /// Returns the files of a directory by name, with their contents or why those cannot be read. Leaves out
+    /// files that disappear meanwhile.
     fn files(
         &self,
         directory: &Path,
@@ -136,13 +137,13 @@ impl Spool {
         for entry in fs::read_dir(directory).map_err(broken)? {
             let name: OsString = entry.map_err(broken)?.file_name();
             let path = directory.join(&name);
-            match name.to_str().map_or(Named::Nameless, FileName::read) {
-                Named::Other => {}
-                Named::Nameless => {
+            match name.to_str().map_or(ParsedName::Invalid, FileName::read) {
+                ParsedName::Other => {}
+                ParsedName::Invalid => {
                     let path = path.display();
-                    troubles.insert(format!("{path} is left alone: call it <node>-<uuid>.json"));
+                    troubles.insert(format!("{path} is ignored: call it <node>-<uuid>.json"));
                 }
-                Named::File(name) => match read(&path) {
+                ParsedName::File(name) => match read(&path) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     bytes => drop(files.insert(name, bytes)),
                 },
@@ -151,21 +152,21 @@ impl Spool {
         Ok(files)
     }
 
-    /// Writes an answer, whole or not at all, and returns when it is on disk.
+    /// Writes an answer, whole or not at all, and returns once it is on disk.
     pub(super) fn answer(
         &self,
         name: &FileName,
         response: &Response<'_>,
     ) -> Result<(), SpoolError> {
-        self.put(name, response, |_| true)
+        self.write(name, response, |_| true)
     }
 
-    /// Rewrites an answer that still exists: whoever deleted it has re-admitted the node.
+    /// Rewrites an answer that still exists: if it was deleted, the node is re-admitted.
     pub(super) fn amend(&self, name: &FileName, response: &Response<'_>) -> Result<(), SpoolError> {
-        self.put(name, response, Path::exists)
+        self.write(name, response, Path::exists)
     }
 
-    fn put(
+    fn write(
         &self,
         name: &FileName,
         response: &Response<'_>,
@@ -173,7 +174,7 @@ impl Spool {
     ) -> Result<(), SpoolError> {
         let path = self.responses.join(name.to_string());
         let temporary = self.responses.join(format!(".{name}"));
-        let write = || {
+        let write_file = || {
             let mut bytes = serde_json::to_vec_pretty(response).map_err(io::Error::other)?;
             bytes.push(b'\n');
             let mut file = File::create(&temporary)?;
@@ -185,7 +186,7 @@ impl Spool {
             fs::rename(&temporary, &path)?;
             sync(&self.responses)
         };
-        write().map_err(|source| SpoolError::Write { path: path.clone(), source })
+        write_file().map_err(|source| SpoolError::Write { path: path.clone(), source })
     }
 
     /// Deletes a request. It may be gone already: the requester deletes it too.
@@ -199,7 +200,7 @@ impl Spool {
     }
 }
 
-fn make(path: &Path) -> io::Result<()> {
+fn create(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other.and_then(|()| path.parent().map_or(Ok(()), sync)),
@@ -210,11 +211,11 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("it has more than {LARGEST} bytes")));
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
     }
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! The flags for health checks.
+//! Command line options for health checks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,28 +7,28 @@ use storage::linux::health::Port;
 
 use crate::chassis::SLOTS;
 
-/// The flags for health checks.
+/// Options for health checks.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Health")]
 pub struct HealthArgs {
-    /// How often drives are asked for their SMART logs, which they do not announce, e.g. 30m; 0 for never
+    /// Time between checks of the drives' SMART logs, whose changes drives do not announce, e.g. 30m; 0 for never
     #[arg(long, env = "WARREN_DRIVE_CHECK", value_name = "TIME", default_value = "1h", value_parser = every)]
     pub drive_check: Duration,
-    /// How often a rabbit's PCIe switches are asked for the links to its computes and drives, which they do not announce, e.g.
-    /// 5s; 0 for never. Nothing is asked where there is no switch
+    /// Time between checks of the links at a rabbit's PCIe switches, whose changes the switches do not announce, e.g.
+    /// 5s; 0 for never. Without effect where there is no switch
     #[arg(long, env = "WARREN_LINK_CHECK", value_name = "TIME", default_value = "5s", value_parser = every)]
     pub link_check: Duration,
-    /// Where a compute is plugged in, if no PCIe switch tells: its index and a PCI slot or function, e.g.
-    /// 3=/sys/bus/pci/slots/7 or 3=0000:41:00.0; repeat for several. A bridge stands for what is behind it. When nothing is
-    /// there, the compute is Offline
+    /// A compute's index and its PCI slot or function, where no PCIe switch reports the link, e.g.
+    /// 3=/sys/bus/pci/slots/7 or 3=0000:41:00.0; repeat for several. A bridge stands for the devices behind it. While
+    /// no device is there, the compute is Offline
     #[arg(long = "compute-link", env = "WARREN_COMPUTE_LINKS", value_name = "INDEX=PORT", value_delimiter = ',', value_parser = compute_link)]
     pub compute_links: Vec<(u8, Port)>,
-    /// How many slots for drives the chassis has: those without a drive are shown as NotPresent
+    /// Number of drive slots in the chassis; empty ones are shown as NotPresent
     #[arg(long, env = "WARREN_DRIVE_SLOTS", value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub drive_slots: u16,
 }
 
-/// What health checks read, and how often.
+/// Sources and periods of the health checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HealthConfig {
     /// Time between checks without an event; `None` for never.
@@ -42,7 +42,7 @@ pub struct HealthConfig {
 }
 
 impl HealthArgs {
-    /// The checked flags; fails with the index of a compute that has two ports.
+    /// Checks the options; fails with the index of a compute that has two ports.
     pub fn check(self) -> Result<HealthConfig, u8> {
         let mut ports = BTreeMap::new();
         for (slot, port) in self.compute_links {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_go_reads_them() {
+    fn times_are_parsed_as_by_go() {
         for (text, seconds) in [
             ("1h", Some(3600)),
             ("1h30m", Some(5400)),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_has_one_place() {
+    fn a_compute_has_one_link() {
         let args = |links: &[&str]| HealthArgs {
             drive_check: Duration::ZERO,
             link_check: Duration::from_secs(5),

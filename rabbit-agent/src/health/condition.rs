@@ -1,4 +1,4 @@
-//! The conditions that a health check can find, and their subjects.
+//! Defines the conditions that a health check can find, and their subjects.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,10 @@ pub enum Subject {
     Group(String),
 }
 
-/// What kind of problem it is.
+/// Kind of a health problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The drives could not be read.
     DrivesUnreadable,
-    /// No drive can be used.
     NoDrive,
     /// Something other than the drives could not be read.
     Unreadable,
@@ -27,13 +25,12 @@ pub enum Kind {
     Pressure,
     /// Tasks wait for processors, or for something that hangs.
     Load,
-    /// Namespaces that no object claims.
     Unclaimed,
     /// Namespaces that objects claim but no drive has.
     Lost,
     /// A drive that cannot be used.
     Unusable,
-    /// Nothing is at the other end of a link.
+    /// A link without a device at the other end.
     LinkLost,
     /// A link that is slower or narrower than it can be.
     LinkDegraded,
@@ -87,12 +84,12 @@ pub(super) struct Finding {
 pub struct Condition {
     pub severity: Severity,
     pub text: String,
-    /// Since when checks do not find it any more.
+    /// Since when checks no longer find it.
     pub clean_since: Option<Instant>,
 }
 
 impl Kind {
-    /// How long checks must not find it before it ends. Counters that only rise are shown for an hour.
+    /// Returns how long checks must not find the condition before it ends. A rise of a counter is shown for an hour.
     pub(super) fn settles_in(self) -> Duration {
         match self {
             Self::MediaErrors | Self::PowerLost | Self::LinkErrors => Duration::from_secs(3600),
@@ -100,8 +97,8 @@ impl Kind {
         }
     }
 
-    /// Whether an event announces its end, or it ends by time alone: it needs no checks in between.
-    pub(super) fn needs_no_look(self) -> bool {
+    /// Returns whether the condition needs no further checks: an event announces its end, or time alone ends it.
+    pub(super) fn needs_no_check(self) -> bool {
         matches!(
             self,
             Self::LinkLost
@@ -112,7 +109,7 @@ impl Kind {
         )
     }
 
-    /// Whether its text has a measured number, whose changes are not logged.
+    /// Returns whether the text has a measured number, whose changes are not logged.
     pub(super) fn is_measured(self) -> bool {
         !matches!(
             self,

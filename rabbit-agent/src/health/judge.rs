@@ -1,5 +1,5 @@
-//! Compares the facts of a health check with what was known before, and decides which conditions hold. Does no I/O, and
-//! takes the time as an argument.
+//! Compares the facts of a health check with earlier ones, and decides which conditions hold. Does no I/O; the caller
+//! passes the time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,14 +21,14 @@ use super::{
 /// Time between checks while a condition lasts whose end no event announces.
 const RECHECK: Duration = Duration::from_secs(60);
 
-/// The conditions of a rabbit, and what the next check is compared with.
+/// The conditions of a rabbit, and the state to compare the next check with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
     pub conditions: BTreeMap<(Subject, Kind), Condition>,
     /// When the next condition may end; the next check should not be later.
     pub settles: Option<Instant>,
-    /// When to check again for conditions whose end no event announces, or that could not be checked when they were to
-    /// end.
+    /// When to check again for conditions whose end no event announces, or that could not be checked when they
+    /// were due to end.
     pub recheck: Option<Instant>,
     known: Known,
 }
@@ -53,7 +53,7 @@ pub(super) struct Counters {
 
 /// Whether a check covers a condition.
 enum Coverage {
-    /// The subject does not exist any more.
+    /// The subject no longer exists.
     Gone,
     /// The subject was not read.
     NotRead,
@@ -61,13 +61,13 @@ enum Coverage {
 }
 
 impl Judgement {
-    /// Adds the drives that were there before and are missing now: a drive without namespaces leaves no other trace.
-    /// Drives that cannot be read keep the names they had. A restart of the agent forgets both.
+    /// Adds the drives that earlier checks saw and that are missing now: a drive without namespaces leaves no other
+    /// trace. Drives that cannot be read keep their known names. A restart of the agent forgets both.
     #[must_use]
     pub fn with_missing(&self, mut observed: Observed) -> Observed {
         for drive in observed.drives.iter_mut().filter(|drive| drive.fault.is_some()) {
             if let Some(known) = self.known.drives.get(&drive.nqn) {
-                name_as(drive, known);
+                fill_in(drive, known);
             }
         }
         let is_there = |nqn: &Nqn| observed.drives.iter().any(|drive| drive.nqn == *nqn);
@@ -87,8 +87,8 @@ impl Judgement {
     }
 }
 
-/// Takes what an unreadable drive does not report from its last known state.
-fn name_as(drive: &mut Drive, known: &Drive) {
+/// Fills in what an unreadable drive does not report from its last known state.
+fn fill_in(drive: &mut Drive, known: &Drive) {
     if drive.model.is_empty() {
         drive.slot = known.slot;
     }
@@ -106,7 +106,7 @@ fn name_as(drive: &mut Drive, known: &Drive) {
 const MISSING: &str =
     "it is not there any more: put it back, or restart rabbit-agent if it is gone for good";
 
-/// The judgement after a check. Conditions that the check does not cover stay.
+/// Returns the judgement after a check. Conditions that the check does not cover stay.
 pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     let staying = findings(seen, &before.known, LEAVE);
     let mut conditions = BTreeMap::new();
@@ -126,8 +126,8 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
     let end_of = |((_, kind), condition): (&(Subject, Kind), &Condition)| ends(*kind, condition);
     let settles = conditions.iter().filter_map(end_of).filter(|end| *end > now).min();
     let lasts = |entry: (&(Subject, Kind), &Condition)| match end_of(entry) {
-        None => !entry.0.1.needs_no_look(),
-        // This check could not tell whether the condition is over, and neither could one right after it.
+        None => !entry.0.1.needs_no_check(),
+        // This check could not tell whether the condition has ended, and neither could one right after it.
         Some(end) => end <= now,
     };
     let known = learn(&before.known, seen);
@@ -146,15 +146,15 @@ fn settling(kind: Kind, condition: &Condition, now: Instant) -> Option<Condition
     ends(kind, &condition).is_some_and(|end| end > now).then_some(condition)
 }
 
-/// When a condition that is not found any more ends; `None` while it is found.
+/// Returns when a condition ends that is no longer found; `None` while it is found.
 fn ends(kind: Kind, condition: &Condition) -> Option<Instant> {
     Some(condition.clean_since? + kind.settles_in())
 }
 
 fn coverage(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Coverage {
     match subject {
-        Subject::Rabbit => of_rabbit(seen, *kind),
-        Subject::Drive(nqn) => of_drive(seen, nqn, *kind),
+        Subject::Rabbit => rabbit_coverage(seen, *kind),
+        Subject::Drive(nqn) => drive_coverage(seen, nqn, *kind),
         Subject::Compute(slot) => match seen.links.map(|links| links.get(slot)) {
             None => Coverage::NotRead,
             Some(Some(_)) if !seen.computes.contains_key(slot) => Coverage::Gone,
@@ -164,16 +164,18 @@ fn coverage(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Coverage {
         },
         Subject::FileSystem(target) => {
             let listed = seen.facts.and_then(|facts| facts.file_systems.as_ref());
-            among(listed.map(|all| all.iter().any(|file_system| file_system.target == *target)))
+            listed_coverage(
+                listed.map(|all| all.iter().any(|file_system| file_system.target == *target)),
+            )
         }
         Subject::Group(name) => {
             let listed = seen.facts.and_then(|facts| facts.groups.as_ref());
-            among(listed.map(|all| all.iter().any(|group| group.name == *name)))
+            listed_coverage(listed.map(|all| all.iter().any(|group| group.name == *name)))
         }
     }
 }
 
-fn among(listed: Option<bool>) -> Coverage {
+fn listed_coverage(listed: Option<bool>) -> Coverage {
     match listed {
         None => Coverage::NotRead,
         Some(false) => Coverage::Gone,
@@ -181,7 +183,7 @@ fn among(listed: Option<bool>) -> Coverage {
     }
 }
 
-fn of_rabbit(seen: &Seen<'_>, kind: Kind) -> Coverage {
+fn rabbit_coverage(seen: &Seen<'_>, kind: Kind) -> Coverage {
     let of_facts = |is_there: fn(&Facts) -> bool| match seen.facts {
         Some(facts) if is_there(facts) => Coverage::Read,
         _ => Coverage::NotRead,
@@ -197,7 +199,7 @@ fn of_rabbit(seen: &Seen<'_>, kind: Kind) -> Coverage {
     }
 }
 
-fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Coverage {
+fn drive_coverage(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Coverage {
     let DrivesSeen::Whole { observed, .. } = seen.drives else { return Coverage::NotRead };
     let Some(drive) = observed.drives.iter().find(|drive| drive.nqn == *nqn) else {
         return Coverage::Gone;
@@ -214,7 +216,7 @@ fn of_drive(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Coverage {
     if is_seen { Coverage::Read } else { Coverage::NotRead }
 }
 
-/// Whether the fact that a condition of this kind depends on was read.
+/// Returns whether the fact was read on which a condition of this kind depends.
 fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
     match kind {
         Kind::LinkLost | Kind::LinkDegraded => {
@@ -227,7 +229,7 @@ fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
     }
 }
 
-/// The state for comparison with the next check.
+/// Returns the state to compare the next check with.
 fn learn(before: &Known, seen: &Seen<'_>) -> Known {
     let mut known = before.clone();
     if let DrivesSeen::Whole { observed, lost, .. } = seen.drives {

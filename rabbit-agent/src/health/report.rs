@@ -1,4 +1,4 @@
-//! Health in the terms of the coordinator and of the NnfNode. Does no I/O.
+//! Converts the judgement into the terms of the coordinator and of the NnfNode. Does no I/O.
 
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
 use proto::v1::{Health, health::State};
@@ -7,14 +7,15 @@ use storage::{desired::Nqn, observed::DriveWarning};
 use super::{
     condition::{Condition, Kind, Severity, Subject},
     judge::Judgement,
-    rules::named,
+    rules::join_some,
 };
 
-/// Health of the rabbit as a whole, with all conditions, the worst first.
+/// Returns the health of the rabbit as a whole, with all conditions, the worst first.
 pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
-    let mut wrong: Vec<_> = judgement.conditions.iter().collect();
-    wrong.sort_by_key(|(_, condition)| std::cmp::Reverse(condition.severity));
-    let reported: Vec<_> = wrong.into_iter().map(|(_, condition)| condition.text.clone()).collect();
+    let mut conditions: Vec<_> = judgement.conditions.iter().collect();
+    conditions.sort_by_key(|(_, condition)| std::cmp::Reverse(condition.severity));
+    let reported: Vec<_> =
+        conditions.into_iter().map(|(_, condition)| condition.text.clone()).collect();
     let state = match overall(judgement) {
         NnfResourceHealth::Critical => State::Critical,
         NnfResourceHealth::Ok => State::Ok,
@@ -22,14 +23,14 @@ pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     };
     Health {
         state: state.into(),
-        message: named(&reported, "; "),
+        message: join_some(&reported, "; "),
         capacity_total: total,
         capacity_allocated: allocated,
     }
 }
 
-/// Overall health. A condition that is critical for one drive, compute or file system is a warning for the rabbit,
-/// which serves the others.
+/// Returns the overall health. A condition that is critical for one drive, compute or file system is a warning for the
+/// rabbit, which serves the others.
 pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
     let critical = |((subject, _), condition): (&(Subject, Kind), &Condition)| {
         *subject == Subject::Rabbit && condition.severity == Severity::Critical
@@ -43,11 +44,13 @@ pub fn overall(judgement: &Judgement) -> NnfResourceHealth {
     }
 }
 
-/// Status of a drive in the terms that the sites' tools know: offline when it cannot be reached, disabled when it stops
-/// writing, failed with any other warning.
+/// Returns the status of a drive in the terms of the sites' tools: offline if it cannot be reached, disabled if it
+/// stops writing, failed with any other warning.
 pub fn of_drive(judgement: &Judgement, nqn: &Nqn) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Drive(nqn.clone());
-    let is = |wanted: fn(&Kind) -> bool| of(judgement, &subject).any(|(kind, _)| wanted(kind));
+    let is = |wanted: fn(&Kind) -> bool| {
+        conditions_of(judgement, &subject).any(|(kind, _)| wanted(kind))
+    };
     if is(|kind| matches!(kind, Kind::Unusable | Kind::LinkLost)) {
         (NnfResourceStatus::Offline, NnfResourceHealth::Critical)
     } else if is(ends_writing) {
@@ -67,15 +70,15 @@ fn ends_writing(kind: &Kind) -> bool {
     }
 }
 
-/// Status of the compute in a slot, as far as its link shows.
+/// Returns the status of the compute in a slot, as far as its link shows it.
 pub fn of_compute(judgement: &Judgement, slot: u8) -> (NnfResourceStatus, NnfResourceHealth) {
     let subject = Subject::Compute(slot);
-    let lost = of(judgement, &subject).any(|(kind, _)| *kind == Kind::LinkLost);
+    let lost = conditions_of(judgement, &subject).any(|(kind, _)| *kind == Kind::LinkLost);
     let status = if lost { NnfResourceStatus::Offline } else { NnfResourceStatus::Ready };
     (status, worst(judgement, &subject))
 }
 
-/// Health of the rabbit's own node: memory, load, file systems and volume groups.
+/// Returns the health of the rabbit's own node: memory, load, file systems and volume groups.
 pub fn of_rabbit(judgement: &Judgement) -> NnfResourceHealth {
     let mut own = judgement.conditions.keys().filter(|(subject, kind)| match subject {
         Subject::Rabbit => matches!(kind, Kind::Memory | Kind::Pressure | Kind::Load),
@@ -85,7 +88,7 @@ pub fn of_rabbit(judgement: &Judgement) -> NnfResourceHealth {
     own.next().map_or(NnfResourceHealth::Ok, |_| NnfResourceHealth::Warning)
 }
 
-fn of<'a>(
+fn conditions_of<'a>(
     judgement: &'a Judgement,
     subject: &'a Subject,
 ) -> impl Iterator<Item = (&'a Kind, &'a Condition)> {
@@ -94,7 +97,7 @@ fn of<'a>(
 }
 
 fn worst(judgement: &Judgement, subject: &Subject) -> NnfResourceHealth {
-    match of(judgement, subject).map(|(_, condition)| condition.severity).max() {
+    match conditions_of(judgement, subject).map(|(_, condition)| condition.severity).max() {
         None => NnfResourceHealth::Ok,
         Some(Severity::Warning) => NnfResourceHealth::Warning,
         Some(Severity::Critical) => NnfResourceHealth::Critical,

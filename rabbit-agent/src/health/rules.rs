@@ -1,4 +1,4 @@
-//! The rules of health checks, one function per subject. Does no I/O.
+//! Applies the rules of health checks, one function per subject. Does no I/O.
 //!
 //! Each rule is applied twice: with the thresholds for entering a condition, and with those for staying in it.
 
@@ -22,30 +22,30 @@ use super::{
     judge::Known,
 };
 
-/// What one check read; a check may cover only parts.
+/// The facts of one check, which may cover only some parts.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// Computes in the SystemConfiguration, by slot.
     pub computes: &'a BTreeMap<u8, NodeName>,
-    /// Links to computes, by slot; `None` when not read.
+    /// Links to computes, by slot; `None` if not read.
     pub links: Option<&'a BTreeMap<u8, Link>>,
-    /// Facts of the node; `None` when not read.
+    /// Facts of the node; `None` if not read.
     pub facts: Option<&'a Facts>,
     pub drives: DrivesSeen<'a>,
-    /// Uids of all NnfNodeBlockStorages of the rabbit; `None` when not needed.
+    /// Uids of all NnfNodeBlockStorages of the rabbit; `None` if not needed.
     pub claimants: Option<&'a BTreeSet<ObjectUid>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum DrivesSeen<'a> {
-    /// The check did not read them.
+    /// The check did not read the drives.
     NotAsked,
-    /// They could not be read.
+    /// The drives could not be read.
     Failed,
     Whole {
         observed: &'a Observed,
         unclaimed: &'a [String],
-        /// Namespaces that statuses of objects name and no drive has, each with its object.
+        /// Namespaces in statuses of objects that no drive has, each with its object.
         lost: &'a [String],
     },
 }
@@ -66,7 +66,7 @@ pub(super) struct Thresholds {
 /// Thresholds beyond which a condition begins.
 pub(super) const ENTER: Thresholds =
     Thresholds { degrees: 0, spare: 0, memory: 5, pressure: 1000, load: 400 };
-/// Thresholds short of which it ends.
+/// Thresholds short of which a condition ends.
 pub(super) const LEAVE: Thresholds =
     Thresholds { degrees: 5, spare: 2, memory: 8, pressure: 500, load: 300 };
 
@@ -85,7 +85,7 @@ pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findin
     }
     match seen.drives {
         DrivesSeen::NotAsked => {}
-        DrivesSeen::Failed => note(
+        DrivesSeen::Failed => add_finding(
             &mut found,
             &Subject::Rabbit,
             Kind::DrivesUnreadable,
@@ -105,13 +105,13 @@ pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findin
             }
             no_drive(observed, &mut found);
             unclaimed(strays, &mut found);
-            lost(gone, known, &mut found);
+            add_lost(gone, known, &mut found);
         }
     }
     found
 }
 
-pub(super) fn note(
+pub(super) fn add_finding(
     found: &mut Findings,
     subject: &Subject,
     kind: Kind,
@@ -132,34 +132,34 @@ fn computes(seen: &Seen<'_>, found: &mut Findings) {
                 let text = format!(
                     "{text}: its PCIe link is down: power it on, or check its cable and the port"
                 );
-                note(found, &subject, Kind::LinkLost, Severity::Critical, &text);
+                add_finding(found, &subject, Kind::LinkLost, Severity::Critical, &text);
             }
-            Link::Unread(why) => note(
+            Link::Unread(why) => add_finding(
                 found,
                 &Subject::Compute(*slot),
                 Kind::Unreadable,
                 Severity::Warning,
                 &format!("{text}: its PCIe link cannot be queried: {why}"),
             ),
-            up @ Link::Up { .. } => degraded(&subject, &text, up, found),
+            up @ Link::Up { .. } => check_link_rate(&subject, &text, up, found),
         }
     }
 }
 
-/// A link that runs below the speed or width that both ends support.
-pub(super) fn degraded(subject: &Subject, name: &str, link: &Link, found: &mut Findings) {
+/// Adds a finding for a link that runs below the speed or width that both ends support.
+pub(super) fn check_link_rate(subject: &Subject, name: &str, link: &Link, found: &mut Findings) {
     let Link::Up { current: Some(current), most: Some(most) } = link else { return };
     if current.is_less_than(*most) {
         let text = format!(
-            "{name}: its PCIe link runs at {current}, and both ends can {most}: reseat it, or check its cable and the port"
+            "{name}: its PCIe link runs at {current}, and both ends support {most}: reseat it, or check its cable and the port"
         );
-        note(found, subject, Kind::LinkDegraded, Severity::Warning, &text);
+        add_finding(found, subject, Kind::LinkDegraded, Severity::Warning, &text);
     }
 }
 
 fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
     let mut warn =
-        |kind, text: String| note(found, &Subject::Rabbit, kind, Severity::Warning, &text);
+        |kind, text: String| add_finding(found, &Subject::Rabbit, kind, Severity::Warning, &text);
     if !facts.unread.is_empty() {
         warn(Kind::Unreadable, format!("not all could be queried: {}", facts.unread.join("; ")));
     }
@@ -182,7 +182,7 @@ fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
         warn(
             Kind::Pressure,
             format!(
-                "memory: everything waited for it in {} % of the last minute, {} % or more is too much: see what uses it with ps --sort=-rss",
+                "memory: all tasks waited for memory in {} % of the last minute, {} % or more is too much: see what uses it with ps --sort=-rss",
                 memory / 100,
                 at.pressure / 100
             ),
@@ -205,42 +205,43 @@ fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
 fn no_drive(observed: &Observed, found: &mut Findings) {
     if observed.drives.iter().all(|drive| drive.capacity == 0) {
         let text = "no drive is usable: check the drives of this node and --drive-model, or name a pool with --file-pool";
-        note(found, &Subject::Rabbit, Kind::NoDrive, Severity::Critical, &text);
+        add_finding(found, &Subject::Rabbit, Kind::NoDrive, Severity::Critical, &text);
     }
 }
 
-/// How many names a text lists: as many as a person reads in one line of a table.
-const NAMED: usize = 8;
+/// Most names in a text: as many as fit one line of a table.
+const MAX_NAMES: usize = 8;
 
 fn unclaimed(strays: &[String], found: &mut Findings) {
     if strays.is_empty() {
         return;
     }
     let text = format!(
-        "{} namespaces belong to no NnfNodeBlockStorage and are left alone; delete them by hand if nobody needs them: {}",
+        "{} namespaces belong to no NnfNodeBlockStorage and are never deleted by the agent; delete them by hand if their data is not needed: {}",
         strays.len(),
-        named(strays, ", ")
+        join_some(strays, ", ")
     );
-    note(found, &Subject::Rabbit, Kind::Unclaimed, Severity::Warning, &text);
+    add_finding(found, &Subject::Rabbit, Kind::Unclaimed, Severity::Warning, &text);
 }
 
-/// Namespaces that two checks in a row did not find: one alone may have run while an object was being deleted.
-fn lost(missing: &[String], known: &Known, found: &mut Findings) {
+/// Adds a finding for namespaces that two checks in a row did not find: one alone may have run while an
+/// object was being deleted.
+fn add_lost(missing: &[String], known: &Known, found: &mut Findings) {
     let missing: Vec<_> = missing.iter().filter(|id| known.missed.contains(*id)).cloned().collect();
     if missing.is_empty() {
         return;
     }
     let text = format!(
-        "{} namespaces are on no drive, and somebody has to put them back, or to delete the objects that have them: {}",
+        "{} namespaces are on no drive: put their drives back, or delete the objects that have them: {}",
         missing.len(),
-        named(&missing, ", ")
+        join_some(&missing, ", ")
     );
-    note(found, &Subject::Rabbit, Kind::Lost, Severity::Warning, &text);
+    add_finding(found, &Subject::Rabbit, Kind::Lost, Severity::Warning, &text);
 }
 
-/// The first few, and the number of the others.
-pub(super) fn named(all: &[String], between: &str) -> String {
-    let (named, more) = all.split_at(all.len().min(NAMED));
+/// Joins the first few texts, and adds the number of the others.
+pub(super) fn join_some(all: &[String], between: &str) -> String {
+    let (first, more) = all.split_at(all.len().min(MAX_NAMES));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    format!("{}{more}", named.join(between))
+    format!("{}{more}", first.join(between))
 }

@@ -1,4 +1,4 @@
-//! The rabbit's health as the parts of the agent share it: checks publish their judgement, the coordinator's link
+//! Shares the rabbit's health between the parts of the agent: checks publish their judgement, the coordinator's link
 //! listens for changes, and event sources request checks.
 
 use std::{
@@ -35,7 +35,7 @@ pub struct HealthState {
 }
 
 impl Default for HealthState {
-    /// Health without a probe: only the drives are known.
+    /// Returns a state without a probe: only the drives are checked.
     fn default() -> Self {
         Self {
             newest: watch::Sender::new(Health::default()),
@@ -51,29 +51,29 @@ impl Default for HealthState {
 }
 
 impl HealthState {
-    /// Health from what `probe` reads, checked `every` so often without an event, if at all. The chassis has this many
-    /// `slots` for drives, or 0 when unknown.
+    /// Returns a state with facts from `probe`, checked `every` so often without an event, if at all. The chassis has
+    /// this many `slots` for drives, or 0 if unknown.
     pub fn new(probe: Arc<dyn Probe>, every: Option<Duration>, slots: u16) -> Self {
         Self { probe: Some(probe), every, slots, ..Self::default() }
     }
 
-    /// Number of slots for drives in the chassis; 0 when unknown.
+    /// Number of slots for drives in the chassis; 0 if unknown.
     pub fn slots(&self) -> u16 {
         self.slots
     }
 
-    /// Reads facts of the node, if there is a probe.
+    /// Returns the reader of the node's facts, if there is one.
     pub fn probe(&self) -> Option<Arc<dyn Probe>> {
         self.probe.clone()
     }
 
-    /// The right to check the volume groups, until it is dropped; `None` while another check has it.
+    /// Returns the right to check the volume groups, until it is dropped; `None` while another check has it.
     #[must_use]
     pub fn lock_groups(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.groups).try_acquire_owned().ok()
     }
 
-    /// Judges what a check read, and logs conditions that began or ended.
+    /// Judges the facts of a check, and logs conditions that began or ended.
     pub fn judge(&self, seen: &Seen<'_>, now: Instant) -> Judgement {
         let mut judged = self.judged.lock();
         let next = judge(&judged, seen, now);
@@ -81,7 +81,7 @@ impl HealthState {
         *judged = next.clone();
         drop(judged);
         let next_check = self.next_check(&next, now);
-        // A check that is due but has not begun stays due: the one that ends may not have covered its reason.
+        // A check that is due but has not begun stays due: the check that ends now may not have covered its reason.
         self.due.send_modify(|due| *due = due.filter(|at| *at <= now).or(next_check));
         next
     }
@@ -90,7 +90,7 @@ impl HealthState {
         self.judged.lock().clone()
     }
 
-    /// The observation with the drives added that were there before and are missing now.
+    /// Adds to the observation the drives that earlier checks saw and that are missing now.
     #[must_use]
     pub fn with_missing(&self, observed: Observed) -> Observed {
         self.judged.lock().with_missing(observed)
@@ -137,10 +137,10 @@ impl HealthState {
         self.requests.subscribe()
     }
 
-    /// An item for every check that is due, by request or by time.
+    /// Returns a stream with an item for every check that is due, by request or by time.
     pub fn checks_due(&self) -> impl Stream<Item = ()> + use<> {
-        let ears = (self.requests.subscribe(), self.due.subscribe(), self.due.clone());
-        stream::unfold(ears, |(mut requests, mut due, reset)| async move {
+        let sources = (self.requests.subscribe(), self.due.subscribe(), self.due.clone());
+        stream::unfold(sources, |(mut requests, mut due, reset)| async move {
             loop {
                 let at = *due.borrow_and_update();
                 tokio::select! {
@@ -164,7 +164,7 @@ fn log_changes(before: &Judgement, after: &Judgement) {
     }
     for (key, condition) in &before.conditions {
         if !after.conditions.contains_key(key) {
-            log::info!("no more: {}", condition.text);
+            log::info!("resolved: {}", condition.text);
         }
     }
 }
@@ -178,16 +178,16 @@ mod tests {
     use super::*;
     use crate::health::{DrivesSeen, Seen};
 
-    fn nothing(computes: &BTreeMap<u8, storage::desired::NodeName>) -> Seen<'_> {
+    fn unread(computes: &BTreeMap<u8, storage::desired::NodeName>) -> Seen<'_> {
         Seen { computes, links: None, facts: None, drives: DrivesSeen::NotAsked, claimants: None }
     }
 
     #[test]
-    fn listeners_hear_only_changes() {
+    fn listeners_receive_only_changes() {
         let health = HealthState::default();
         let mut listener = health.listen();
         health.publish_conditions(&Judgement::default());
-        assert!(!listener.has_changed().unwrap(), "the drives were not looked at yet");
+        assert!(!listener.has_changed().unwrap(), "the drives were not read yet");
         health.publish(&Judgement::default(), 100, 10);
         assert!(listener.has_changed().unwrap());
         assert_eq!(listener.borrow_and_update().capacity_allocated, 10);
@@ -197,26 +197,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_is_due_when_called_for_or_when_its_time_comes_and_not_before() {
+    async fn a_check_is_due_on_request_or_in_time() {
         let computes = BTreeMap::new();
         let health =
             HealthState { every: Some(Duration::from_millis(20)), ..HealthState::default() };
         let due = health.checks_due();
         tokio::pin!(due);
-        assert!(futures::poll!(due.next()).is_pending(), "nobody looked yet, and nobody called");
+        assert!(futures::poll!(due.next()).is_pending(), "there was no check and no request yet");
         health.request_check();
         health.request_check();
         due.next().await.unwrap();
-        assert!(futures::poll!(due.next()).is_pending(), "two requests are one look");
+        assert!(futures::poll!(due.next()).is_pending(), "two requests are one check");
         let begun = Instant::now();
-        drop(health.judge(&nothing(&computes), begun));
+        drop(health.judge(&unread(&computes), begun));
         due.next().await.unwrap();
         assert!(begun.elapsed() >= Duration::from_millis(20));
         assert!(futures::poll!(due.next()).is_pending(), "once");
     }
 
     #[test]
-    fn volume_groups_are_looked_at_by_one_at_a_time() {
+    fn only_one_check_at_a_time_reads_volume_groups() {
         let health = HealthState::default();
         let turn = health.lock_groups();
         assert!(turn.is_some() && health.clone().lock_groups().is_none());
@@ -225,25 +225,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_that_is_due_is_not_put_off_by_one_that_ends() {
+    async fn a_due_check_is_not_postponed_by_one_that_ends() {
         let computes = BTreeMap::new();
         let every = Duration::from_secs(60);
         let health = HealthState { every: Some(every), ..HealthState::default() };
         let begun = Instant::now();
-        drop(health.judge(&nothing(&computes), begun));
-        drop(health.judge(&nothing(&computes), begun + every / 2));
+        drop(health.judge(&unread(&computes), begun));
+        drop(health.judge(&unread(&computes), begun + every / 2));
         let at = begun + every / 2 + every;
-        assert_eq!(*health.due.borrow(), Some(at), "it was looked at before it was due");
-        drop(health.judge(&nothing(&computes), at));
+        assert_eq!(*health.due.borrow(), Some(at), "the check came before it was due");
+        drop(health.judge(&unread(&computes), at));
         assert_eq!(*health.due.borrow(), Some(at));
     }
 
     #[tokio::test]
-    async fn who_looks_only_on_events_has_no_timer() {
+    async fn checks_only_on_events_need_no_timer() {
         let computes = BTreeMap::new();
         let health = HealthState::default();
         let now = Instant::now();
-        drop(health.judge(&nothing(&computes), now));
+        drop(health.judge(&unread(&computes), now));
         assert_eq!(*health.due.borrow(), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Links at a rabbit's PCIe switches. They announce no change, so the agent asks them: their firmware answers from
-//! memory, and an answer that differs from the last requests a health check.
+//! Polls the links at a rabbit's PCIe switches, which announce no change: their firmware answers from memory, and an
+//! answer that differs from the last requests a health check.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,18 +7,18 @@ use storage::{host::ObserveError, observed::PortLink};
 
 use super::HealthState;
 
-/// Asks the switches of this node for their links; the list is empty where there is no switch.
+/// Reads the links of this node's switches; the list is empty where there is no switch.
 pub type Ask = Arc<dyn Fn() -> Result<Vec<PortLink>, ObserveError> + Send + Sync>;
 
-/// Asks `every` so often, without end. On a node without switches the agent asks again only after a device event: one
-/// may have come.
+/// Reads the links `every` so often, without end. On a node without switches reads again only after a device event: a
+/// switch may have been added.
 pub async fn follow(ask: Ask, health: HealthState, every: Duration) {
     let mut called = health.check_requests();
     let mut known: Vec<PortLink> = Vec::new();
     loop {
         let asked = Arc::clone(&ask);
         let answer = tokio::task::spawn_blocking(move || asked()).await;
-        // After a failure the last answer counts, and the agent asks again. The thread has reported its panic.
+        // After a failure the last answer stays valid, and the agent reads again. The thread has reported its panic.
         let failed = !matches!(answer, Ok(Ok(_)));
         if let Ok(Ok(now)) = answer {
             if !known.is_empty() && now != known {
@@ -55,7 +55,7 @@ mod tests {
         PortLink { switch: 0, port: 7, end, state, width, generation }
     }
 
-    /// Switches that give these answers in order and repeat the last; and how often they were asked.
+    /// Returns switches that give these answers in order and repeat the last; and a counter of the reads.
     fn answers(answers: Vec<Option<Vec<PortLink>>>) -> (Ask, Arc<Mutex<usize>>) {
         let asked = Arc::new(Mutex::new(0));
         let count = Arc::clone(&asked);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_that_changes_is_a_call_for_a_look_and_a_silent_switch_is_none() {
+    async fn a_changed_link_requests_a_check_and_a_silent_switch_does_not() {
         let up = || Some(vec![link(LinkState::Up)]);
         let (ask, asked) = answers(vec![up(), None, up(), Some(vec![link(LinkState::Down)])]);
         let health = HealthState::default();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_asked_at_first_is_asked_again() {
+    async fn switches_silent_at_first_are_read_again() {
         let up = Some(vec![link(LinkState::Up)]);
         let (ask, asked) = answers(vec![None, up, Some(vec![link(LinkState::Down)])]);
         let health = HealthState::default();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_switches_nothing_is_asked_until_a_device_moves() {
+    async fn without_switches_links_are_read_only_after_device_events() {
         let (ask, asked) = answers(vec![Some(Vec::new())]);
         let health = HealthState::default();
         let following = tokio::spawn(follow(ask, health.clone(), SOON));

@@ -1,7 +1,8 @@
-//! Device events of the kernel. Each requests a health check; their contents are not trusted.
+//! Receives device events of the kernel. Each requests a health check; their contents are not trusted.
 //!
-//! They come from the kernel's own multicast group (netlink(7), NETLINK_KOBJECT_UEVENT), which needs no udevd. libudev's
-//! monitor cannot move to another thread, so the thread that waits opens it; it sleeps in the kernel while nothing moves.
+//! Events come from the kernel's own multicast group (netlink(7), NETLINK_KOBJECT_UEVENT), which needs no udevd.
+//! libudev's monitor cannot move to another thread, so the thread that waits opens it; it sleeps in the kernel while
+//! nothing moves.
 
 use std::{
     io,
@@ -24,25 +25,25 @@ use super::HealthState;
 /// Events within this time of the first request one check: a drive that is pulled causes some ten events within
 /// milliseconds, a chassis that powers up thousands.
 const GATHER: Duration = Duration::from_millis(100);
-/// Receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives with as many
-/// functions each.
+/// Receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives with
+/// as many functions each.
 const BUFFER: usize = 8 << 20;
 
 /// Requests a check whenever a device event comes, until the process ends.
 pub fn listen(health: HealthState) {
     let (opened, is_open) = mpsc::channel::<()>();
     let begun = thread::Builder::new().name("uevents".to_owned()).spawn(move || {
-        let heard = vital_now("who hears device events", || {
+        let received = vital_now("the task that receives device events", || {
             let monitor = open();
             drop(opened);
             receive(&monitor?, &health)
         });
-        if let Err(error) = heard {
+        if let Err(error) = received {
             log_unavailable(&error);
         }
     });
     match begun {
-        // Received when the thread has opened its monitor or failed to.
+        // Returns once the thread has opened its monitor or failed to.
         Ok(_) => drop(is_open.recv()),
         Err(error) => log_unavailable(&error),
     }
@@ -50,7 +51,7 @@ pub fn listen(health: HealthState) {
 
 fn log_unavailable(error: &io::Error) {
     log::warn!(
-        "device events cannot be heard ({}): drives and links are checked every --drive-check only",
+        "device events cannot be received ({}): drives and links are checked only every --drive-check",
         chain(error)
     );
 }
@@ -99,9 +100,10 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
         } else {
-            // libudev gives none of what another process than the kernel sent, nor when the kernel dropped events just now.
+            // libudev returns no event that another process than the kernel sent, and none right after the kernel
+            // dropped events.
             let event = monitor.iter().next();
-            concerned |= event.is_none_or(|event| Uevent::of(&event).concerns_storage());
+            concerned |= event.is_none_or(|event| Uevent::parse(&event).concerns_storage());
         }
     }
     Ok(concerned)
@@ -115,12 +117,12 @@ struct Uevent {
     path: String,
     /// `pci`, `nvme`, `block`, …
     subsystem: String,
-    /// Of a disk: it became read-only or writable (`DISK_RO`, block/genhd.c).
+    /// Whether a disk became read-only or writable (`DISK_RO`, block/genhd.c).
     writes_changed: bool,
 }
 
 impl Uevent {
-    fn of(event: &Event) -> Self {
+    fn parse(event: &Event) -> Self {
         let property = |name| {
             let value = event.property_value(name);
             value.map(|value| value.to_string_lossy().into_owned())
@@ -133,9 +135,9 @@ impl Uevent {
         }
     }
 
-    /// Whether it may concern a drive, its link, a namespace, or a link to a compute: links are PCI functions that come
-    /// and go, drives and namespaces belong to NVMe, and a cluster file system reports its withdrawal itself. udevd
-    /// also makes the kernel announce writes to a disk, which change nothing here.
+    /// Returns whether the event may concern a drive, its link, a namespace, or a link to a compute: links are PCI
+    /// functions that come and go, drives and namespaces belong to NVMe, and a cluster file system reports its
+    /// withdrawal itself. udevd also makes the kernel announce writes to a disk, which change nothing here.
     fn concerns_storage(&self) -> bool {
         match &*self.subsystem {
             "pci" | "nvme" => true,

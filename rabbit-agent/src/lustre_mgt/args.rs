@@ -1,4 +1,4 @@
-//! The flag for commands on the Lustre management target.
+//! Command line option for commands on the Lustre management target.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use thiserror::Error;
 
 const FLAG: &str = "--lustre-erase-command";
 
-/// The flag for Lustre management targets.
+/// Options for Lustre management targets.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Lustre")]
 pub struct MgsArgs {
-    /// Command line that makes the management target on this rabbit forget a file system, whose name is put after it
+    /// Command that erases a file system from the management target on this rabbit; the agent appends
+    /// the file system's name
     #[arg(
         long,
         env = "WARREN_LUSTRE_ERASE_COMMAND",
@@ -31,17 +32,17 @@ pub enum MgsArgsError {
     Line(#[from] SiteCommandError),
 }
 
-/// How the agent runs commands on the target.
+/// Settings for commands on the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mgs {
-    /// Command line to erase a name, which the agent appends.
+    /// Command line that erases a name, which the agent appends.
     pub erase: String,
     /// Time limit of a command, after which the agent kills its process group.
     pub deadline: Duration,
 }
 
 impl MgsArgs {
-    /// Checks the flag without using the target.
+    /// Checks the option without using the target.
     pub fn check(&self, deadline: Duration) -> Result<Mgs, MgsArgsError> {
         let line = SiteCommand::new(FLAG, &self.lustre_erase_command, [].into())?;
         let erase = line.ok_or(MgsArgsError::Empty)?.line().to_owned();

@@ -13,7 +13,7 @@ use super::{
     plan::{Published, is_name_wanted},
 };
 
-/// The key of the next name.
+/// Key of the next name.
 pub(super) const KEY: &str = "NextFsName";
 
 /// Reads the object's ConfigMap if the object refers to one and needs a name.
@@ -21,7 +21,9 @@ pub(super) async fn read(
     client: &Client,
     object: &NnfLustreMgt,
 ) -> Result<Option<Published>, MgtError> {
-    let Some(reference) = object.spec.fs_name_start_reference.given() else { return Ok(None) };
+    let Some(reference) = object.spec.fs_name_start_reference.non_default() else {
+        return Ok(None);
+    };
     if !is_name_wanted(object) {
         return Ok(None);
     }
@@ -41,7 +43,7 @@ pub(super) async fn read(
     Ok(Some(Published { namespace, name, next, version: found.metadata.resource_version }))
 }
 
-/// Writes the next name, unless somebody else wrote since the read.
+/// Writes the next name, unless another writer changed the ConfigMap since the read.
 pub(super) async fn publish(
     client: &Client,
     published: &Published,

@@ -1,4 +1,4 @@
-//! What can be wrong with a NnfLustreMGT, its ConfigMap or its commands.
+//! Defines why work on a NnfLustreMGT, its ConfigMap or its commands can fail.
 
 use agent::error::Failure;
 use api::Severity;
@@ -7,13 +7,14 @@ use daemon::chain;
 use storage::{host::CommandError, template::SiteCommandError};
 use thiserror::Error;
 
-/// Why a part of the work failed.
 #[derive(Debug, Error)]
 pub enum MgtError {
-    #[error("{field}: {value:?} is no file system name to count from: use 8 letters from a to z")]
+    #[error(
+        "{field}: {value:?} is not a file system name to count from: use 8 letters from a to z"
+    )]
     Name { field: String, value: String },
     #[error(
-        "spec.fsNameStart: is empty, and spec.fsNameStartReference leads to no name: set it to the first name to give out, 8 letters from a to z"
+        "spec.fsNameStart: is empty, and spec.fsNameStartReference leads to no name: set fsNameStart to the first name to give out, 8 letters from a to z"
     )]
     NoStart,
     #[error(
@@ -31,11 +32,11 @@ pub enum MgtError {
     },
     /// The status has a name that must not be appended to a command.
     #[error(
-        "status.claimList: {0:?} is no Lustre file system name, and is not erased: correct it, or take the entry out"
+        "status.claimList: {0:?} is not a Lustre file system name, so the agent does not erase it: correct it, or remove the entry"
     )]
     NotErasable(String),
     #[error(
-        "unable to remove fsname {fs_name:?} from MGT, and it is not given out again before: mount the target, or take the entry out of status.claimList"
+        "unable to remove fsname {fs_name:?} from MGT; until then no job gets this name: mount the target, or remove the entry from status.claimList"
     )]
     Erase {
         fs_name: String,
@@ -59,7 +60,7 @@ pub enum MgtError {
 }
 
 impl From<&MgtError> for Failure {
-    /// ConfigMaps are not watched, so the agent retries by the timer.
+    /// Retries by the timer: the agent does not watch ConfigMaps.
     fn from(error: &MgtError) -> Self {
         let text = chain(error);
         match error {

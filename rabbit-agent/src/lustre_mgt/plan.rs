@@ -1,4 +1,4 @@
-//! Decides from the object alone what to do next about a management target. Does no I/O.
+//! Decides from the object alone the next action on a management target. Does no I/O.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -12,18 +12,18 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::{MgtError, config_map::KEY};
 
-/// The object's ConfigMap.
+/// The object's ConfigMap, which publishes the next name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     pub namespace: String,
     pub name: String,
-    /// The next name to give out, if it has one.
+    /// Next name to give out, if the ConfigMap has one.
     pub next: Option<String>,
     pub version: Option<String>,
 }
 
 impl Published {
-    /// Namespace and name of the ConfigMap.
+    /// Returns namespace and name of the ConfigMap.
     pub fn place(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
@@ -36,7 +36,7 @@ pub enum Work {
     /// Erase this name.
     Erase(String),
     Commands(Nested<ObjectReference>),
-    /// Remove records of commands that the spec does not have any more.
+    /// Remove records of commands that the spec no longer has.
     Records,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Work {
                 let name = reference.name.as_deref().unwrap_or_default();
                 write!(f, "run the commands of {name}")
             }
-            Self::Records => write!(f, "drop what is not asked for"),
+            Self::Records => write!(f, "remove records of commands that spec no longer has"),
         }
     }
 }
@@ -58,14 +58,14 @@ impl fmt::Display for Work {
 pub enum Action {
     WriteStatus(Box<NnfLustreMgtStatus>),
     Publish(FsName),
-    /// Erase the name, then remove the claim from the status. A claim that [`goes_with_target`] is removed even if that
-    /// fails.
+    /// Erase the name, then remove the claim from the status. A claim that [`goes_with_target`] is removed even
+    /// if the erasure fails.
     Erase(NnfLustreMgtStatusClaim),
     /// Run the commands, then write their result into the status.
     Run(NnfLustreMgtSpecCommand),
 }
 
-/// The next part of the work that is not in `failed`, and its action.
+/// Returns the next part of the work that is not in `failed`, and its action.
 pub fn plan(
     object: &NnfLustreMgt,
     published: Option<&Published>,
@@ -78,19 +78,19 @@ pub fn plan(
     steps.chain(erasures(object)).chain(commands).find(|(work, _)| !failed.contains(work))
 }
 
-/// Whether a claim needs a name.
+/// Returns whether a claim needs a name.
 pub fn is_name_wanted(object: &NnfLustreMgt) -> bool {
-    status(object).fs_name_next.is_empty() || unnamed(object).is_some()
+    status(object).fs_name_next.is_empty() || first_unnamed(object).is_some()
 }
 
-/// The status after a claim's name was erased. If the spec has the claim again meanwhile, it gets a new name.
+/// Returns the status after a claim's name was erased. If the spec has the claim again meanwhile, it gets a new name.
 pub fn without_claim(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> NnfLustreMgtStatus {
     let mut status = status(object);
     status.claim_list.retain(|other| other != claim);
     status
 }
 
-/// The status after commands ran, if the spec still has them.
+/// Returns the status after commands ran, if the spec still has them.
 #[must_use]
 pub fn with_commands_run(
     object: &NnfLustreMgt,
@@ -113,9 +113,9 @@ pub fn with_commands_run(
     status
 }
 
-/// Whether the claim may be removed although its name could not be erased, because the target goes anyway: the object
-/// is being deleted, or the claim is that of the NnfStorage that contains the target. A target that never came up, or
-/// is gone already, must not block the tear-down of a job.
+/// Returns whether the claim may be removed although its name could not be erased, because the target is removed
+/// anyway: the object is being deleted, or the claim is that of the NnfStorage that contains the target. A target that
+/// never came up, or is gone already, must not block the tear-down of a job.
 pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> bool {
     let of_owner = |reference: &ObjectReference| {
         [
@@ -127,10 +127,10 @@ pub fn goes_with_target(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) 
         .all(|(key, part)| part.is_some() && object.label(key) == part.as_deref())
     };
     let deleted = object.metadata.deletion_timestamp.is_some();
-    deleted || claim.reference.given().is_some_and(of_owner)
+    deleted || claim.reference.non_default().is_some_and(of_owner)
 }
 
-/// The status with this error, or without an error.
+/// Returns the status with this error, or without an error.
 #[must_use]
 pub fn with_error(object: &NnfLustreMgt, error: Option<ResourceError>) -> NnfLustreMgtStatus {
     NnfLustreMgtStatus { error, ..status(object) }
@@ -140,8 +140,8 @@ fn status(object: &NnfLustreMgt) -> NnfLustreMgtStatus {
     object.status.clone().unwrap_or_default()
 }
 
-/// The first claim without a name.
-fn unnamed(object: &NnfLustreMgt) -> Option<&ObjectReference> {
+/// Returns the first claim without a name.
+fn first_unnamed(object: &NnfLustreMgt) -> Option<&ObjectReference> {
     let given = status(object).claim_list;
     let has_name = |claim: &&ObjectReference| given.iter().any(|given| *given.reference == **claim);
     object.spec.claim_list.iter().find(|claim| !has_name(claim))
@@ -151,21 +151,21 @@ fn names(
     object: &NnfLustreMgt,
     published: Option<&Published>,
 ) -> Option<(Work, Result<Action, MgtError>)> {
-    is_name_wanted(object).then(|| (Work::Names, name(object, published)))
+    is_name_wanted(object).then(|| (Work::Names, name_step(object, published)))
 }
 
-/// The steps to a name: the status gets the first name, then the ConfigMap the name after it, then the status the claim
-/// and that next name. After a crash in between, the same steps are repeated with the same result.
-fn name(object: &NnfLustreMgt, published: Option<&Published>) -> Result<Action, MgtError> {
+/// Returns the next step to a name: the status gets the first name, then the ConfigMap the name after it, then the
+/// status the claim and that next name. After a crash in between, the same steps are repeated with the same result.
+fn name_step(object: &NnfLustreMgt, published: Option<&Published>) -> Result<Action, MgtError> {
     let mut status = status(object);
     let mut taken: BTreeSet<_> = object.spec.fs_name_black_list.iter().cloned().collect();
     // Names of withdrawn claims are taken until they are erased.
     taken.extend(status.claim_list.iter().map(|claim| claim.fs_name.clone()));
-    let Some(claim) = unnamed(object).filter(|_| !status.fs_name_next.is_empty()) else {
+    let Some(claim) = first_unnamed(object).filter(|_| !status.fs_name_next.is_empty()) else {
         status.fs_name_next = start(object, published)?.first_free(&taken).to_string();
         return Ok(Action::WriteStatus(Box::new(status)));
     };
-    let next = counted("status.fsNameNext", &status.fs_name_next)?.first_free(&taken);
+    let next = parse_name("status.fsNameNext", &status.fs_name_next)?.first_free(&taken);
     let after = next.next().first_free(&taken);
     if published.is_some_and(|published| published.next.as_deref() != Some(&*after.to_string())) {
         return Ok(Action::Publish(after));
@@ -180,17 +180,17 @@ fn start(object: &NnfLustreMgt, published: Option<&Published>) -> Result<FsName,
     if let Some((published, next)) =
         published.and_then(|published| Some((published, published.next.as_deref()?)))
     {
-        return counted(&format!("ConfigMap {}: data.{KEY}", published.place()), next);
+        return parse_name(&format!("ConfigMap {}: data.{KEY}", published.place()), next);
     }
     match object.spec.fs_name_start.as_str() {
         "" => Err(MgtError::NoStart),
-        start => counted("spec.fsNameStart", start),
+        start => parse_name("spec.fsNameStart", start),
     }
 }
 
-fn counted(field: &str, value: &str) -> Result<FsName, MgtError> {
-    let named = || MgtError::Name { field: field.to_owned(), value: value.to_owned() };
-    value.parse().map_err(|_| named())
+fn parse_name(field: &str, value: &str) -> Result<FsName, MgtError> {
+    let invalid = || MgtError::Name { field: field.to_owned(), value: value.to_owned() };
+    value.parse().map_err(|_| invalid())
 }
 
 fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
@@ -203,10 +203,14 @@ fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
     differs.then(|| (Work::Records, Ok(Action::WriteStatus(Box::new(after)))))
 }
 
-/// Names to erase: their claim is not in the spec. A record without a reference belongs to no claim and stays.
+/// Returns the names to erase: the spec no longer has their claim. A record without a reference belongs to
+/// no claim and stays.
 fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let withdrawn = |claim: &NnfLustreMgtStatusClaim| {
-        claim.reference.given().is_some_and(|reference| !object.spec.claim_list.contains(reference))
+        claim
+            .reference
+            .non_default()
+            .is_some_and(|reference| !object.spec.claim_list.contains(reference))
     };
     let names: Vec<_> = status(object).claim_list.into_iter().filter(withdrawn).collect();
     names.into_iter().map(|claim| {
@@ -219,7 +223,7 @@ fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action,
     })
 }
 
-/// Entries whose commands have not all run, in order; duplicates once.
+/// Returns the entries whose commands have not all run, in order; duplicates once.
 fn commands(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let reported = status(object).command_list;
     object

@@ -27,12 +27,12 @@ use crate::{
     pass::{Context, Pass},
 };
 
-/// How often the agent retries the status write after an action when somebody else changes the object meanwhile.
+/// Most status writes after an action, if another writer changes the object meanwhile.
 const TRIES: usize = 5;
 
 /// Brings one management target to its object's desired state. A deleted object loses the finalizer once the agent has
-/// tried to erase every withdrawn name. Names that are still claimed then stay on the target, which is the
-/// responsibility of whoever deleted the object.
+/// tried to erase every withdrawn name. Names that are still claimed then stay on the target: the user who deleted the
+/// object is responsible for them.
 pub async fn reconcile(
     context: &Context,
     object: &NnfLustreMgt,
@@ -65,10 +65,10 @@ impl Run<'_> {
         loop {
             let mut failed: Vec<Work> =
                 self.failures.iter().map(|(work, _)| work.clone()).collect();
-            let published = match self.published(&failed).await {
+            let published = match self.read_published(&failed).await {
                 Ok(published) => published,
                 Err(error) => {
-                    self.failed(Work::Names, &error);
+                    self.add_failure(Work::Names, &error);
                     failed.push(Work::Names);
                     None
                 }
@@ -81,18 +81,22 @@ impl Run<'_> {
                 Err(error) => Err(error),
             };
             if let Err(error) = done {
-                self.failed(work, &error);
+                self.add_failure(work, &error);
             }
         }
     }
 
-    async fn published(&mut self, failed: &[Work]) -> Result<Option<Published>, MgtError> {
-        let is_asked =
+    async fn read_published(&mut self, failed: &[Work]) -> Result<Option<Published>, MgtError> {
+        let is_needed =
             !failed.contains(&Work::Names) && self.object.metadata.deletion_timestamp.is_none();
-        if is_asked { config_map::read(&self.context.client, &self.object).await } else { Ok(None) }
+        if is_needed {
+            config_map::read(&self.context.client, &self.object).await
+        } else {
+            Ok(None)
+        }
     }
 
-    fn failed(&mut self, work: Work, error: &MgtError) {
+    fn add_failure(&mut self, work: Work, error: &MgtError) {
         self.failures.push((work, Failure::from(error)));
     }
 
@@ -129,7 +133,7 @@ impl Run<'_> {
             }
             let (object, why) = (describe(&self.object), chain(&error));
             log::warn!(
-                "{object}: fsname {:?} was not erased, and is dropped with its MGT: {why}",
+                "{object}: fsname {:?} was not erased; its entry is removed with its MGT: {why}",
                 claim.fs_name
             );
         }
@@ -166,7 +170,8 @@ impl Run<'_> {
         Ok(ran.and(reported))
     }
 
-    /// Writes the result of an action on the target into the status, also when somebody changed the object meanwhile.
+    /// Writes the result of an action on the target into the status, also if another writer
+    /// changed the object meanwhile.
     async fn record(
         &mut self,
         change: impl Fn(&NnfLustreMgt) -> NnfLustreMgtStatus,
@@ -180,7 +185,6 @@ impl Run<'_> {
         self.write_status(change(&self.object)).await
     }
 
-    /// Reads the object again.
     async fn reload(&mut self) -> Result<NnfLustreMgt, WriteError> {
         let (object, name) = (describe(&self.object), self.object.name_any());
         let api = Api::namespaced(self.context.client.clone(), self.context.node.as_str());
@@ -203,13 +207,13 @@ impl Run<'_> {
         let Some(stored) = patch::status(&self.context.client, &self.object, &after).await? else {
             return Ok(Ok(()));
         };
-        self.pass.wrote(stored.clone());
+        self.pass.add_write(stored.clone());
         self.object = stored;
         let kept = self.object.status == after.status;
         Ok(if kept { Ok(()) } else { Err(MgtError::NotKept) })
     }
 
-    /// Reports failures; without any, takes the finalizer off a deleted object.
+    /// Reports failures; without any, removes the finalizer from a deleted object.
     async fn end(mut self, deleted: bool) -> Result<(), WriteError> {
         let failures: Vec<_> = self
             .failures
@@ -218,7 +222,7 @@ impl Run<'_> {
             .collect();
         let failure = combined(&failures);
         if let Some(failure) = &failure {
-            self.pass.failed(&self.object, failure);
+            self.pass.add_failure(&self.object, failure);
         } else if deleted {
             let held = finalizer::NNF_LUSTRE_MGT;
             return self.pass.without_finalizer(self.context, &self.object, held).await;
@@ -229,7 +233,7 @@ impl Run<'_> {
     }
 }
 
-/// Appends nothing but a valid name to the command.
+/// Erases a name. Appends only a valid name to the command.
 async fn erase(context: &Context, fs_name: String) -> Result<(), MgtError> {
     if !can_be_erased(&fs_name) {
         return Err(MgtError::NotErasable(fs_name));

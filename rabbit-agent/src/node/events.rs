@@ -13,45 +13,45 @@ use storage::{Observed, observed::Drive};
 
 use crate::health::{Judgement, Kind, Subject};
 
-const LOOK: &str = "LookAtHealth";
+const CHECK_HEALTH: &str = "LookAtHealth";
 
-/// All Events, from the status and judgement before and those of now.
+/// Returns all Events, from the status and judgement before and now.
 pub(super) fn events(
     (reported, known): (&NnfNodeStatus, &Judgement),
-    (tells, judged): (&NnfNodeStatus, &Judgement),
+    (reporting, judged): (&NnfNodeStatus, &Judgement),
     seen: Option<&Observed>,
 ) -> Vec<Note> {
-    let mut events = computes(&reported.servers, &tells.servers);
+    let mut events = computes(&reported.servers, &reporting.servers);
     let looked_at = seen.map_or(&[][..], |seen| &seen.drives);
-    events.extend(drives(&reported.drives, &tells.drives, looked_at, judged));
+    events.extend(drives(&reported.drives, &reporting.drives, looked_at, judged));
     events.extend(volumes(known, judged));
     events
 }
 
-/// Events about computes that are fenced, or no longer are.
+/// Returns Events about computes that are newly fenced or no longer fenced.
 pub(super) fn computes(before: &[NnfServerStatus], after: &[NnfServerStatus]) -> Vec<Note> {
     let is_fenced = |server: &NnfServerStatus| server.status == Some(NnfResourceStatus::Fenced);
-    let events = |now: &NnfServerStatus| {
+    let event = |now: &NnfServerStatus| {
         let was = before.iter().find(|server| server.hostname == now.hostname)?;
         let name = &now.hostname;
-        let events = match (is_fenced(was), is_fenced(now)) {
+        let event = match (is_fenced(was), is_fenced(now)) {
             (false, true) => Note::warning(
                 "ComputeFenced",
                 "Fence",
-                format!("{name} is fenced: it is given no GFS2 of this rabbit"),
+                format!("{name} is fenced: this rabbit gives it no access to a GFS2"),
             ),
             (true, false) => {
-                Note::normal("ComputeUnfenced", "Fence", format!("{name} is fenced no more"))
+                Note::normal("ComputeUnfenced", "Fence", format!("{name} is no longer fenced"))
             }
             (true, true) | (false, false) => return None,
         };
-        Some(events.of_part(format!("status.servers{{{name}}}")))
+        Some(event.of_part(format!("status.servers{{{name}}}")))
     };
-    after.iter().filter(|server| !server.hostname.is_empty()).filter_map(events).collect()
+    after.iter().filter(|server| !server.hostname.is_empty()).filter_map(event).collect()
 }
 
-/// Events about drives that failed or work again, for the drives in `seen`. A drive that was pulled before the agent
-/// started is known only by its serial number.
+/// Returns Events about drives that failed or work again, for the drives in `seen`. The agent knows a drive that was
+/// pulled before its start only by its serial number.
 fn drives(
     before: &[NnfDriveStatus],
     after: &[NnfDriveStatus],
@@ -59,51 +59,52 @@ fn drives(
     judged: &Judgement,
 ) -> Vec<Note> {
     let is_well = |drive: &NnfDriveStatus| drive.status == Some(NnfResourceStatus::Ready);
-    let events = |drive: &Drive| {
+    let event = |drive: &Drive| {
         let serial = &drive.serial;
-        let of_it = |reported: &&NnfDriveStatus| {
+        let is_same = |reported: &&NnfDriveStatus| {
             !serial.is_empty()
                 && reported.serial_number == *serial
                 && (reported.model == drive.model || drive.model.is_empty())
         };
-        let (was, now) = (before.iter().find(of_it)?, after.iter().find(of_it)?);
-        let events = match (is_well(was), is_well(now)) {
-            (true, false) => Note::warning("DriveFailed", LOOK, why(drive, judged)),
+        let (was, now) = (before.iter().find(is_same)?, after.iter().find(is_same)?);
+        let event = match (is_well(was), is_well(now)) {
+            (true, false) => Note::warning("DriveFailed", CHECK_HEALTH, fault_texts(drive, judged)),
             (false, true) => {
-                Note::normal("DriveReady", LOOK, format!("{} can be used again", drive.nqn))
+                Note::normal("DriveReady", CHECK_HEALTH, format!("{} can be used again", drive.nqn))
             }
             (true, true) | (false, false) => return None,
         };
-        Some(events.of_part(format!("status.drives{{{serial}}}")))
+        Some(event.of_part(format!("status.drives{{{serial}}}")))
     };
-    seen.iter().filter_map(events).collect()
+    seen.iter().filter_map(event).collect()
 }
 
-fn why(drive: &Drive, judged: &Judgement) -> String {
-    let of_it = |(subject, _): &(Subject, Kind)| *subject == Subject::Drive(drive.nqn.clone());
-    let wrong = judged.conditions.iter().filter(|(key, _)| of_it(key));
-    let texts: Vec<_> = wrong.map(|(_, condition)| condition.text.as_str()).collect();
+fn fault_texts(drive: &Drive, judged: &Judgement) -> String {
+    let is_of_drive =
+        |(subject, _): &(Subject, Kind)| *subject == Subject::Drive(drive.nqn.clone());
+    let faults = judged.conditions.iter().filter(|(key, _)| is_of_drive(key));
+    let texts: Vec<_> = faults.map(|(_, condition)| condition.text.as_str()).collect();
     texts.join("; ")
 }
 
-/// Events about volume groups that lost a device, or are complete again.
+/// Returns Events about volume groups that lost a device, or are complete again.
 fn volumes(before: &Judgement, after: &Judgement) -> Vec<Note> {
-    let (was, is) = (degraded(before), degraded(after));
+    let (was, is) = (degraded_groups(before), degraded_groups(after));
     let name_of = |name: &String| format!("volume group {name}");
-    let lost = is.difference(&was).map(|name| {
+    let degraded_now = is.difference(&was).map(|name| {
         let text =
             |kind| Some(after.conditions.get(&(Subject::Group(name.clone()), kind))?.text.clone());
         let texts: Vec<_> = [Kind::Missing, Kind::Unwell].into_iter().filter_map(text).collect();
-        Note::warning("VolumeDegraded", LOOK, texts.join("; ")).of_part(name_of(name))
+        Note::warning("VolumeDegraded", CHECK_HEALTH, texts.join("; ")).of_part(name_of(name))
     });
     let whole = was.difference(&is).map(|name| {
-        let text = format!("{} is whole again, or is gone", name_of(name));
-        Note::normal("VolumeRepaired", LOOK, text).of_part(name_of(name))
+        let text = format!("{} is complete again, or was removed", name_of(name));
+        Note::normal("VolumeRepaired", CHECK_HEALTH, text).of_part(name_of(name))
     });
-    lost.chain(whole).collect()
+    degraded_now.chain(whole).collect()
 }
 
-fn degraded(judged: &Judgement) -> BTreeSet<String> {
+fn degraded_groups(judged: &Judgement) -> BTreeSet<String> {
     let names = judged.conditions.keys().filter_map(|(subject, kind)| match (subject, kind) {
         (Subject::Group(name), Kind::Missing | Kind::Unwell) => Some(name.clone()),
         _ => None,
@@ -158,7 +159,7 @@ mod tests {
         judge(before, &seen, now)
     }
 
-    fn shown(drive: &Drive, judged: &Judgement) -> Vec<NnfDriveStatus> {
+    fn drive_statuses(drive: &Drive, judged: &Judgement) -> Vec<NnfDriveStatus> {
         let seen = Observed { drives: vec![drive.clone()], ..Observed::default() };
         let before = NnfNodeStatus::default();
         report::status(&before, Some(&seen), &samples::chassis(), judged, 0, Spread::ONE).drives
@@ -169,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_fails_is_told_with_what_is_wrong_and_a_restart_tells_nothing() {
+    fn a_failed_drive_causes_an_event_and_a_restart_none() {
         let now = Instant::now();
         let (well, broken) = (drive(None), drive(Some("it does not answer")));
         let fine = judged(&Judgement::default(), std::slice::from_ref(&well), 0, now);
         let bad = judged(&fine, std::slice::from_ref(&broken), 0, now);
-        let (was, is) = (shown(&well, &fine), shown(&broken, &bad));
+        let (was, is) = (drive_statuses(&well, &fine), drive_statuses(&broken, &bad));
         let seen = [broken];
         let events = drives(&was, &is, &seen, &bad);
         assert_eq!(reasons(&events), ["DriveFailed"]);
@@ -186,15 +187,15 @@ mod tests {
 
         let [broken] = seen;
         let away = Drive { model: String::new(), ..broken };
-        let is = shown(&away, &bad);
+        let is = drive_statuses(&away, &bad);
         assert_eq!(reasons(&drives(&was, &is, std::slice::from_ref(&away), &bad)), ["DriveFailed"]);
         let nameless = Drive { serial: String::new(), ..away };
-        let (empty, is) = (vec![NnfDriveStatus::default()], shown(&nameless, &bad));
+        let (empty, is) = (vec![NnfDriveStatus::default()], drive_statuses(&nameless, &bad));
         assert_eq!(drives(&empty, &is, &[nameless], &bad), [], "an empty slot is no drive");
     }
 
     #[test]
-    fn a_volume_is_told_when_it_loses_something_and_when_it_has_it_back() {
+    fn a_volume_group_causes_events_when_it_degrades_and_recovers() {
         let now = Instant::now();
         let whole = judged(&Judgement::default(), &[drive(None)], 0, now);
         let degraded = judged(&whole, &[drive(None)], 1, now);
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_is_told_when_it_is_fenced_and_when_it_is_no_more() {
+    fn a_compute_causes_events_when_fenced_and_unfenced() {
         let was = report::servers(&samples::chassis(), &Judgement::default());
         let mut is = was.clone();
         crate::fence::servers::mark_fenced(&mut is, &["compute-03".parse().unwrap()].into());

@@ -29,24 +29,24 @@ use crate::{
     pass::{Context, Pass},
 };
 
-/// What a pass over the NnfNode reads.
+/// The part of the cache that a pass over the NnfNode reads.
 #[derive(Debug)]
-pub struct View {
+pub struct NodeView {
     pub object: Option<Arc<NnfNode>>,
     pub chassis: Chassis,
     pub claimants: BTreeSet<ObjectUid>,
-    /// Namespaces that their statuses name, each with the name of the object. Objects that are being deleted are left
-    /// out.
+    /// Namespaces in the statuses of NnfNodeBlockStorages, each with the name of the object. Leaves out objects
+    /// that are being deleted.
     pub reported: BTreeMap<NamespaceId, String>,
-    /// The uids in the names of volume groups that objects of this rabbit use.
+    /// Uids in the names of volume groups that objects of this rabbit use.
     pub owners: BTreeSet<ObjectUid>,
 }
 
-/// Creates the NnfNode if it is missing, and updates its status: first the links, which takes no time, then the drives.
-/// A link that changes while the drives are read is reported at once.
+/// Creates the NnfNode if it is missing, and updates its status: first the links, which are read at once, then the
+/// drives. A link that changes while the drives are being read is reported immediately.
 pub async fn reconcile(
     context: &Context,
-    view: &View,
+    view: &NodeView,
     health: &HealthState,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
@@ -56,7 +56,7 @@ pub async fn reconcile(
     pass.drives = seen.map(usable);
     let known = health.judged();
     let spread = context.policy.spread;
-    let lost = seen.map(|seen| report::lost(seen, &view.reported)).unwrap_or_default();
+    let lost = seen.map(|seen| report::lost_namespaces(seen, &view.reported)).unwrap_or_default();
     // Each object reports its own lost namespaces.
     let objects: BTreeSet<_> = lost.iter().map(|(_, object)| *object).collect();
     pass.wakes.extend(objects.into_iter().map(|name| Key::BlockStorage(name.to_owned())));
@@ -64,7 +64,7 @@ pub async fn reconcile(
         lost.iter().map(|(id, object)| format!("{id} of NnfNodeBlockStorage {object}")).collect();
     let judged = judge(view, health, seen.map(|seen| (seen, &*lost)), (facts.as_ref(), spread));
     if let Err(failure) = &looked {
-        pass.failed(&object, failure);
+        pass.add_failure(&object, failure);
     }
     let before = object.status.clone().unwrap_or_default();
     let mut status = report::status(&before, seen, &view.chassis, &judged, health.slots(), spread);
@@ -83,21 +83,21 @@ pub async fn reconcile(
 /// Returns the rabbit's NnfNode, and creates it if it is missing.
 async fn get_or_create(
     context: &Context,
-    view: &View,
+    view: &NodeView,
     pass: &mut Pass,
 ) -> Result<NnfNode, WriteError> {
     if let Some(object) = &view.object {
         return record_pod(context, object, pass).await;
     }
     let created = create(context).await?;
-    pass.wrote(created.clone());
+    pass.add_write(created.clone());
     Ok(created)
 }
 
-/// Reads drives and node. That may take long, so it reports links that change meanwhile.
+/// Reads the drives and the node. Meanwhile, reports links that change.
 async fn observe_all(
     context: &Context,
-    view: &View,
+    view: &NodeView,
     health: &HealthState,
     object: &mut NnfNode,
     pass: &mut Pass,
@@ -125,9 +125,9 @@ fn usable(seen: &Observed) -> BTreeSet<Nqn> {
     usable.map(|drive| drive.nqn.clone()).collect()
 }
 
-/// Judges what was observed, and publishes it for the coordinator.
+/// Judges the observations, and publishes the judgement for the coordinator.
 fn judge(
-    view: &View,
+    view: &NodeView,
     health: &HealthState,
     seen: Option<(&Observed, &[String])>,
     (facts, spread): (Option<&Facts>, Spread),
@@ -152,10 +152,10 @@ fn judge(
     judged
 }
 
-/// Writes the state of the links into the status. A NnfNode without a status gets that only with everything else.
+/// Writes the state of the links into the status. The first status of a NnfNode waits for everything else.
 async fn report_links(
     context: &Context,
-    view: &View,
+    view: &NodeView,
     health: &HealthState,
     object: &mut NnfNode,
     pass: &mut Pass,
@@ -176,7 +176,7 @@ async fn report_links(
     let events = events::computes(&status.servers, &servers);
     after.status = Some(api::NnfNodeStatus { servers, ..status.clone() });
     if let Some(stored) = patch::status(&context.client, object, &after).await? {
-        pass.wrote(stored.clone());
+        pass.add_write(stored.clone());
         context.events.queue(&stored, events);
         *object = stored;
     }
@@ -190,7 +190,7 @@ async fn observe_drives(context: &Context) -> Result<Observed, Failure> {
     converged.map(|converged| converged.observed).map_err(failed)
 }
 
-/// Records the agent's pod, which every restart changes.
+/// Records the name of the agent's pod, which changes at every restart.
 async fn record_pod(
     context: &Context,
     object: &NnfNode,

@@ -1,8 +1,8 @@
-//! The NnfNode's status, from the observed drives and the SystemConfiguration. Does no I/O.
+//! Computes the NnfNode's status from the observed drives and the SystemConfiguration. Does no I/O.
 //!
-//! `capacity` is what can be allocated, and `capacityAllocated` what jobs have: the sites' central controllers and Flux
-//! read them so (Storage.status.capacity is a copy). A drive's size is in `drives[].capacity`. Both change with every
-//! allocation, not only with a link.
+//! `capacity` is the free and `capacityAllocated` the allocated bytes of all drives, as the sites' central controllers
+//! and Flux read them (Storage.status.capacity is a copy). A drive's size is in `drives[].capacity`. Both totals change
+//! with every allocation, not only with a link.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,8 @@ use crate::{
     health::{self, Judgement},
 };
 
-/// The status, based on `before`: other programs write the fencing flag and the LNet address, which stay as they are.
+/// Returns the status, based on `before`: the fencing flag and the LNet address, which other programs write,
+/// stay as they are.
 ///
 /// `seen` is `None` when the drives could not be read: they stay as last reported, marked as failed. When `slots` is
 /// not 0, empty slots are listed too.
@@ -64,49 +65,49 @@ pub fn status(
     let count = seen.drives.len();
     let mut labels = labels(&seen.drives);
     let mut label = || labels.next().unwrap_or_default();
-    let there =
+    let drives =
         seen.drives.iter().enumerate().map(|(id, observed)| drive(id, label(), observed, judged));
-    after.drives = there.collect();
+    after.drives = drives.collect();
     after.drives.extend((count..slots.into()).map(|id| empty_slot(id, label())));
     after
 }
 
-/// The label printed beside each slot with a drive, or a free number from the slot's number on; then free numbers for
-/// empty slots. Where labels are printed, numbers begin with 1.
+/// Returns the label of each slot with a drive: the printed one, or a free number from the slot's number on; then free
+/// numbers for empty slots. Where labels are printed, numbers begin with 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
     let printed = drives.iter().map(|drive| drive.label.clone()).filter(|drive| !drive.is_empty());
-    let mut given: BTreeSet<_> = printed.collect();
-    let first = u32::from(!given.is_empty());
+    let mut used: BTreeSet<_> = printed.collect();
+    let first = u32::from(!used.is_empty());
     let mut there = Vec::new();
     for drive in drives {
         let label = match &drive.label {
             printed if !printed.is_empty() => printed.clone(),
-            _ => free(&given, drive.slot.max(first)),
+            _ => first_free(&used, drive.slot.max(first)),
         };
-        given.insert(label.clone());
+        used.insert(label.clone());
         there.push(label);
     }
     let empty = iter::repeat_with(move || {
-        let label = free(&given, first);
-        given.insert(label.clone());
+        let label = first_free(&used, first);
+        used.insert(label.clone());
         label
     });
     there.into_iter().chain(empty)
 }
 
-/// The first number from `first` that is not in `given`.
-fn free(given: &BTreeSet<String>, first: u32) -> String {
+/// Returns the first number from `first` that is not in `used`.
+fn first_free(used: &BTreeSet<String>, first: u32) -> String {
     let mut numbers = (first..).map(|number| number.to_string());
-    numbers.find(|number| !given.contains(number)).unwrap_or_default()
+    numbers.find(|number| !used.contains(number)).unwrap_or_default()
 }
 
-/// Bytes that namespaces occupy, at most the drives' capacity.
+/// Returns the bytes that namespaces occupy, at most the drives' capacity.
 pub fn allocated(drives: &[Drive]) -> u64 {
     drives.iter().fold(0_u64, |sum, drive| sum.saturating_add(drive.allocated.min(drive.capacity)))
 }
 
-/// Namespaces that no NnfNodeBlockStorage claims. The agent reports and never deletes them: it cannot know whose data
-/// they hold.
+/// Returns the namespaces that no NnfNodeBlockStorage claims. The agent reports and never deletes them: it cannot know
+/// whose data they hold.
 pub fn unclaimed<'a>(
     namespaces: &'a [Namespace],
     claimants: &BTreeSet<ObjectUid>,
@@ -117,9 +118,9 @@ pub fn unclaimed<'a>(
     namespaces.iter().filter(|namespace| !claimed(namespace)).collect()
 }
 
-/// Names of namespaces that statuses of objects name and that are on no drive. Namespaces on drives that cannot be used
-/// are not known to be lost.
-pub fn lost<'a>(
+/// Returns the namespaces in statuses of objects that are on no drive. Namespaces on drives that cannot be used are not
+/// known to be lost.
+pub fn lost_namespaces<'a>(
     seen: &Observed,
     reported: &'a BTreeMap<NamespaceId, String>,
 ) -> Vec<(&'a NamespaceId, &'a str)> {
@@ -131,7 +132,7 @@ pub fn lost<'a>(
     lost.map(|(id, object)| (id, object.as_str())).collect()
 }
 
-/// All 17 ports. A port without a compute has no host name: central controllers leave it out by that.
+/// Returns the status of all 17 ports. A port without a compute has no host name, so central controllers leave it out.
 pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
     let slots = chassis.slots();
     let rabbit = NnfServerStatus {
@@ -185,12 +186,12 @@ fn bytes(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A warning when the LNet address in the status is not one of the node's. The address stays: management targets were
-/// formatted with it, and it may be right again.
+/// Returns a warning if the LNet address in the status is not one of the node's. The address stays: management targets
+/// were formatted with it, and it may become right again.
 pub fn unknown_nid(before: &NnfNodeStatus, facts: &storage::health::Facts) -> Option<String> {
     (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
         format!(
-            "status.lnetNid stays {}, and what it is now is unknown: see that `lctl list_nids` tells an address here",
+            "status.lnetNid stays {}, and the present address is unknown: see why `lctl list_nids` prints none on this rabbit",
             before.lnet_nid
         )
     })

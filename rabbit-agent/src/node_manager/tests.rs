@@ -25,23 +25,23 @@ fn notes(args: &[&str], environment: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_command_line_of_every_site_starts() {
+fn the_usual_command_line_is_accepted() {
     let args = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
     parsed(&args).unwrap().node_manager.check(false).unwrap();
     let notes = notes(&args, &["NNF_POD_IP", "ENVIRONMENT", "PATH"]);
     assert!(notes[0].contains("never deleted") && notes[1].contains("not replaced"), "{notes:?}");
-    assert_eq!(notes[2..], ["without a meaning here: NNF_POD_IP, ENVIRONMENT"]);
+    assert_eq!(notes[2..], ["without effect in this agent: NNF_POD_IP, ENVIRONMENT"]);
 }
 
 #[test]
-fn what_is_switched_off_or_not_given_is_not_worth_a_word() {
+fn flags_switched_off_cause_no_note() {
     let args = ["-deleteUnknownVolumes=false", "-leader-elect=0", "-purge=false", "-mock=F"];
     parsed(&args).unwrap().node_manager.check(false).unwrap();
     assert!(notes(&args, &["NNF_NODE_NAME", "NNF_POD_NAME", "RABBIT_NODE"]).is_empty());
 }
 
 #[test]
-fn what_is_dangerous_stops_the_start() {
+fn dangerous_flags_stop_the_start() {
     for (args, expected) in [
         (&["--purge"][..], NodeManagerError::Purge),
         (&["-initializeAndExit=true"], NodeManagerError::InitializeAndExit),
@@ -57,27 +57,32 @@ fn what_is_dangerous_stops_the_start() {
 }
 
 #[test]
-fn another_controller_is_sent_elsewhere() {
+fn another_controller_is_rejected() {
     let error = parsed(&["-controller", "storage"]).unwrap_err();
     assert!(error.contains("nnf-controller-manager"), "{error}");
 }
 
 #[test]
-fn listening_is_only_done_when_asked_for() {
-    let of = |args: &[&str]| {
+fn nothing_is_served_by_default() {
+    let addresses = |args: &[&str]| {
         let args = parsed(args).unwrap().node_manager;
         [args.probes(), args.metrics()].map(|at| at.map(|at| at.to_string()))
     };
-    assert_eq!(of(&[]), [None, None]);
-    assert_eq!(of(&["-metrics-bind-address=0", "-health-probe-bind-address="]), [None, None]);
-    let both = of(&["-health-probe-bind-address", ":8081", "-metrics-bind-address=[::1]:80"]);
+    assert_eq!(addresses(&[]), [None, None]);
+    assert_eq!(
+        addresses(&["-metrics-bind-address=0", "-health-probe-bind-address="]),
+        [None, None]
+    );
+    let both =
+        addresses(&["-health-probe-bind-address", ":8081", "-metrics-bind-address=[::1]:80"]);
     assert_eq!(both, [Some(":8081".into()), Some("[::1]:80".into())]);
 }
 
 #[test]
-fn its_drive_monitor_period_is_how_often_drives_are_checked() {
+fn the_drive_monitor_period_is_a_fallback() {
     let env = |set: &[&str]| {
-        let command = in_its_environment(config::Args::command(), |name| set.contains(&name));
+        let command =
+            with_node_manager_environment(config::Args::command(), |name| set.contains(&name));
         let arg = command.get_arguments().find(|arg| arg.get_id() == "drive_check");
         arg.unwrap().get_env().unwrap().to_str().unwrap().to_owned()
     };
@@ -86,9 +91,10 @@ fn its_drive_monitor_period_is_how_often_drives_are_checked() {
 }
 
 #[test]
-fn its_environment_stands_behind_ours() {
+fn our_variables_win_over_those_of_nnf_node_manager() {
     let command = |set: &[&str]| {
-        let command = in_its_environment(config::Args::command(), |name| set.contains(&name));
+        let command =
+            with_node_manager_environment(config::Args::command(), |name| set.contains(&name));
         let named = |id: &str| {
             let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
             let env = arg.get_env().unwrap().to_str().unwrap().to_owned();

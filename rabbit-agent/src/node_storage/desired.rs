@@ -4,7 +4,7 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use agent::volumes::{Volumes, making};
+use agent::volumes::{Volumes, rabbit_lines};
 use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, RabbitLabels, names::label,
     nnf_node_storage::FileSystemType, nnf_storage_profile::StorageProfile,
@@ -20,31 +20,31 @@ use storage::{
 
 use super::lines::{Lines, Variables, owner, variables};
 
-/// More file systems than the drives of a rabbit have namespaces.
+/// Most file systems of an object: more than the drives of a rabbit have namespaces.
 const MOST_FILE_SYSTEMS: u32 = 4096;
 
-/// Where file systems are mounted while set-up hooks run.
+/// Directory of the mounts that set-up hooks see.
 #[derive(Debug, Clone)]
 pub struct TemporaryRoot {
-    /// The directory beneath which temporary mounts are made, e.g. `/mnt/temp`.
+    /// The directory, e.g. `/mnt/temp`.
     pub path: String,
     pub roots: AllowedRoots,
 }
 
 impl TemporaryRoot {
-    /// The temporary mount point of file system `index` of the object, unless its profile names another.
+    /// Returns the temporary mount point of file system `index` of the object, unless its profile names another.
     pub fn mount_point(&self, name: &str, index: u32) -> Result<MountPoint, MountPointError> {
         MountPoint::parse(&format!("{}/{name}-{index}", self.path), &self.roots)
     }
 }
 
-/// The number of file systems that the object asks for.
+/// Returns the number of file systems that the object asks for.
 pub fn count(object: &NnfNodeStorage) -> Result<u32, NodeStorageError> {
     let count = u32::try_from(object.spec.count).ok().filter(|count| *count <= MOST_FILE_SYSTEMS);
     count.ok_or(NodeStorageError::Count(object.spec.count))
 }
 
-/// The file systems that the object asks for, on the namespaces that `block` reports.
+/// Returns the file systems that the object asks for, on the namespaces that `block` reports.
 pub fn desired(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
@@ -94,8 +94,8 @@ pub fn check_block(
     }
     let rabbit = name_of(&object.metadata.namespace);
     let lacking = allocations_made.iter().take(needed).position(|allocation| {
-        // Fewer paths than devices mean that drives are missing. Observing the volume shows whether it works without
-        // them, and other allocations are not affected.
+        // Fewer paths than devices mean that drives are missing. The observation of the volume shows whether it works
+        // without them, and other allocations are not affected.
         allocation.devices.is_empty() || !allocation.accesses.contains_key(&rabbit)
     });
     lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))
@@ -114,7 +114,7 @@ fn name_of(name: &Option<String>) -> String {
     name.clone().unwrap_or_default()
 }
 
-/// What all file systems of one object share.
+/// Input that all file systems of one object share.
 struct Builder<'a> {
     object: &'a NnfNodeStorage,
     profile: &'a NnfStorageProfile,
@@ -172,7 +172,7 @@ impl Builder<'_> {
             (HookPoint::PreDeactivate, &setup.pre_deactivate),
             (HookPoint::PostTeardown, &setup.post_teardown),
         ] {
-            // These two see a mounted file system.
+            // A raw device has no mount that these two hooks could use.
             if !raw || !matches!(phase, HookPoint::PostSetup | HookPoint::PreTeardown) {
                 let name = format!("userCommands.{}", phase.as_str());
                 hooks.extend(lines.hooks(scope, phase, &name, asked)?);
@@ -211,23 +211,25 @@ impl Builder<'_> {
     fn layer(&self, variables: &Variables) -> Result<VolumeLayer, NodeStorageError> {
         let field = format!("data.{}.blockDeviceCommands.rabbitCommands", self.field);
         let commands = &self.lines.block_device_commands.rabbit_commands;
-        let lines = making(&field, commands, variables).map_err(|error| self.wrong_line(error))?;
+        let lines =
+            rabbit_lines(&field, commands, variables).map_err(|error| self.invalid_line(error))?;
         Ok(self.volumes.layer(lines))
     }
 
-    fn wrong_line(&self, source: SiteCommandError) -> NodeStorageError {
+    fn invalid_line(&self, source: SiteCommandError) -> NodeStorageError {
         NodeStorageError::in_profile(self.profile, source)
     }
 
-    /// `fs-<index>-<hexadecimal digits of the first five characters of the object's uid>`: at most 30 bytes, as GFS2's
-    /// lock table requires, and the name that the earlier agent used.
+    /// Returns `fs-<index>-<hexadecimal digits of the first five characters of the object's uid>`: at most 30 bytes, as
+    /// GFS2's lock table requires, and the name that nnf-node-manager used.
     fn lock_space(&self, index: u32) -> String {
         let uid = self.object.metadata.uid.as_deref().unwrap_or_default();
         let digits: String = uid.bytes().take(5).map(|byte| format!("{byte:02x}")).collect();
         format!("fs-{index:02}-{digits}")
     }
 
-    /// Later values win: what the agent knows, then the object's, then the profile's overrides.
+    /// Returns the variables of a file system. Later values win: the agent's, then the object's,
+    /// then the profile's overrides.
     fn variables(
         &self,
         index: u32,
@@ -257,7 +259,7 @@ impl Builder<'_> {
     }
 }
 
-/// The namespaces of allocation `index` as the block storage reports them; empty when it was not made.
+/// Returns the namespaces of allocation `index` as the block storage reports them; none if it was not made.
 pub fn namespaces(
     block: &NnfNodeBlockStorage,
     index: usize,
@@ -266,16 +268,16 @@ pub fn namespaces(
     else {
         return Ok(Vec::new());
     };
-    let wrong =
+    let invalid =
         |source| NodeStorageError::Device { index, block: name_of(&block.metadata.name), source };
     let ids = allocation
         .devices
         .iter()
         .map(|device| NamespaceId::parse(&device.nqn, &device.namespace_id));
-    ids.collect::<Result<_, _>>().map_err(wrong)
+    ids.collect::<Result<_, _>>().map_err(invalid)
 }
 
-/// The id of allocation `index` of the block storage.
+/// Returns the id of allocation `index` of the block storage.
 pub fn allocation(
     block: &NnfNodeBlockStorage,
     index: u32,

@@ -1,4 +1,4 @@
-//! Profile lines for one unit of an object.
+//! Expands profile lines for one unit of an object.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,17 @@ use storage::{
 
 use super::desired::NodeStorageError;
 
-/// Values of variables in profile lines, by names that include the `$`.
+/// Values of variables in profile lines; the names include the `$`.
 pub type Variables = BTreeMap<String, String>;
 
-/// Uid of the object whose storage it is.
+/// Returns the uid of the object that owns the storage.
 pub fn owner(object: &NnfNodeStorage) -> Result<ObjectUid, NodeStorageError> {
     let owner = object.label(label::OWNER_UID).ok_or(NodeStorageError::Label(label::OWNER_UID))?;
     owner.parse().map_err(NodeStorageError::Owner)
 }
 
-/// The variables that every object has, `known` ones, and those that the object names itself; later values win.
+/// Returns the variables that every object has, the `known` ones, and those that the object names
+/// itself; later values win.
 pub fn variables<const N: usize>(
     object: &NnfNodeStorage,
     known: [(&str, String); N],
@@ -57,24 +58,24 @@ pub fn variables<const N: usize>(
     Ok(known)
 }
 
-/// Profile lines with the values of their variables.
+/// A profile and the values of the variables in its lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Lines<'a> {
     pub profile: &'a NnfStorageProfile,
-    /// The field beneath which they are, e.g. `data.xfsStorage`.
+    /// The field that contains the lines, e.g. `data.xfsStorage`.
     pub root: &'a str,
     pub variables: &'a Variables,
 }
 
 impl Lines<'_> {
-    /// The command of the line in field `name`; `None` for a blank line.
+    /// Returns the command of the line in field `name`; `None` for a blank line.
     pub fn line(&self, name: &str, line: &str) -> Result<Option<SiteCommand>, NodeStorageError> {
         let field = format!("{}.{name}", self.root);
         SiteCommand::new(&field, line, self.variables.clone())
             .map_err(|source| NodeStorageError::in_profile(self.profile, source))
     }
 
-    /// The hooks in field `name`, one for each line.
+    /// Returns the hooks in field `name`, one for each line.
     pub fn hooks(
         &self,
         scope: &HookScope,

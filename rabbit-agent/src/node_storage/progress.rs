@@ -1,38 +1,39 @@
-//! Progress of volumes that synchronise (RAID) or resilver (ZFS) by themselves. Does no I/O.
+//! Reports the progress of volumes that synchronise (RAID) or resilver (ZFS) by themselves. Does no I/O.
 //!
-//! That is no error, so no status reports it. The log does, because a user who waits for hours wants to know why.
+//! Synchronisation is no error, so no status reports it. The log does, because a user who waits for hours wants to know
+//! why.
 
 use std::mem::{Discriminant, discriminant};
 
 use storage::{ConvergeError, Rejection};
 
-use super::{report::synced, unit::Outcome};
+use super::{report::sync_progress, unit::Outcome};
 
-/// Progress of one allocation, in tenths: finer steps would make each check log a line.
+/// Progress of one allocation, in tenths: with finer steps each check would log a line.
 #[derive(Debug, Clone)]
 pub struct Progress {
     stage: (usize, Discriminant<Rejection>, u16),
     text: String,
 }
 
-/// The progress of each allocation that still synchronises.
+/// Returns the progress of each allocation that still synchronises.
 pub fn progress(results: &[Outcome]) -> Vec<Progress> {
-    let of = |(place, result): (usize, &Outcome)| {
+    let progress_of = |(place, result): (usize, &Outcome)| {
         let Some(Err(ConvergeError::Rejected(why))) = result else { return None };
-        let stage = (place, discriminant(why), synced(why)?.tenth());
+        let stage = (place, discriminant(why), sync_progress(why)?.tenth());
         Some(Progress { stage, text: format!("file system {place}: {why}") })
     };
-    results.iter().enumerate().filter_map(of).collect()
+    results.iter().enumerate().filter_map(progress_of).collect()
 }
 
-/// The lines to log now, when `before` was logged last.
+/// Returns the lines to log now; `before` was logged last.
 pub fn changes(before: &[Progress], now: &[Progress]) -> Vec<String> {
     let is_logged = |progress: &&Progress| before.iter().any(|old| old.stage == progress.stage);
     let goes_on = |old: &&Progress| now.iter().any(|progress| progress.stage.0 == old.stage.0);
     let further =
         now.iter().filter(|progress| !is_logged(progress)).map(|progress| progress.text.clone());
     let over = before.iter().filter(|old| !goes_on(old));
-    let over = over.map(|old| format!("file system {} is not waited for any more", old.stage.0));
+    let over = over.map(|old| format!("file system {} no longer synchronises", old.stage.0));
     further.chain(over).collect()
 }
 
@@ -48,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raid_is_told_at_its_beginning_by_tenths_and_at_its_end() {
+    fn a_synchronising_raid_is_logged_by_tenths_and_at_its_end() {
         let mut before = Vec::new();
         for (percent, expected) in [
             ("0.00", Some("0.00 %")),
@@ -67,7 +68,7 @@ mod tests {
             before = now;
         }
         let over = progress(&[Some(Ok(Converged::default())), Some(Ok(Converged::default()))]);
-        assert_eq!(changes(&before, &over), ["file system 1 is not waited for any more"]);
+        assert_eq!(changes(&before, &over), ["file system 1 no longer synchronises"]);
         assert_eq!(changes(&over, &over), [""; 0]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{
     desired::{check_block, desired},
     progress::progress,
-    report::{self, State, is_syncing},
+    report::{self, UnitState, is_syncing},
     targets::{MountRoots, targets},
     unit::{self, Outcome, Unit},
 };
@@ -24,22 +24,26 @@ use api::{
 use kube::ResourceExt;
 use storage::{ConvergeError, Rejection};
 
-/// What a pass over a NnfNodeStorage reads.
+/// The part of the cache that a pass over a NnfNodeStorage reads.
 #[derive(Debug)]
-pub struct View {
+pub struct NodeStorageView {
     pub object: Arc<NnfNodeStorage>,
     /// The block storage under it, if the cache has it.
     pub block: Option<Arc<NnfNodeBlockStorage>>,
     /// Whether the block storage exists but cannot be decoded; `block` is then its last readable version, if any.
     pub is_unreadable: bool,
-    /// Its pinned profile, or why it has none.
+    /// The object's pinned profile, or why it has none.
     pub profile: Result<Arc<NnfStorageProfile>, NoProfile>,
     /// Names of the ClientMounts of this rabbit that may have its file systems mounted.
     pub mounts: Vec<String>,
 }
 
-/// Makes and sets up the file systems, or on deletion tears them down.
-pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+/// Makes and sets up the file systems; on deletion, tears them down.
+pub async fn reconcile(
+    context: &Context,
+    view: &NodeStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
     if view.object.metadata.deletion_timestamp.is_some() {
         return delete(context, view, pass).await;
     }
@@ -47,13 +51,13 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
     let Some(block) = &view.block else {
         let namespace = object.namespace().unwrap_or_default();
         if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(&object)).await? {
-            pass.wait();
+            pass.wait_for_watch();
             return Ok(());
         }
-        return pass.refuse(context, &object, &no_block(&object), report::refused).await;
+        return pass.refuse(context, &object, &no_block(&object), report::with_error).await;
     };
-    // The pass over the block storage reports the devices soon, and that wakes this object: no error, and an earlier
-    // one is over.
+    // The pass over the block storage will report the devices, and that wakes this object. Meanwhile the status has no
+    // error.
     let current = block.status.as_ref().is_some_and(|status| is_current(status, &context.started));
     if !current || block.metadata.deletion_timestamp.is_some() {
         let waiting =
@@ -65,13 +69,13 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
     if let Err(no_profile) = &view.profile
         && context.profile_exists(no_profile).await?
     {
-        pass.wait();
+        pass.wait_for_watch();
         return Ok(());
     }
     pass.with_finalizer(context, &**block, finalizer::NNF_NODE_STORAGE).await?;
     match units(context, view, block, true) {
         Ok(units) => make(context, &object, units, pass).await,
-        Err(failure) => pass.refuse(context, &object, &failure, report::refused).await,
+        Err(failure) => pass.refuse(context, &object, &failure, report::with_error).await,
     }
 }
 
@@ -84,10 +88,10 @@ fn no_block(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
 }
 
-/// The block storage cannot be decoded, so the agent does not know what to tear down.
+/// Returns the failure of a tear-down whose block storage cannot be decoded: the agent does not know the devices.
 fn unreadable(object: &NnfNodeStorage) -> Failure {
     let text = format!(
-        "NnfNodeBlockStorage {}/{} cannot be read, so that it is not known on which devices there is anything to tear down: \
+        "NnfNodeBlockStorage {}/{} cannot be decoded, so the agent does not know the devices to tear down: \
          make it fit its definition, or delete it if nothing was ever made on it",
         object.namespace().unwrap_or_default(),
         block_name(object)
@@ -95,10 +99,10 @@ fn unreadable(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
 }
 
-/// The units that the object asks for. With `to_make` their devices must exist.
+/// Returns the units that the object asks for. With `to_make` their devices must exist.
 fn units(
     context: &Context,
-    view: &View,
+    view: &NodeStorageView,
     block: &NnfNodeBlockStorage,
     to_make: bool,
 ) -> Result<Vec<Unit>, Failure> {
@@ -134,42 +138,46 @@ async fn make(
     let results = unit::make(context, units.clone()).await;
     let reported = object.status.iter().flat_map(|status| &status.allocations);
     let was_ready: Vec<_> = reported.map(|allocation| allocation.ready).collect();
-    let of = |(index, (unit, outcome))| {
-        State::of_unit(unit, was_ready.get(index) == Some(&true), outcome)
+    let state = |(index, (unit, outcome))| {
+        UnitState::of_unit(unit, was_ready.get(index) == Some(&true), outcome)
     };
-    let states: Vec<_> = units.iter().zip(&results).enumerate().map(of).collect();
+    let states: Vec<_> = units.iter().zip(&results).enumerate().map(state).collect();
     let failure = failure(object, &results);
     pass.progress = Some(progress(&results));
     if results.iter().flatten().any(|result| result.as_ref().is_err_and(is_syncing)) {
-        pass.wait();
+        pass.wait_for_watch();
     }
     if let Some(failure) = &failure {
-        pass.failed(object, failure);
+        pass.add_failure(object, failure);
     }
     let error =
         failure.map(|failure| context.resource_error(&failure, "unable to create file system"));
     pass.report(context, object, report::status(&states, error)).await
 }
 
-/// Tears down what was made, then takes the finalizers off the block storage and the object.
-async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+/// Tears down the file systems, then removes the finalizers from the block storage and the object.
+async fn delete(
+    context: &Context,
+    view: &NodeStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
     let object = &*view.object;
     if !has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
         return Ok(());
     }
     if !view.mounts.is_empty() {
-        // Site hooks assume that nobody uses what they tear down.
+        // Site hooks assume that no process uses what they tear down.
         let names = view.mounts.join(", ");
         let failure = Failure::waiting(format!("waiting until ClientMount {names} is unmounted"));
-        return pass.refuse(context, object, &failure, report::refused).await;
+        return pass.refuse(context, object, &failure, report::with_error).await;
     }
     if view.block.is_none() {
         if view.is_unreadable {
-            return pass.refuse(context, object, &unreadable(object), report::refused).await;
+            return pass.refuse(context, object, &unreadable(object), report::with_error).await;
         }
         let namespace = object.namespace().unwrap_or_default();
         if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(object)).await? {
-            pass.wait();
+            pass.wait_for_watch();
             return Ok(());
         }
     }
@@ -181,7 +189,9 @@ async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), W
                 pass.without_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
             }
             Ok(TearDown::NotYet) => return Ok(()),
-            Err(failure) => return pass.refuse(context, object, &failure, report::refused).await,
+            Err(failure) => {
+                return pass.refuse(context, object, &failure, report::with_error).await;
+            }
         }
     }
     pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
@@ -189,13 +199,13 @@ async fn delete(context: &Context, view: &View, pass: &mut Pass) -> Result<(), W
 
 enum TearDown {
     Done,
-    /// The devices are not reported yet; the block storage's status wakes this object.
+    /// The block storage does not report its devices yet; its status wakes this object.
     NotYet,
 }
 
 async fn tear_down(
     context: &Context,
-    view: &View,
+    view: &NodeStorageView,
     block: &NnfNodeBlockStorage,
 ) -> Result<TearDown, Failure> {
     let status = block.status.as_ref();
@@ -204,7 +214,7 @@ async fn tear_down(
     }
     let units = match units(context, view, block, false) {
         Ok(units) => units,
-        // No pass ever worked on the object, so nothing of it exists.
+        // No pass ever worked on the object, so it has no file systems.
         Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(TearDown::Done),
         Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
     };
@@ -213,7 +223,7 @@ async fn tear_down(
     failure(&view.object, &results).map_or(Ok(TearDown::Done), Err)
 }
 
-/// Why the devices are not reported; `None` while the pass over the block storage is still to come.
+/// Returns why the devices are not reported; `None` while the pass over the block storage is still to come.
 fn devices_missing(block: &NnfNodeBlockStorage) -> Option<Failure> {
     let error = block.status.as_ref()?.error.as_ref()?;
     let waits = |why: &str| format!("waiting for the devices of {}: {why}", describe(block));
@@ -225,14 +235,14 @@ fn failure(object: &NnfNodeStorage, results: &[Outcome]) -> Option<Failure> {
     let errors = results.iter().enumerate();
     let errors =
         errors.filter_map(|(index, outcome)| Some((index, outcome.as_ref()?.as_ref().err()?)));
-    let failed = errors
-        .filter(|(_, error)| !is_syncing(error))
-        .map(|(index, error)| (named(object, index, error), Failure::of_convergence(error)));
+    let failed = errors.filter(|(_, error)| !is_syncing(error)).map(|(index, error)| {
+        (describe_unit(object, index, error), Failure::of_convergence(error))
+    });
     combined(&failed.collect::<Vec<_>>())
 }
 
-/// The error with the index of its file system, and with the field that gives the size where that is wrong.
-fn named(object: &NnfNodeStorage, index: usize, error: &ConvergeError) -> String {
+/// Returns the index of the file system, and the field with the size if that is too small.
+fn describe_unit(object: &NnfNodeStorage, index: usize, error: &ConvergeError) -> String {
     match error {
         ConvergeError::Rejected(Rejection::TooSmall(_)) => {
             format!("spec.capacity is {} bytes: file system {index}", object.spec.capacity)
@@ -250,7 +260,7 @@ mod tests {
     use crate::samples;
 
     #[test]
-    fn what_is_too_small_names_the_field_the_value_and_the_remedy() {
+    fn too_small_a_capacity_is_rejected_by_field_value_and_remedy() {
         let mut object = samples::node_storage(1, "xfs");
         object.spec.capacity = 1;
         let refused = TooSmall {

@@ -1,4 +1,4 @@
-//! The status of a NnfNodeStorage. Does no I/O.
+//! Computes the status of a NnfNodeStorage. Does no I/O.
 
 use api::{
     NnfNodeStorage, NnfNodeStorageStatus, ResourceError,
@@ -12,20 +12,24 @@ use storage::{
 
 use super::unit::{Outcome, Unit};
 
-/// The state of one file system.
+/// The state of a file system or Lustre target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct UnitState {
     volume: Option<Volume>,
-    /// Health of the file system; `None` when it is not ready.
+    /// Health of the file system; `None` if it is not ready.
     health: Option<NnfStorageHealth>,
 }
 
-impl State {
-    /// The state of a file system on `volume`; `was_ready` when the status reported it ready before.
-    pub fn of(volume: Volume, was_ready: bool, result: &Result<Converged, ConvergeError>) -> Self {
+impl UnitState {
+    /// Returns the state of a file system on `volume`; `was_ready` if the status reported it ready before.
+    pub fn of_volume(
+        volume: Volume,
+        was_ready: bool,
+        result: &Result<Converged, ConvergeError>,
+    ) -> Self {
         let health = match result {
             Ok(converged) => Some(health(&volume, &converged.observed)),
-            // It can be used while it synchronises.
+            // A volume that synchronises can be used.
             Err(error) if was_ready && is_syncing(error) => Some(NnfStorageHealth::Degraded),
             Err(_) => None,
         };
@@ -33,13 +37,13 @@ impl State {
         Self { volume, health }
     }
 
-    /// The state of a unit. A unit that was not reached is not ready.
+    /// Returns the state of a unit. A unit that was not reached is not ready.
     pub fn of_unit(unit: &Unit, was_ready: bool, outcome: &Outcome) -> Self {
         let health = match (unit, outcome) {
             (Unit::FileSystem(fs), Some(result)) => {
-                return Self::of(fs.volume.clone(), was_ready, result);
+                return Self::of_volume(fs.volume.clone(), was_ready, result);
             }
-            (Unit::Target(_), Some(Ok(converged))) => Some(of_pool(&converged.observed)),
+            (Unit::Target(_), Some(Ok(converged))) => Some(pool_health(&converged.observed)),
             // A target's mount comes before the check of its pool: once that fails the target serves, whatever was
             // reported before.
             (Unit::Target(_), Some(Err(error))) if is_syncing(error) => {
@@ -51,20 +55,20 @@ impl State {
     }
 }
 
-/// A pool that misses a device is degraded.
-fn of_pool(observed: &Observed) -> NnfStorageHealth {
+/// Returns the health of a pool; degraded if it misses a device.
+fn pool_health(observed: &Observed) -> NnfStorageHealth {
     let pool = observed.zpool.as_ref().and_then(|pool| pool.imported.as_ref());
     let is_degraded = pool.is_some_and(storage::observed::Zpool::is_degraded);
     if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
 }
 
-/// Whether a RAID or pool only synchronises. That is no error, however long it takes.
+/// Returns whether a RAID or pool only synchronises. That is no error, however long it takes.
 pub fn is_syncing(error: &ConvergeError) -> bool {
-    matches!(error, ConvergeError::Rejected(why) if synced(why).is_some())
+    matches!(error, ConvergeError::Rejected(why) if sync_progress(why).is_some())
 }
 
-/// The progress of the synchronisation; `None` for any other error.
-pub fn synced(why: &Rejection) -> Option<Percent> {
+/// Returns the progress of the synchronisation; `None` for any other error.
+pub fn sync_progress(why: &Rejection) -> Option<Percent> {
     match why {
         Rejection::Syncing { percent, .. } | Rejection::Resilvering { percent, .. } => {
             Some(*percent)
@@ -73,7 +77,7 @@ pub fn synced(why: &Rejection) -> Option<Percent> {
     }
 }
 
-/// A volume is degraded when it has lost a device or LVM reports a problem.
+/// Returns the health of a volume; degraded if it has lost a device or LVM reports a problem.
 fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
     let report = observed.volume.as_ref().and_then(|state| state.lvm.as_ref()?.report.as_ref());
     let group = report.and_then(|report| report.group(&volume.group));
@@ -84,14 +88,14 @@ fn health(volume: &Volume, observed: &Observed) -> NnfStorageHealth {
     if trouble { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
 }
 
-/// The status after the object's file systems converged or failed.
+/// Returns the status after the object's file systems converged or failed.
 ///
-/// It reports health only of what was observed; the health of a failed file system is unknown and left out.
-pub fn status(states: &[State], error: Option<ResourceError>) -> NnfNodeStorageStatus {
-    let name = |state: &State, of: fn(&Volume) -> &String| {
-        state.volume.as_ref().map(|volume| of(volume).clone())
+/// Reports only observed health: the health of a failed file system is unknown and left out.
+pub fn status(states: &[UnitState], error: Option<ResourceError>) -> NnfNodeStorageStatus {
+    let name = |state: &UnitState, part: fn(&Volume) -> &String| {
+        state.volume.as_ref().map(|volume| part(volume).clone())
     };
-    let allocation = |state: &State| NnfNodeStorageAllocationStatus {
+    let allocation = |state: &UnitState| NnfNodeStorageAllocationStatus {
         volume_group: name(state, |volume| &volume.group).unwrap_or_default(),
         logical_volume: name(state, |volume| &volume.logical).unwrap_or_default(),
         health: state.health.clone(),
@@ -108,13 +112,14 @@ pub fn status(states: &[State], error: Option<ResourceError>) -> NnfNodeStorageS
     }
 }
 
-/// The status when the object is invalid: as before, with the error.
-pub fn refused(object: &NnfNodeStorage, error: ResourceError) -> NnfNodeStorageStatus {
+/// Returns the status of an invalid object: as before, with the error.
+pub fn with_error(object: &NnfNodeStorage, error: ResourceError) -> NnfNodeStorageStatus {
     NnfNodeStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Whether any pass worked on the object's file systems: then a tear-down without a profile would skip hooks and leave
-/// mounts. A status that is not ready proves nothing: a file system that was ready and failed later has it too.
+/// Returns whether any pass worked on the object's file systems: then a tear-down without a profile would skip
+/// hooks and leave mounts. A status that is not ready proves nothing: a file system that was ready and failed
+/// later has it too.
 pub fn was_ever_worked_on(object: &NnfNodeStorage) -> bool {
     object.status.as_ref().is_some_and(|status| !status.allocations.is_empty())
 }
@@ -131,12 +136,12 @@ mod tests {
     use super::*;
     use crate::samples;
 
-    fn made() -> State {
-        State { volume: None, health: Some(NnfStorageHealth::Healthy) }
+    fn healthy_unit() -> UnitState {
+        UnitState { volume: None, health: Some(NnfStorageHealth::Healthy) }
     }
 
     #[test]
-    fn a_volume_that_lost_a_device_is_degraded_and_named() {
+    fn a_volume_that_lost_a_device_is_degraded() {
         let layer = VolumeLayer::Lvm(Box::default());
         let volume = Volume {
             group: "vg".into(),
@@ -164,8 +169,11 @@ mod tests {
                 ..Observed::default()
             };
             let converged = Ok(Converged { observed, ..Converged::default() });
-            serde_json::to_value(status(&[State::of(volume.clone(), false, &converged)], None))
-                .unwrap()
+            serde_json::to_value(status(
+                &[UnitState::of_volume(volume.clone(), false, &converged)],
+                None,
+            ))
+            .unwrap()
         };
         let names =
             json!({"volumeGroup": "vg", "logicalVolume": "lv", "health": "Healthy", "ready": true});
@@ -180,13 +188,13 @@ mod tests {
 
     /// zpool(8) reports some pools as `ONLINE` that have lost a device, and for a while the device as well.
     #[test]
-    fn a_pool_that_lost_a_device_is_degraded_whatever_it_is_called() {
+    fn a_pool_that_lost_a_device_is_degraded_even_if_online() {
         let seen = |state: &str, device, health| {
             let vdevs = vec![Vdev { name: "77".into(), state: state.into(), device }];
             let (name, dataset) = ("pool".into(), DatasetState::Whole);
             let imported = Some(Zpool { name, health, vdevs, resilvered: None, dataset });
             let zpool = Some(PoolState { imported, ..PoolState::default() });
-            of_pool(&Observed { zpool, ..Observed::default() })
+            pool_health(&Observed { zpool, ..Observed::default() })
         };
         let (here, gone) = (|| VdevDevice::Foreign, || VdevDevice::Missing);
         assert_eq!(seen("ONLINE", here(), PoolHealth::Online), NnfStorageHealth::Healthy);
@@ -196,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_made_whole_again_is_used_meanwhile_and_a_new_one_is_not() {
+    fn a_synchronising_volume_is_ready_only_if_it_was_before() {
         let syncing = || {
             Err(ConvergeError::Rejected(Rejection::Syncing {
                 volume: "vg/lv".into(),
@@ -210,7 +218,7 @@ mod tests {
             made_for: None,
             layer: VolumeLayer::Plain,
         };
-        let state = |was_ready| State::of(volume.clone(), was_ready, &syncing());
+        let state = |was_ready| UnitState::of_volume(volume.clone(), was_ready, &syncing());
         let again = status(&[state(true)], None);
         assert_eq!((again.ready, again.health), (true, Some(NnfStorageHealth::Degraded)));
         let new = status(&[state(false)], None);
@@ -221,15 +229,15 @@ mod tests {
     fn the_status_has_the_shape_that_central_controllers_read() {
         let healthy = json!({"health": "Healthy", "ready": true});
         assert_eq!(
-            serde_json::to_value(status(&[made(), made()], None)).unwrap(),
+            serde_json::to_value(status(&[healthy_unit(), healthy_unit()], None)).unwrap(),
             json!({"allocations": [healthy, healthy], "health": "Healthy", "ready": true})
         );
     }
 
     #[test]
-    fn one_that_failed_keeps_the_whole_from_being_ready() {
+    fn one_failed_file_system_makes_the_object_not_ready() {
         let status = serde_json::to_value(status(
-            &[made(), State { volume: None, health: None }],
+            &[healthy_unit(), UnitState { volume: None, health: None }],
             Some(ResourceError::new("x")),
         ))
         .unwrap();
@@ -238,23 +246,23 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_leaves_what_is_known() {
+    fn an_error_keeps_the_last_status() {
         let mut object = samples::node_storage(1, "xfs");
-        object.status = Some(status(&[made()], None));
-        let after = refused(&object, ResourceError::new("x"));
+        object.status = Some(status(&[healthy_unit()], None));
+        let after = with_error(&object, ResourceError::new("x"));
         assert!(after.ready && after.error.is_some());
     }
 
     #[test]
-    fn what_was_worked_on_counts_as_such_whatever_fails_later() {
+    fn an_object_stays_worked_on_after_later_failures() {
         let mut object = samples::node_storage(1, "xfs");
         assert!(!was_ever_worked_on(&object));
-        object.status = Some(refused(&object, ResourceError::new("x")));
-        assert!(!was_ever_worked_on(&object), "a field of it was refused");
-        let failed = State { volume: None, health: None };
+        object.status = Some(with_error(&object, ResourceError::new("x")));
+        assert!(!was_ever_worked_on(&object), "the object was only rejected");
+        let failed = UnitState { volume: None, health: None };
         object.status = Some(status(&[failed], Some(ResourceError::new("x"))));
         assert!(was_ever_worked_on(&object));
-        object.status = Some(refused(&object, ResourceError::new("y")));
+        object.status = Some(with_error(&object, ResourceError::new("y")));
         assert!(was_ever_worked_on(&object));
     }
 }

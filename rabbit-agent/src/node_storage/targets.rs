@@ -1,6 +1,6 @@
 //! Turns a `NnfNodeStorageSpec` of type `lustre` into Lustre targets.
 //!
-//! The names are those of the earlier agent, so that each agent finds what the other made: pool `pool-<uid of the
+//! The names are those of nnf-node-manager, so that each agent finds what the other made: pool `pool-<uid of the
 //! NnfStorage>-<type>-<index>`, in it a dataset named after the type, mounted at `<first mount
 //! root>/<uid>-<type>-<index>`.
 
@@ -25,15 +25,15 @@ use super::{
     lines::{Lines, Variables, owner, variables},
 };
 
-/// Beneath which directories targets and set-up hooks are mounted.
+/// Directories of the mounts of targets and set-up hooks.
 #[derive(Debug, Clone, Copy)]
 pub struct MountRoots<'a> {
     pub roots: &'a AllowedRoots,
-    /// Directory beneath which hooks see the file system.
+    /// Directory of the mounts that hooks see.
     pub temporary: &'a TemporaryRoot,
 }
 
-/// The Lustre targets that the object asks for, on the namespaces that `block` reports.
+/// Returns the Lustre targets that the object asks for, on the namespaces that `block` reports.
 pub fn targets(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
@@ -42,16 +42,16 @@ pub fn targets(
 ) -> Result<Vec<LustreTarget>, NodeStorageError> {
     let count = count(object)?;
     let spec = &object.spec.lustre_storage;
-    let kind = spec.target_type.clone().ok_or_else(|| wrong("targetType", "", KINDS))?;
+    let kind = spec.target_type.clone().ok_or_else(|| invalid("targetType", "", KINDS))?;
     let lustre = &profile.data().lustre_storage;
     let options = lustre.target_options(&kind);
-    let options = options.ok_or_else(|| wrong("targetType", kind.as_str(), KINDS))?;
+    let options = options.ok_or_else(|| invalid("targetType", kind.as_str(), KINDS))?;
     if object.spec.shared_allocation && count > 1 {
-        let of_each = "false: each pool needs an allocation of its own";
+        let use_separate = "false: each pool needs an allocation of its own";
         return Err(NodeStorageError::Lustre {
             field: "spec.sharedAllocation".to_owned(),
             value: "true".to_owned(),
-            remedy: of_each,
+            remedy: use_separate,
         });
     }
     check(object, &kind)?;
@@ -61,7 +61,7 @@ pub fn targets(
 
 const KINDS: &str = "mgt, mdt, mgtmdt or ost";
 
-fn wrong(field: &str, value: &str, remedy: &'static str) -> NodeStorageError {
+fn invalid(field: &str, value: &str, remedy: &'static str) -> NodeStorageError {
     let field = format!("spec.lustreStorage.{field}");
     NodeStorageError::Lustre { field, value: value.to_owned(), remedy }
 }
@@ -73,17 +73,17 @@ fn check(object: &NnfNodeStorage, kind: &LustreTargetType) -> Result<(), NodeSto
     // lustre(7): a file system's name has at most 8 characters. A separate management target serves all names.
     let needs_name = *kind != LustreTargetType::Mgt;
     if !is_plain || name.len() > 8 || (needs_name && name.is_empty()) {
-        return Err(wrong("fileSystemName", name, "1 to 8 letters, digits, '_', '-' or '.'"));
+        return Err(invalid("fileSystemName", name, "1 to 8 letters, digits, '_', '-' or '.'"));
     }
     let finds_itself = matches!(kind, LustreTargetType::Mgt | LustreTargetType::MgtMdt);
     if spec.mgs_address.is_empty() && !finds_itself {
-        return Err(wrong("mgsAddress", "", "the LNet address of the management server"));
+        return Err(invalid("mgsAddress", "", "the LNet address of the management server"));
     }
     Ok(())
 }
 
-/// The name that Lustre gives to a target's service (mkfs.lustre(8), --index): four hexadecimal digits, and the metadata target's name
-/// for a combined one.
+/// Returns the name that Lustre gives to a target's service (mkfs.lustre(8), --index): four hexadecimal digits, and the
+/// metadata target's name for a combined one.
 fn service(kind: &LustreTargetType, file_system: &str, number: u32) -> String {
     match kind {
         LustreTargetType::Mgt => "MGS".to_owned(),
@@ -117,9 +117,9 @@ impl Builder<'_> {
         let owner = owner(self.object)?;
         let number = self.number(index)?;
         let mut variables = self.variables(index, number, owner, mount_roots)?;
-        let backs = expand("$BACKFS", &variables);
-        if backs != BackFs::Zfs.as_str() {
-            return Err(wrong("backFs", &backs, "zfs: targets are made on pools of ZFS"));
+        let back_fs = expand("$BACKFS", &variables);
+        if back_fs != BackFs::Zfs.as_str() {
+            return Err(invalid("backFs", &back_fs, "zfs: targets are made on pools of ZFS"));
         }
         let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), mount_roots.roots)
             .map_err(NodeStorageError::TargetPath)?;
@@ -153,14 +153,14 @@ impl Builder<'_> {
         })
     }
 
-    /// Index of the target in its file system.
+    /// Returns the index of the target in its file system.
     fn number(&self, index: u32) -> Result<u32, NodeStorageError> {
         let start = self.object.spec.lustre_storage.start_index;
         let number = u32::try_from(start).ok().and_then(|start| start.checked_add(index));
         // Lustre writes the index with four hexadecimal digits (mkfs.lustre(8)).
         number
             .filter(|number| *number < 0xffff)
-            .ok_or_else(|| wrong("startIndex", &start.to_string(), "0 to 65534"))
+            .ok_or_else(|| invalid("startIndex", &start.to_string(), "0 to 65534"))
     }
 
     fn field(&self) -> String {
@@ -173,7 +173,8 @@ impl Builder<'_> {
         format!("data.lustreStorage.{options}.commandlines")
     }
 
-    /// Later values win: what the agent knows, then the object's, then the profile's overrides.
+    /// Returns the variables of a target. Later values win: the agent's, then the object's,
+    /// then the profile's overrides.
     fn variables(
         &self,
         index: u32,
@@ -223,8 +224,8 @@ impl Builder<'_> {
         })
     }
 
-    /// A client mount of the whole file system, for the hooks of the rabbit that has its first object target; adds those
-    /// to `hooks`.
+    /// Returns a client mount of the whole file system, for the hooks of the rabbit that has its first object target;
+    /// adds those hooks to `hooks`.
     fn client(
         &self,
         index: u32,
@@ -261,7 +262,7 @@ impl Builder<'_> {
     }
 }
 
-/// The dataset that the lines name after all overrides; the agent observes the same one.
+/// Returns the dataset in the lines after all overrides; the agent observes the same one.
 fn dataset(variables: &Variables) -> Result<Dataset, NodeStorageError> {
     let (pool, whole) = (expand("$POOL_NAME", variables), expand("$ZVOL_NAME", variables));
     let name = whole.strip_prefix(&format!("{pool}/"));

@@ -1,4 +1,4 @@
-//! The units of a NnfNodeStorage, and the order in which they converge.
+//! Converges the units of a NnfNodeStorage in their order.
 
 use storage::{
     ConvergeError, Converged, Desired,
@@ -15,7 +15,7 @@ pub enum Unit {
     Target(Box<LustreTarget>),
 }
 
-/// The result for a unit; `None` when it was not reached because an earlier unit failed.
+/// Result of a unit; `None` if it was not reached because an earlier unit failed.
 pub type Outcome = Option<Result<Converged, ConvergeError>>;
 
 impl Unit {
@@ -26,23 +26,23 @@ impl Unit {
         }
     }
 
-    /// What to converge when the unit is to be made.
-    pub fn ready(self) -> Desired {
+    /// Returns the desired state of a unit to make.
+    pub fn into_ready(self) -> Desired {
         match self {
             Self::FileSystem(fs) => Desired::FileSystemReady(*fs),
             Self::Target(target) => Desired::TargetReady(*target),
         }
     }
 
-    /// What to converge when the unit is to be torn down.
-    pub fn torn_down(self) -> Desired {
+    /// Returns the desired state of a unit to tear down.
+    pub fn into_torn_down(self) -> Desired {
         match self {
             Self::FileSystem(fs) => Desired::FileSystemGone(*fs),
             Self::Target(target) => Desired::TargetGone(*target),
         }
     }
 
-    /// Whether its hooks use a file system that the other units serve.
+    /// Returns whether its hooks use a file system that the other units serve.
     pub fn needs_the_others(&self) -> bool {
         matches!(self, Self::Target(target) if target.client.is_some())
     }
@@ -50,16 +50,16 @@ impl Unit {
 
 /// Makes the units; those that need the others come last.
 pub async fn make(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
-    in_turns(context, units, Unit::ready, Unit::needs_the_others).await
+    converge_in_rounds(context, units, Unit::into_ready, Unit::needs_the_others).await
 }
 
 /// Tears the units down; those that need the others go first.
 pub async fn tear_down(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
-    in_turns(context, units, Unit::torn_down, |unit| !unit.needs_the_others()).await
+    converge_in_rounds(context, units, Unit::into_torn_down, |unit| !unit.needs_the_others()).await
 }
 
-/// Converges in two rounds; outcomes have the order of `units`.
-async fn in_turns(
+/// Converges the units in two rounds; outcomes have the order of `units`.
+async fn converge_in_rounds(
     context: &Context,
     units: Vec<Unit>,
     desired: fn(Unit) -> Desired,
@@ -78,15 +78,16 @@ async fn in_turns(
         for (place, result) in places.into_iter().zip(results) {
             outcomes[place] = Some(result);
         }
-        if outcomes.iter().flatten().any(keeps_the_others_waiting) {
+        if outcomes.iter().flatten().any(blocks_next_round) {
             break;
         }
     }
     outcomes
 }
 
-/// Whether the next round must wait. A target that only resilvers serves already: the check of its pool comes last.
-fn keeps_the_others_waiting(result: &Result<Converged, ConvergeError>) -> bool {
+/// Returns whether the next round must wait. A target that only resilvers serves already: the check of
+/// its pool comes last.
+fn blocks_next_round(result: &Result<Converged, ConvergeError>) -> bool {
     result.as_ref().is_err_and(|error| !is_syncing(error))
 }
 
@@ -97,13 +98,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_that_is_resilvered_keeps_nobody_waiting_and_one_that_failed_does() {
-        let of = |why| Err(ConvergeError::Rejected(why));
+    fn a_failed_unit_blocks_the_next_round_but_a_resilvering_pool_does_not() {
+        let rejected = |why| Err(ConvergeError::Rejected(why));
         let pool = || "pool-a-ost-1".to_owned();
         let resilvered = Rejection::Resilvering { pool: pool(), percent: Percent::default() };
         let broken = Rejection::PoolBroken { pool: pool(), state: "UNAVAIL".to_owned() };
-        assert!(!keeps_the_others_waiting(&of(resilvered)));
-        assert!(keeps_the_others_waiting(&of(broken)));
-        assert!(!keeps_the_others_waiting(&Ok(Converged::default())));
+        assert!(!blocks_next_round(&rejected(resilvered)));
+        assert!(blocks_next_round(&rejected(broken)));
+        assert!(!blocks_next_round(&Ok(Converged::default())));
     }
 }

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, Refused, block_ready, block_storage, client_mount, in_tree,
-    mount_ready, node_storage, once_served, profile, storage_ready, strict_crds, system,
+    mount_ready, node_storage, profile, retry_until_served, storage_ready, strict_crds, system,
 };
 
-/// Whether a request is for objects of this kind.
-fn of(plural: &'static str) -> impl Fn(&http::Request<Body>) -> bool {
+/// Returns a predicate for requests about objects of this kind.
+fn is_about(plural: &'static str) -> impl Fn(&http::Request<Body>) -> bool {
     move |request| request.uri().path().contains(&format!("/{plural}"))
 }
 
@@ -36,22 +36,22 @@ async fn another_mount(bench: &Bench) {
     bench.until("another", "mounted", mount_ready).await;
 }
 
-/// Starts an agent over a mounted job, refuses its requests in the given way, and admits them again.
-async fn refused_at_the_start(
+/// Stops the agent of a mounted job, starts it while its requests are refused in the given way, and admits them again.
+async fn check_recovery_from_refusal(
     refusal: fn() -> Refused,
-    of: impl Fn(&http::Request<Body>) -> bool + Send + Sync + 'static,
+    matches: impl Fn(&http::Request<Body>) -> bool + Send + Sync + 'static,
 ) {
     let mut bench = Bench::new().await;
     job(&bench).await;
     bench.stop().await;
-    let before = (bench.asked().len(), *bench.unmounted.borrow());
-    bench.refuse(move |request| of(request).then(refusal));
+    let before = (bench.requests().len(), *bench.unmounted.borrow());
+    bench.refuse(move |request| matches(request).then(refusal));
     bench.start();
     // Every watch has failed at least once, and one of them has retried.
     bench.until_asked(before.0 + 9, |_, _| true).await;
     assert_eq!(*bench.unmounted.borrow(), before.1, "what is mounted stays mounted");
     let wrote =
-        bench.asked().into_iter().skip(before.0).filter(|(method, _)| method != Method::GET);
+        bench.requests().into_iter().skip(before.0).filter(|(method, _)| method != Method::GET);
     assert_eq!(wrote.count(), 0, "nothing is concluded before everything was listed");
     bench.admit();
     another_mount(&bench).await;
@@ -59,84 +59,84 @@ async fn refused_at_the_start(
 }
 
 #[tokio::test]
-async fn a_kind_that_the_role_does_not_grant_stops_everything_and_loses_nothing() {
+async fn a_kind_without_permission_stops_the_work_and_changes_nothing() {
     let refusal = || Refused::Status(403, "nnfnodestorages is forbidden");
-    refused_at_the_start(refusal, of("nnfnodestorages")).await;
+    check_recovery_from_refusal(refusal, is_about("nnfnodestorages")).await;
 }
 
 #[tokio::test]
-async fn credentials_that_are_not_accepted_stop_everything_and_lose_nothing() {
-    refused_at_the_start(|| Refused::Status(401, "Unauthorized"), |_| true).await;
+async fn rejected_credentials_stop_the_work_and_change_nothing() {
+    check_recovery_from_refusal(|| Refused::Status(401, "Unauthorized"), |_| true).await;
 }
 
 #[tokio::test]
-async fn an_api_that_is_away_stops_everything_and_loses_nothing() {
-    refused_at_the_start(|| Refused::Away, |_| true).await;
+async fn an_unreachable_api_stops_the_work_and_changes_nothing() {
+    check_recovery_from_refusal(|| Refused::Away, |_| true).await;
 }
 
 #[tokio::test]
-async fn an_api_that_is_overloaded_stops_everything_and_loses_nothing() {
-    refused_at_the_start(|| Refused::Status(429, "slow down"), |_| true).await;
+async fn an_overloaded_api_stops_the_work_and_changes_nothing() {
+    check_recovery_from_refusal(|| Refused::Status(429, "slow down"), |_| true).await;
 }
 
 #[tokio::test]
-async fn a_kind_that_nobody_needs_here_stops_nothing() {
+async fn a_kind_without_objects_on_this_rabbit_stops_nothing() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     bench.refuse(|request| {
-        of("nnflustremgts")(request).then_some(Refused::Status(403, "forbidden"))
+        is_about("nnflustremgts")(request).then_some(Refused::Status(403, "forbidden"))
     });
     bench.start();
     job(&bench).await;
 }
 
 #[tokio::test]
-async fn writes_that_are_refused_for_a_while_are_made_up_for() {
+async fn writes_refused_for_a_while_are_repeated() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.refuse(|request| {
         let write = request.method() != Method::GET;
-        (write && of("clientmounts")(request)).then_some(Refused::Status(403, "cannot patch"))
+        (write && is_about("clientmounts")(request)).then_some(Refused::Status(403, "cannot patch"))
     });
-    let before = bench.asked().len();
+    let before = bench.requests().len();
     let mounts = *bench.mounted.borrow();
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
     bench.until_asked(2, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
     assert_eq!(*bench.mounted.borrow(), mounts, "nothing is mounted without a finalizer");
-    assert!(bench.asked().len() > before);
+    assert!(bench.requests().len() > before);
     bench.admit();
     bench.until(MOUNT, "mounted", mount_ready).await;
 }
 
-/// Answers writes to `path` with "not found" until the agent has tried one, then admits them.
-async fn unknown_for_a_while(bench: &Bench, path: String, write: impl AsyncFnOnce()) {
-    let is_it = move |method: &Method, at: &str| *method == Method::PATCH && at.ends_with(&path);
-    let refused = is_it.clone();
-    let tries = bench.asked().iter().filter(|(method, at)| is_it(method, at)).count();
+/// Answers writes to `path` with 404 until the agent has tried one, then admits them.
+async fn answer_404_once(bench: &Bench, path: String, write: impl AsyncFnOnce()) {
+    let is_write = move |method: &Method, at: &str| *method == Method::PATCH && at.ends_with(&path);
+    let refused = is_write.clone();
+    let tries = bench.requests().iter().filter(|(method, at)| is_write(method, at)).count();
     bench.refuse(move |request| {
         let refused = refused(request.method(), request.uri().path());
         refused.then_some(Refused::Status(404, "404 page not found"))
     });
     write().await;
-    bench.until_asked(tries + 1, is_it).await;
+    bench.until_asked(tries + 1, is_write).await;
     bench.admit();
 }
 
 #[tokio::test]
-async fn an_object_that_the_api_does_not_know_for_a_while_is_not_given_up() {
+async fn a_write_answered_with_404_is_repeated() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
-    unknown_for_a_while(&bench, format!("/{MOUNT}/status"), async || {
+    answer_404_once(&bench, format!("/{MOUNT}/status"), async || {
         bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
     })
     .await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    unknown_for_a_while(&bench, format!("/{MOUNT}"), async || {
+    answer_404_once(&bench, format!("/{MOUNT}"), async || {
         bench.delete::<ClientMount>(MOUNT).await;
     })
     .await;
     bench.until_gone::<ClientMount>(MOUNT).await;
-    unknown_for_a_while(&bench, format!("/nnfnodestorages/{NAME}"), async || {
+    answer_404_once(&bench, format!("/nnfnodestorages/{NAME}"), async || {
         bench.delete::<NnfNodeStorage>(NAME).await;
     })
     .await;
@@ -156,8 +156,8 @@ async fn install(bench: &Bench, crd: Value) {
     await_condition(definitions, &crd.name_any(), is_crd_established()).await.unwrap();
 }
 
-/// A site without the kind `K` when the agent starts; it is installed later.
-async fn without<K: Kind>() {
+/// Starts the agent at a site that lacks the kind `K`, which is installed later.
+async fn start_without<K: Kind>() {
     let missing = crd_of::<K>();
     let mut crds = strict_crds();
     crds.retain(|crd| *crd != missing);
@@ -176,17 +176,17 @@ async fn without<K: Kind>() {
 }
 
 #[tokio::test]
-async fn a_missing_kind_of_its_own_is_waited_for() {
-    without::<NnfNodeBlockStorage>().await;
+async fn a_missing_kind_that_the_agent_reports_is_waited_for() {
+    start_without::<NnfNodeBlockStorage>().await;
 }
 
 #[tokio::test]
-async fn a_missing_kind_of_others_is_waited_for() {
-    without::<NnfStorageProfile>().await;
+async fn a_missing_kind_that_the_agent_only_reads_is_waited_for() {
+    start_without::<NnfStorageProfile>().await;
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
+async fn an_undecodable_object_hides_no_other_and_changes_nothing() {
     // A definition of newer or older software may allow what our types cannot decode.
     let mut crds = strict_crds();
     for crd in &mut crds {
@@ -201,7 +201,7 @@ async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
         ("NnfNodeBlockStorage", "nnfnodeblockstorages", "nnf.cray.hpe.com/v1alpha11"),
     ] {
         let object = json!({"apiVersion": group, "kind": kind, "metadata": {"name": "nothing", "namespace": RABBIT}});
-        once_served(async || {
+        retry_until_served(async || {
             let path = format!("/apis/{group}/namespaces/{RABBIT}/{plural}");
             let request = http::Request::post(path).header("content-type", "application/json");
             let request = request.body(object.to_string().into_bytes()).unwrap();
@@ -227,11 +227,11 @@ async fn an_object_that_cannot_be_read_hides_no_other_and_loses_nothing() {
     bench.delete::<NnfNodeStorage>("over").await;
     let refused = |storage: &NnfNodeStorage| {
         let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
-        error.is_some_and(|error| error.debug_message.contains("/nothing cannot be read"))
+        error.is_some_and(|error| error.debug_message.contains("/nothing cannot be decoded"))
     };
     bench.until("over", "refused", refused).await;
     bench.delete::<NnfNodeBlockStorage>("nothing").await;
-    // Only the timer makes the agent look again.
+    // Only the timer makes the agent retry.
     let again = json!({"metadata": {"labels": {"look": "again"}}});
     bench.change::<NnfNodeStorage>("over", again).await;
     bench.until_gone::<NnfNodeStorage>("over").await;

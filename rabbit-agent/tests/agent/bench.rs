@@ -65,41 +65,42 @@ pub(crate) const MOUNT: &str = "default-job-7-0-servers";
 const OWNER: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
 const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
 
-/// How long a test waits for something; only a failing test waits so long.
+/// Longest wait of a test; only a failing test waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Requests of the agent after which what a test waits for does not come any more.
-const WORDS: usize = 2000;
+/// Most requests of the agent during a wait; after more, the awaited state will not come.
+const MAX_REQUESTS: usize = 2000;
 
-/// What podman may take for one command. A busy machine takes long to start a container, and the agent is silent meanwhile.
+/// Longest run of one podman command. A busy machine takes long to start a container, and the agent
+/// makes no requests meanwhile.
 const PODMAN: Duration = Duration::from_secs(300);
 
-/// The fake node, which records each observation.
+/// The fake node, and a record of each observation.
 #[derive(Debug)]
-struct Watched {
+struct RecordingHost {
     host: Arc<FakeHost>,
-    looks: Arc<Mutex<Vec<Desired>>>,
+    observations: Arc<Mutex<Vec<Desired>>>,
     mounted: watch::Sender<usize>,
     unmounted: watch::Sender<usize>,
     trouble: Arc<Mutex<Trouble>>,
     jam: Arc<Jam>,
 }
 
-type OfSteps = fn(&Step) -> bool;
+type StepPredicate = fn(&Step) -> bool;
 
-/// Steps that block.
+/// Lets steps that match block.
 #[derive(Debug, Default)]
 struct Jam {
-    is_it: Mutex<Option<OfSteps>>,
+    is_jammed: Mutex<Option<StepPredicate>>,
     over: Condvar,
 }
 
-/// All such steps block until this is dropped.
+/// Unblocks all such steps when dropped.
 pub(crate) struct Jammed(Arc<Jam>);
 
 impl Drop for Jammed {
     fn drop(&mut self) {
-        *self.0.is_it.lock().unwrap() = None;
+        *self.0.is_jammed.lock().unwrap() = None;
         self.0.over.notify_all();
     }
 }
@@ -109,50 +110,51 @@ impl Drop for Jammed {
 pub(crate) struct Trouble {
     /// The first drive does not answer.
     pub(crate) fault: bool,
-    /// The next such step blocks.
+    /// The step to block next.
     held: Option<Held>,
     /// Observations in which the agent panics.
     pub(crate) bug: Option<fn(&Desired) -> bool>,
 }
 
-/// A step that blocks.
+/// A step to block.
 #[derive(Debug)]
 struct Held {
-    is_it: fn(&Step) -> bool,
+    matches: fn(&Step) -> bool,
     /// Notified when the step begins to wait.
     begun: oneshot::Sender<()>,
     /// The step waits until the other end is dropped.
     until: mpsc::Receiver<()>,
 }
 
-impl Host for Watched {
+impl Host for RecordingHost {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
-        self.looks.lock().unwrap().push(desired.clone());
+        self.observations.lock().unwrap().push(desired.clone());
         let bug = self.trouble.lock().unwrap().bug;
-        assert!(!bug.is_some_and(|applies| applies(desired)), "a bug in a look");
+        assert!(!bug.is_some_and(|applies| applies(desired)), "a bug in an observation");
         let mut seen = self.host.observe(desired)?;
         let is_faulty = self.trouble.lock().unwrap().fault;
         // Observing a file system does not read the drives.
         if let Some(drive) = seen.drives.first_mut().filter(|_| is_faulty) {
             drive.fault = Some("it does not answer".into());
-            let of_drive =
+            let is_on_drive =
                 |namespace: &&mut storage::observed::Namespace| namespace.id.subsystem == drive.nqn;
             seen.namespaces
                 .iter_mut()
-                .filter(of_drive)
+                .filter(is_on_drive)
                 .for_each(|namespace| namespace.access.clear());
         }
         Ok(seen)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
-        let held = self.trouble.lock().unwrap().held.take_if(|held| (held.is_it)(step));
+        let held = self.trouble.lock().unwrap().held.take_if(|held| (held.matches)(step));
         if let Some(Held { begun, until, .. }) = held {
             begun.send(()).unwrap();
             assert!(until.recv().is_err());
         }
-        let jammed = |steps: &mut Option<OfSteps>| steps.is_some_and(|is_it| is_it(step));
-        drop(self.jam.over.wait_while(self.jam.is_it.lock().unwrap(), jammed).unwrap());
+        let jammed =
+            |steps: &mut Option<StepPredicate>| steps.is_some_and(|is_jammed| is_jammed(step));
+        drop(self.jam.over.wait_while(self.jam.is_jammed.lock().unwrap(), jammed).unwrap());
         self.host.apply(step)?;
         match step {
             Step::Mount { .. } => self.mounted.send_modify(|count| *count += 1),
@@ -165,7 +167,7 @@ impl Host for Watched {
 
 pub(crate) struct Bench {
     pub(crate) client: Client,
-    pub(crate) looks: Arc<Mutex<Vec<Desired>>>,
+    pub(crate) observations: Arc<Mutex<Vec<Desired>>>,
     /// Number of mounts made.
     pub(crate) mounted: watch::Sender<usize>,
     pub(crate) unmounted: watch::Sender<usize>,
@@ -175,7 +177,7 @@ pub(crate) struct Bench {
     pub(crate) status: AgentStatus,
     pub(crate) volumes: Volumes,
     pub(crate) index_root: Option<IndexRoot>,
-    /// Whether packages are fetched where no containers run.
+    /// Whether the agent fetches job packages although it runs no containers.
     pub(crate) fetches_packages: bool,
     /// The podman that runs containers.
     pub(crate) podman: Option<PathBuf>,
@@ -189,14 +191,14 @@ pub(crate) struct Bench {
     pub(crate) directory: tempfile::TempDir,
 }
 
-/// Answers a request of the agent in place of the API, if it wants to.
+/// May answer a request of the agent in place of the API.
 type Refusal = dyn Fn(&http::Request<Body>) -> Option<Refused> + Send + Sync;
 
-/// How a request fails that does not reach the API.
+/// How a request fails before it reaches the API.
 pub(crate) enum Refused {
-    /// With this `Status`.
+    /// An answer with this `Status`.
     Status(u16, &'static str),
-    /// Without an answer.
+    /// No answer.
     Away,
 }
 
@@ -204,16 +206,16 @@ pub(crate) enum Refused {
 #[derive(Clone, Default)]
 struct Gate {
     refusal: Arc<Mutex<Option<Box<Refusal>>>>,
-    asked: watch::Sender<Vec<(Method, String)>>,
+    requests: watch::Sender<Vec<(Method, String)>>,
 }
 
 impl Gate {
     fn client(&self, client: Client) -> Client {
         let gate = self.clone();
         let service = service_fn(move |request: http::Request<Body>| {
-            let asked = (request.method().clone(), request.uri().path().to_owned());
+            let sent = (request.method().clone(), request.uri().path().to_owned());
             let refused = gate.refusal.lock().unwrap().as_ref().and_then(|refuse| refuse(&request));
-            gate.asked.send_modify(|all| all.push(asked));
+            gate.requests.send_modify(|requests| requests.push(sent));
             let client = client.clone();
             async move {
                 match refused {
@@ -250,8 +252,8 @@ pub(crate) fn roots(paths: &[&str]) -> AllowedRoots {
     AllowedRoots::new(paths.iter().map(PathBuf::from)).unwrap()
 }
 
-/// The configuration of an agent that got only its name.
-fn usual() -> Config {
+/// Returns the configuration of an agent that got only its name.
+fn default_config() -> Config {
     Args::parse_from(["rabbit-agent", "--node", RABBIT]).check().unwrap()
 }
 
@@ -260,7 +262,7 @@ pub(crate) fn rabbit(directory: &Path) -> Rabbit {
         site: Site {
             node: RABBIT.parse().unwrap(),
             side: Side::Rabbit,
-            roots: usual().rabbit.site.roots,
+            roots: default_config().rabbit.site.roots,
             index_root: None,
             volumes: Volumes::Plain,
         },
@@ -284,7 +286,7 @@ pub(crate) fn rabbit(directory: &Path) -> Rabbit {
 }
 
 pub(crate) fn path(text: &str) -> MountPoint {
-    MountPoint::parse(text, &usual().storage.roots).unwrap()
+    MountPoint::parse(text, &default_config().storage.roots).unwrap()
 }
 
 pub(crate) fn in_tree(name: &str) -> String {
@@ -292,7 +294,8 @@ pub(crate) fn in_tree(name: &str) -> String {
 }
 
 impl Bench {
-    /// Two drives of 1 GiB, three computes in slots 0, 1 and 6, a pinned profile, and a running agent.
+    /// Creates a bench with two drives of 1 GiB, three computes in slots 0, 1 and 6, a pinned profile,
+    /// and a running agent.
     pub(crate) async fn new() -> Self {
         let mut bench = Self::bare().await;
         bench.site().await;
@@ -300,12 +303,12 @@ impl Bench {
         bench
     }
 
-    /// Only an API and drives.
+    /// Creates a bench with only an API and drives.
     pub(crate) async fn bare() -> Self {
         Self::with_crds(strict_crds()).await
     }
 
-    /// The same with other definitions of the kinds.
+    /// Creates a bench with only drives and an API with these definitions of the kinds.
     pub(crate) async fn with_crds(crds: Vec<Value>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = Server::of_this_run();
@@ -314,10 +317,11 @@ impl Bench {
             None => embedded(directory.path(), crds),
         };
         let node = RABBIT.parse().unwrap();
-        let host = Arc::new(FakeHost::with_drives(node, usual().storage.roots, 2, 1 << 30));
+        let host =
+            Arc::new(FakeHost::with_drives(node, default_config().storage.roots, 2, 1 << 30));
         let bench = Self {
             client,
-            looks: Arc::default(),
+            observations: Arc::default(),
             mounted: watch::Sender::default(),
             unmounted: watch::Sender::default(),
             host,
@@ -346,14 +350,14 @@ impl Bench {
         bench
     }
 
-    /// The site's objects: three computes in slots 0, 1 and 6, and a pinned profile.
+    /// Creates the site's objects: three computes in slots 0, 1 and 6, and a pinned profile.
     pub(crate) async fn site(&self) {
         let computes = system(&[("compute-01", 0), ("compute-02", 1), ("compute-03", 6)]);
         self.make::<SystemConfiguration>("default", computes).await;
         self.make::<NnfStorageProfile>("default", profile()).await;
     }
 
-    /// From now on `refusal` answers the agent's requests.
+    /// Lets `refusal` answer the agent's requests from now on.
     pub(crate) fn refuse(
         &self,
         refusal: impl Fn(&http::Request<Body>) -> Option<Refused> + Send + Sync + 'static,
@@ -361,39 +365,43 @@ impl Bench {
         *self.gate.refusal.lock().unwrap() = Some(Box::new(refusal));
     }
 
-    /// From now on the agent's requests reach the API again.
+    /// Lets the agent's requests reach the API again.
     pub(crate) fn admit(&self) {
         *self.gate.refusal.lock().unwrap() = None;
     }
 
-    /// All requests of the agent so far: method and path.
-    pub(crate) fn asked(&self) -> Vec<(Method, String)> {
-        self.gate.asked.borrow().clone()
+    /// Returns all requests of the agent so far: method and path.
+    pub(crate) fn requests(&self) -> Vec<(Method, String)> {
+        self.gate.requests.borrow().clone()
     }
 
-    /// Waits until the agent has made this many requests that match `holds`.
+    /// Waits until the agent has sent this many requests that match `holds`.
     pub(crate) async fn until_asked(&self, count: usize, holds: impl Fn(&Method, &str) -> bool) {
-        let mut asked = self.gate.asked.subscribe();
-        let enough = asked.wait_for(|asked| {
-            asked.iter().filter(|(method, path)| holds(method, path)).count() >= count
+        let mut requests = self.gate.requests.subscribe();
+        let enough = requests.wait_for(|requests| {
+            requests.iter().filter(|(method, path)| holds(method, path)).count() >= count
         });
-        assert!(tokio::time::timeout(PATIENCE, enough).await.is_ok(), "it did not ask");
+        assert!(
+            tokio::time::timeout(PATIENCE, enough).await.is_ok(),
+            "the agent sent too few requests"
+        );
     }
 
-    /// The next step that matches `is_it` waits until the first of these is dropped; the second reports that it waits.
+    /// Blocks the next step that `is_held` matches until the first result is dropped; the second reports
+    /// that the step waits.
     pub(crate) fn hold(
         &self,
-        is_it: fn(&Step) -> bool,
+        is_held: fn(&Step) -> bool,
     ) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
         let (hold, until) = mpsc::channel();
         let (begun, waits) = oneshot::channel();
-        self.trouble.lock().unwrap().held = Some(Held { is_it, begun, until });
+        self.trouble.lock().unwrap().held = Some(Held { matches: is_held, begun, until });
         (hold, waits)
     }
 
-    /// From now on every step that matches `is_it` waits.
-    pub(crate) fn jam(&self, is_it: fn(&Step) -> bool) -> Jammed {
-        *self.jam.is_it.lock().unwrap() = Some(is_it);
+    /// Blocks every step that `is_jammed` matches.
+    pub(crate) fn jam(&self, is_jammed: fn(&Step) -> bool) -> Jammed {
+        *self.jam.is_jammed.lock().unwrap() = Some(is_jammed);
         Jammed(self.jam.clone())
     }
 
@@ -403,9 +411,9 @@ impl Bench {
             drop(stopped.await);
             Ok(End::Stopped)
         };
-        let host = Arc::new(Watched {
+        let host = Arc::new(RecordingHost {
             host: self.host.clone(),
-            looks: self.looks.clone(),
+            observations: self.observations.clone(),
             mounted: self.mounted.clone(),
             unmounted: self.unmounted.clone(),
             trouble: self.trouble.clone(),
@@ -443,17 +451,17 @@ impl Bench {
         assert_eq!(agent.task.await.unwrap(), Ok(End::Stopped));
     }
 
-    pub(crate) fn of<K: Kind>(&self, namespace: &str) -> Api<K> {
+    pub(crate) fn api<K: Kind>(&self, namespace: &str) -> Api<K> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
     pub(crate) async fn make<K: Kind>(&self, namespace: &str, object: Value) -> K {
         let object: K = serde_json::from_value(object).unwrap();
-        self.of::<K>(namespace).create(&PostParams::default(), &object).await.unwrap()
+        self.api::<K>(namespace).create(&PostParams::default(), &object).await.unwrap()
     }
 
     pub(crate) async fn change<K: Kind>(&self, name: &str, patch: Value) -> K {
-        self.of::<K>(RABBIT)
+        self.api::<K>(RABBIT)
             .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap()
@@ -462,75 +470,74 @@ impl Bench {
     /// Merges a patch into the object's status.
     pub(crate) async fn status<K: Kind>(&self, name: &str, patch: Value) {
         let patch = Patch::Merge(patch);
-        self.of::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        self.api::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     pub(crate) async fn get<K: Kind>(&self, name: &str) -> K {
-        self.of::<K>(RABBIT).get(name).await.unwrap()
+        self.api::<K>(RABBIT).get(name).await.unwrap()
     }
 
-    /// How long the agent may be silent before nothing more is expected of it.
+    /// Returns how long the agent may make no requests before the awaited state will not come.
     fn silence(&self) -> Duration {
         if self.podman.is_some() { PODMAN + PATIENCE } else { PATIENCE }
     }
 
-    /// Waits for as long as the agent has something to say to the API; `None` once it was silent for too long, or says the same over and
-    /// over.
-    async fn while_agent_speaks<T>(&self, waited: impl Future<Output = T>) -> Option<T> {
-        let mut asked = self.gate.asked.subscribe();
+    /// Waits as long as the agent sends requests to the API. `None` once it sent none for too long, or too many.
+    async fn while_agent_works<T>(&self, waited: impl Future<Output = T>) -> Option<T> {
+        let mut requests = self.gate.requests.subscribe();
         let mut waited = std::pin::pin!(waited);
-        for _ in 0..WORDS {
+        for _ in 0..MAX_REQUESTS {
             tokio::select! {
                 done = &mut waited => return Some(done),
-                spoke = tokio::time::timeout(self.silence(), asked.changed()) => {
-                    spoke.ok()?.ok()?;
+                sent = tokio::time::timeout(self.silence(), requests.changed()) => {
+                    sent.ok()?.ok()?;
                 }
             }
         }
         None
     }
 
-    /// Waits until `holds`, and returns the object.
+    /// Waits until `holds` is true of the object, and returns it.
     pub(crate) async fn until<K: Kind>(
         &self,
         name: &str,
         what: &str,
         holds: impl Fn(&K) -> bool,
     ) -> K {
-        let api = self.of::<K>(RABBIT);
+        let api = self.api::<K>(RABBIT);
         let waited =
             await_condition(api.clone(), name, |object: Option<&K>| object.is_some_and(&holds));
-        match self.while_agent_speaks(waited).await {
+        match self.while_agent_works(waited).await {
             Some(found) => found.unwrap().unwrap(),
             None => panic!("{name} is not {what}: {:#?}", api.get_opt(name).await),
         }
     }
 
-    /// Waits until this many mounts were made since the bench was set up.
+    /// Waits until the agent has mounted this many times since the bench was set up.
     pub(crate) async fn until_mounts(&self, count: usize) {
-        reached(&self.mounted, count).await;
+        until_count(&self.mounted, count).await;
     }
 
-    /// Waits until this many unmounts were made since the bench was set up.
+    /// Waits until the agent has unmounted this many times since the bench was set up.
     pub(crate) async fn until_unmounts(&self, count: usize) {
-        reached(&self.unmounted, count).await;
+        until_count(&self.unmounted, count).await;
     }
 
     pub(crate) async fn delete<K: Kind>(&self, name: &str) {
-        self.of::<K>(RABBIT).delete(name, &DeleteParams::default()).await.unwrap();
+        self.api::<K>(RABBIT).delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     pub(crate) async fn until_gone<K: Kind>(&self, name: &str) {
-        let api = self.of::<K>(RABBIT);
+        let api = self.api::<K>(RABBIT);
         let waited = await_condition(api.clone(), name, |object: Option<&K>| object.is_none());
-        if self.while_agent_speaks(waited).await.is_none() {
+        if self.while_agent_works(waited).await.is_none() {
             panic!("{name} is not gone: {:#?}", api.get_opt(name).await);
         }
     }
 
-    /// All versions of an object since its creation, including its deletion.
+    /// Collects all versions of an object from its creation to its deletion.
     pub(crate) fn history<K: Kind>(&self, made: &K) -> JoinHandle<Vec<K>> {
-        let api = self.of::<K>(RABBIT);
+        let api = self.api::<K>(RABBIT);
         let params = WatchParams::default()
             .fields(&format!("metadata.name={}", made.name_any()))
             .timeout(120);
@@ -552,7 +559,7 @@ impl Bench {
         })
     }
 
-    /// Makes block storage and file systems, and waits until both are ready.
+    /// Creates block storage and file systems, and waits until both are ready.
     pub(crate) async fn file_systems(&self, count: usize) -> (NnfNodeBlockStorage, NnfNodeStorage) {
         let access = vec![(1_i64 << 20, &[RABBIT][..]); count];
         self.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &access)).await;
@@ -562,7 +569,7 @@ impl Bench {
     }
 }
 
-/// An API in this process.
+/// Starts an API in this process.
 fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
     let mut config = kubeapi::Config::new(directory.join("api"));
     config.crds = crds;
@@ -570,35 +577,36 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
     Client::new(served.service(Identity { user: "test".into() }), "default")
 }
 
-/// Our definitions of the kinds, as strict as the sites': what the agent writes is valid under both.
+/// Returns our definitions of the kinds, as strict as the sites': what the agent writes is valid under both.
 pub(crate) fn strict_crds() -> Vec<Value> {
     site_rules::strict(api::crd_values())
 }
 
-/// The API that `make kube` started, with only these definitions on it.
+/// Prepares the API that `make kube` started: it has only these definitions.
 async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let nodes = [RABBIT, "rabbit-2", "compute-01", "compute-02", "compute-03"].map(str::to_owned);
     thread::scope(|scope| scope.spawn(|| server.prepare(&nodes)).join()).unwrap().unwrap();
     let client = control_plane::client(&server.real().unwrap().administrator).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let named = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
+    let name_of = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
     let usual = strict_crds();
     for crd in &usual {
-        match crds.iter().find(|known| named(known) == named(crd)) {
+        match crds.iter().find(|known| name_of(known) == name_of(crd)) {
             Some(same) if same == crd => {}
             Some(other) => install_crds(&client, std::slice::from_ref(other)).await.unwrap(),
-            None => undefine(&definitions, &named(crd)).await,
+            None => undefine(&definitions, &name_of(crd)).await,
         }
     }
-    for more in crds.iter().filter(|crd| !usual.iter().any(|other| named(other) == named(crd))) {
+    for more in crds.iter().filter(|crd| !usual.iter().any(|other| name_of(other) == name_of(crd)))
+    {
         // Deleting them also deletes the objects of earlier tests.
-        undefine(&definitions, &named(more)).await;
+        undefine(&definitions, &name_of(more)).await;
         install_crds(&client, std::slice::from_ref(more)).await.unwrap();
     }
     client
 }
 
-/// Deletes a kind and all its objects from the API, if it has the kind.
+/// Deletes a kind and all its objects from the API, if the API has the kind.
 async fn undefine(definitions: &Api<CustomResourceDefinition>, name: &str) {
     match definitions.delete(name, &DeleteParams::default()).await {
         Ok(_) => {}
@@ -608,9 +616,9 @@ async fn undefine(definitions: &Api<CustomResourceDefinition>, name: &str) {
     await_condition(definitions.clone(), name, |crd: Option<&_>| crd.is_none()).await.unwrap();
 }
 
-/// Repeats a request that was checked against replaced definitions: a real server uses them until it has read the new
-/// ones.
-pub(crate) async fn once_served<T>(ask: impl AsyncFn() -> kube::Result<T>) -> T {
+/// Repeats a request while the API rejects it by replaced definitions: a real server uses them until it has
+/// read the new ones.
+pub(crate) async fn retry_until_served<T>(ask: impl AsyncFn() -> kube::Result<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         match ask().await {
@@ -621,7 +629,7 @@ pub(crate) async fn once_served<T>(ask: impl AsyncFn() -> kube::Result<T>) -> T 
     }
 }
 
-async fn reached(counted: &watch::Sender<usize>, count: usize) {
+async fn until_count(counted: &watch::Sender<usize>, count: usize) {
     let mut counter = counted.subscribe();
     let waited = tokio::time::timeout(PATIENCE, counter.wait_for(|made| *made >= count)).await;
     assert!(waited.is_ok(), "{} of {count}", *counted.borrow());

@@ -13,7 +13,7 @@ fn access_of(object: &NnfNodeBlockStorage, allocation: usize) -> Vec<(String, St
     accesses.map(|(node, access)| (node.clone(), access.storage_group_id.clone())).collect()
 }
 
-fn granted(access: &[&str]) -> serde_json::Value {
+fn access_patch(access: &[&str]) -> serde_json::Value {
     json!({"spec": {"allocations": [{"capacity": MIB, "access": access}]}})
 }
 
@@ -25,7 +25,7 @@ async fn access_is_granted_by_slot_and_withdrawn() {
     assert_eq!(access_of(&object, 0), [(RABBIT.to_owned(), format!("{NAME}-0-0"))]);
     assert!(object.status.as_ref().unwrap().pod_start_time.is_some());
 
-    bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT, "compute-03"])).await;
+    bench.change::<NnfNodeBlockStorage>(NAME, access_patch(&[RABBIT, "compute-03"])).await;
     let object = bench
         .until(NAME, "granted", |block: &NnfNodeBlockStorage| access_of(block, 0).len() == 2)
         .await;
@@ -34,7 +34,7 @@ async fn access_is_granted_by_slot_and_withdrawn() {
         |step: &Step| matches!(step, Step::Attach { endpoint: Endpoint::Compute(6), .. });
     assert!(bench.host.applied().iter().any(to_slot_6));
 
-    bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT])).await;
+    bench.change::<NnfNodeBlockStorage>(NAME, access_patch(&[RABBIT])).await;
     bench
         .until(NAME, "withdrawn", |block: &NnfNodeBlockStorage| access_of(block, 0).len() == 1)
         .await;
@@ -44,14 +44,14 @@ async fn access_is_granted_by_slot_and_withdrawn() {
 }
 
 #[tokio::test]
-async fn a_compute_that_is_in_another_slot_has_its_access_there_and_nowhere_else() {
+async fn a_compute_that_moved_has_access_only_at_its_new_slot() {
     let bench = Bench::new().await;
     let asked = block_storage(NAME, &[(MIB, &[RABBIT, "compute-03"])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, asked).await;
     bench.until(NAME, "ready", block_ready).await;
     let computes = system(&[("compute-01", 0), ("compute-02", 6), ("compute-03", 3)]);
     let patch = json!({"spec": {"storageNodes": computes["spec"]["storageNodes"]}});
-    let systems = bench.of::<SystemConfiguration>("default");
+    let systems = bench.api::<SystemConfiguration>("default");
     systems.patch("default", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     let there = ("compute-03".to_owned(), format!("{NAME}-0-4"));
     bench.until(NAME, "moved", |block: &NnfNodeBlockStorage| access_of(block, 0)[0] == there).await;
@@ -81,7 +81,7 @@ async fn an_unknown_compute_changes_nothing_until_it_is_configured() {
 
     let patch =
         json!({"spec": {"storageNodes": system(&[("compute-77", 3)])["spec"]["storageNodes"]}});
-    let systems = bench.of::<SystemConfiguration>("default");
+    let systems = bench.api::<SystemConfiguration>("default");
     systems.patch("default", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     let object: NnfNodeBlockStorage = bench.until(NAME, "ready", block_ready).await;
     assert_eq!(object.status.as_ref().unwrap().error, None);
@@ -89,7 +89,7 @@ async fn an_unknown_compute_changes_nothing_until_it_is_configured() {
 }
 
 #[tokio::test]
-async fn capacities_of_nothing_are_refused_by_field() {
+async fn capacities_below_1_are_rejected_by_field() {
     let bench = Bench::new().await;
     for (name, capacity) in [("zero", 0), ("negative", -4096)] {
         bench
@@ -108,7 +108,7 @@ async fn capacities_of_nothing_are_refused_by_field() {
 }
 
 #[tokio::test]
-async fn a_full_rabbit_gives_all_or_nothing_and_serves_when_there_is_room() {
+async fn a_full_rabbit_allocates_all_or_nothing_and_later_when_there_is_room() {
     let bench = Bench::new().await;
     bench
         .make::<NnfNodeBlockStorage>(
@@ -140,7 +140,7 @@ async fn a_full_rabbit_gives_all_or_nothing_and_serves_when_there_is_room() {
     let since: Vec<_> = bench.host.applied().into_iter().skip(before).collect();
     let created = since.iter().filter(|step| matches!(step, Step::CreateNamespace { .. })).count();
     let deleted = since.iter().filter(|step| matches!(step, Step::DeleteNamespace { .. })).count();
-    assert_eq!(created, deleted, "what was made for it was given back: {since:#?}");
+    assert_eq!(created, deleted, "all that was made for it was released: {since:#?}");
 
     bench.delete::<NnfNodeBlockStorage>("first").await;
     let object: NnfNodeBlockStorage = bench.until(NAME, "served", block_ready).await;
@@ -148,19 +148,19 @@ async fn a_full_rabbit_gives_all_or_nothing_and_serves_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn a_namespace_elsewhere_is_none_of_our_business() {
+async fn objects_of_another_kubernetes_namespace_are_ignored() {
     let bench = Bench::new().await;
     let mut foreign = block_storage(NAME, &[(MIB, &[RABBIT])]);
     foreign["metadata"]["namespace"] = json!("rabbit-2");
     bench.make::<NnfNodeBlockStorage>("rabbit-2", foreign).await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("ours", &[(MIB, &[RABBIT])])).await;
     bench.until::<NnfNodeBlockStorage>("ours", "ready", block_ready).await;
-    let untouched = bench.of::<NnfNodeBlockStorage>("rabbit-2").get(NAME).await.unwrap();
+    let untouched = bench.api::<NnfNodeBlockStorage>("rabbit-2").get(NAME).await.unwrap();
     assert_eq!((untouched.status, untouched.metadata.finalizers), (None, None));
 }
 
 #[tokio::test]
-async fn a_full_disk_beneath_the_drives_is_told_with_its_numbers() {
+async fn a_full_disk_beneath_file_drives_is_reported_with_its_numbers() {
     let bench = Bench::new().await;
     bench.host.set_room(5 << 20);
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(100 * MIB, &[RABBIT])])).await;
@@ -171,7 +171,7 @@ async fn a_full_disk_beneath_the_drives_is_told_with_its_numbers() {
 }
 
 #[tokio::test]
-async fn records_that_are_lost_are_adopted_from_the_status_and_what_nobody_claims_stays() {
+async fn namespaces_without_record_are_adopted_by_status_and_unclaimed_ones_stay() {
     let mut bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("going", &[(MIB, &[RABBIT])])).await;
@@ -185,7 +185,7 @@ async fn records_that_are_lost_are_adopted_from_the_status_and_what_nobody_claim
     let before = bench.host.applied().len();
     bench.start();
     bench.until_gone::<NnfNodeBlockStorage>("going").await;
-    bench.change::<NnfNodeBlockStorage>(NAME, granted(&[RABBIT, "compute-03"])).await;
+    bench.change::<NnfNodeBlockStorage>(NAME, access_patch(&[RABBIT, "compute-03"])).await;
     let adopted = bench
         .until(NAME, "granted", |block: &NnfNodeBlockStorage| access_of(block, 0).len() == 2)
         .await;
@@ -196,16 +196,20 @@ async fn records_that_are_lost_are_adopted_from_the_status_and_what_nobody_claim
         bench.host.applied().into_iter().skip(before).map(|step| step.kind()).collect();
     let times = |kind: &str| since.iter().filter(|applied| **applied == kind).count();
     let counted = ["create-namespace", "adopt-namespace", "delete-namespace"].map(times);
-    assert_eq!(counted, [0, 2, 1], "what goes is adopted before it is given back: {since:?}");
+    assert_eq!(
+        counted,
+        [0, 2, 1],
+        "a deleted object's namespaces are adopted before they are released: {since:?}"
+    );
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
     let left = bench.host.observe(&storage::Desired::Inventory).unwrap().namespaces;
-    assert_eq!(left.len(), 1, "nobody claims it, and nobody deletes it: {left:?}");
+    assert_eq!(left.len(), 1, "an unclaimed namespace is not deleted: {left:?}");
     assert!(matches!(left[0].owner, storage::observed::NamespaceOwner::Foreign(_)), "{left:?}");
 }
 
 #[tokio::test]
-async fn a_drive_that_refuses_costs_the_allocation_and_nothing_else() {
+async fn a_drive_that_refuses_fails_only_its_allocation() {
     let bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("first", &[(MIB, &[RABBIT])])).await;
     bench.until::<NnfNodeBlockStorage>("first", "ready", block_ready).await;
@@ -223,7 +227,7 @@ async fn a_drive_that_refuses_costs_the_allocation_and_nothing_else() {
 
 /// A drive may take an hour to format a namespace. There are more such passes here than may run at once.
 #[tokio::test]
-async fn while_drives_erase_others_are_given_their_allocations() {
+async fn allocations_do_not_wait_for_erasures() {
     let bench = Bench::new().await;
     let going: Vec<_> = (0..34).map(|number| format!("going-{number}")).collect();
     for name in &going {

@@ -20,7 +20,7 @@ fn user_message(object: &ClientMount) -> String {
 }
 
 #[tokio::test]
-async fn the_tree_appears_and_goes_in_four_writes() {
+async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
     let bench = Bench::new().await;
     bench.file_systems(3).await;
     let made = bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES)).await;
@@ -49,25 +49,25 @@ async fn the_tree_appears_and_goes_in_four_writes() {
     assert_eq!(mounts, 6, "three to set up, three for the tree");
 }
 
-/// The profile says how to unmount, and a watch that has not brought it does not prove that it is missing.
+/// The profile has the unmount command, and a watch that has not brought it does not prove that it is missing.
 #[tokio::test]
-async fn a_mount_stays_while_the_api_does_not_say_whether_its_profile_is_there() {
+async fn a_mount_stays_while_the_existence_of_its_profile_is_unknown() {
     let mut bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     bench.until::<ClientMount>(MOUNT, "mounted", mount_ready).await;
     let before = bench.host.applied().len();
     bench.stop().await;
-    let is_it = |method: &Method, at: &str| *method == Method::GET && at.ends_with(PROFILE);
+    let reads_profile = |method: &Method, at: &str| *method == Method::GET && at.ends_with(PROFILE);
     bench.refuse(move |request| {
-        let refused = is_it(request.method(), request.uri().path());
+        let refused = reads_profile(request.method(), request.uri().path());
         refused.then_some(Refused::Status(403, "forbidden"))
     });
-    let profiles = bench.of::<NnfStorageProfile>("default");
+    let profiles = bench.api::<NnfStorageProfile>("default");
     drop(profiles.delete(PROFILE, &DeleteParams::default()).await.unwrap());
     bench.delete::<ClientMount>(MOUNT).await;
     bench.start();
-    bench.until_asked(2, is_it).await;
+    bench.until_asked(2, reads_profile).await;
     assert_eq!(bench.host.applied().len(), before);
     bench.admit();
     bench.until_gone::<ClientMount>(MOUNT).await;
@@ -75,7 +75,7 @@ async fn a_mount_stays_while_the_api_does_not_say_whether_its_profile_is_there()
 }
 
 #[tokio::test]
-async fn one_bad_path_refuses_the_whole_object_and_changes_nothing() {
+async fn one_invalid_path_rejects_the_whole_object() {
     let bench = Bench::new().await;
     bench.file_systems(2).await;
     let before = bench.host.applied().len();
@@ -105,7 +105,7 @@ async fn one_bad_path_refuses_the_whole_object_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_mount_of_another_node_is_refused_and_an_occupied_path_is_left_alone() {
+async fn a_mount_for_another_node_and_an_occupied_path_are_rejected() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     let mut object = client_mount("elsewhere", &COMPUTES[..1]);
@@ -147,12 +147,12 @@ async fn the_second_object_for_a_path_waits_for_the_first() {
 }
 
 #[tokio::test]
-async fn an_object_that_went_before_it_was_held_keeps_nobody_from_its_path() {
+async fn an_object_deleted_before_its_finalizer_frees_its_path() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.refuse(|request| {
-        let is_it = request.method() == Method::PATCH && request.uri().path().ends_with(MOUNT);
-        is_it.then_some(Refused::Status(403, "cannot patch"))
+        let is_patch = request.method() == Method::PATCH && request.uri().path().ends_with(MOUNT);
+        is_patch.then_some(Refused::Status(403, "cannot patch"))
     });
     let first = bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     bench.until_asked(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
@@ -174,7 +174,7 @@ async fn an_object_that_went_before_it_was_held_keeps_nobody_from_its_path() {
 }
 
 #[tokio::test]
-async fn a_mount_waits_for_its_devices_and_comes_by_itself() {
+async fn a_mount_waits_for_its_devices() {
     let bench = Bench::new().await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     let object: ClientMount = bench.until(MOUNT, "waiting", mount_failed).await;
@@ -186,7 +186,7 @@ async fn a_mount_waits_for_its_devices_and_comes_by_itself() {
 }
 
 #[tokio::test]
-async fn a_busy_mount_says_so_until_it_is_let_go() {
+async fn a_busy_mount_is_reported_until_it_is_released() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
@@ -200,7 +200,7 @@ async fn a_busy_mount_says_so_until_it_is_let_go() {
 }
 
 #[tokio::test]
-async fn an_object_that_never_got_its_path_leaves_it_alone_when_it_goes() {
+async fn an_object_that_never_owned_its_path_unmounts_nothing() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount("one", &COMPUTES[..1])).await;
@@ -226,7 +226,7 @@ async fn an_object_that_never_got_its_path_leaves_it_alone_when_it_goes() {
 }
 
 #[tokio::test]
-async fn an_object_that_vanishes_is_cleaned_up_after() {
+async fn the_mounts_of_a_disappeared_object_are_removed() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
@@ -236,11 +236,11 @@ async fn an_object_that_vanishes_is_cleaned_up_after() {
     bench.host.hold(&target);
     bench.delete::<ClientMount>(MOUNT).await;
     bench.until(MOUNT, "held", mount_failed).await;
-    // As central controllers do for a node that they take for down.
+    // Central controllers do this for a node that they consider down.
     bench.change::<ClientMount>(MOUNT, json!({"metadata": {"finalizers": null}})).await;
     bench.until_gone::<ClientMount>(MOUNT).await;
     bench.host.let_go(&target);
-    // The next object gets the mount point only when the mount is gone.
+    // The next object gets the mount point only after the unmount.
     let next = bench.make::<ClientMount>(RABBIT, client_mount("next", &COMPUTES[..1])).await;
     bench.until("next", "mounted", mount_ready).await;
     let applied = bench.host.applied();
@@ -256,14 +256,14 @@ async fn an_object_that_vanishes_is_cleaned_up_after() {
     );
 }
 
-/// The storage waits for an earlier version of a ClientMount, which would never end without a pass over that.
+/// The storage waits for an earlier version of a ClientMount, which only a pass over that object can clean up.
 #[tokio::test]
-async fn an_object_that_changed_and_went_before_it_was_held_keeps_no_storage() {
+async fn an_object_changed_and_deleted_before_its_finalizer_blocks_no_storage() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.refuse(|request| {
-        let is_it = request.method() == Method::PATCH && request.uri().path().ends_with(MOUNT);
-        is_it.then_some(Refused::Away)
+        let is_patch = request.method() == Method::PATCH && request.uri().path().ends_with(MOUNT);
+        is_patch.then_some(Refused::Away)
     });
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     let moved = client_mount(MOUNT, &COMPUTES[..2])["spec"]["mounts"][1].clone();
@@ -277,7 +277,7 @@ async fn an_object_that_changed_and_went_before_it_was_held_keeps_no_storage() {
 }
 
 #[tokio::test]
-async fn own_writes_do_not_wake_the_agent() {
+async fn the_agent_s_own_writes_do_not_wake_it() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
@@ -288,15 +288,15 @@ async fn own_writes_do_not_wake_the_agent() {
     other["spec"]["node"] = json!("rabbit-2");
     bench.make::<ClientMount>(RABBIT, other).await;
     bench.until("other", "refused", mount_failed).await;
-    let looks = bench.looks.lock().unwrap();
-    let of_mount = looks
+    let observations = bench.observations.lock().unwrap();
+    let of_mounts = observations
         .iter()
         .filter(|desired| matches!(desired, Desired::Mounted(_) | Desired::IndexTree(_)));
-    assert_eq!(of_mount.count(), 4, "the mount and its tree, each planned and confirmed");
+    assert_eq!(of_mounts.count(), 4, "the mount and its tree, each planned and confirmed");
 }
 
 #[tokio::test]
-async fn sixteen_computes_make_one_tree_and_a_lost_one_leaves_its_place_out() {
+async fn a_missing_compute_leaves_a_gap_in_the_tree() {
     let bench = Bench::new().await;
     bench.file_systems(16).await;
     let names: Vec<_> = (1..=16).map(|number| format!("compute-{number:02}")).collect();
@@ -317,13 +317,13 @@ async fn sixteen_computes_make_one_tree_and_a_lost_one_leaves_its_place_out() {
     assert_eq!(links.len(), 15);
     assert!(
         links.iter().any(|link| link.ends_with("compute-06 -> node-5")),
-        "nobody is renumbered: {links:#?}"
+        "no other compute is renumbered: {links:#?}"
     );
     assert!(!links.iter().any(|link| link.contains("compute-05")), "{links:#?}");
 }
 
 #[tokio::test]
-async fn a_hostile_compute_name_is_refused_and_makes_nothing() {
+async fn a_hostile_compute_name_is_rejected() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     let before = bench.host.applied().len();
@@ -338,26 +338,26 @@ async fn a_hostile_compute_name_is_refused_and_makes_nothing() {
     assert_eq!(bench.host.applied().len(), before);
 }
 
-/// The mounts: the last name of each mount point, and the namespace of its device.
-fn shown(bench: &Bench) -> BTreeSet<(String, String)> {
+/// Returns the mounts: the last name of each mount point, and the namespace of its device.
+fn mounted_namespaces(bench: &Bench) -> BTreeSet<(String, String)> {
     let seen = bench.host.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
     let name = |at: &MountPoint| at.below().file_name().unwrap().display().to_string();
     let on = |there: &MountedThing| there.namespace.as_ref().unwrap().to_string();
     seen.iter().map(|(at, there)| (name(at), on(there))).collect()
 }
 
-async fn until_shown(bench: &Bench, wanted: &BTreeSet<(String, String)>) {
+async fn until_mounted(bench: &Bench, wanted: &BTreeSet<(String, String)>) {
     let waited = async {
-        while shown(bench) != *wanted {
+        while mounted_namespaces(bench) != *wanted {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     let ended = tokio::time::timeout(Duration::from_secs(60), waited).await;
-    assert!(ended.is_ok(), "{wanted:?}, and not {:?}", shown(bench));
+    assert!(ended.is_ok(), "{wanted:?}, and not {:?}", mounted_namespaces(bench));
 }
 
-/// Two mounts, `node-0` and `node-1`, and the spec with the mounts of these indexes at these names.
-async fn two_mounted(bench: &Bench) -> impl Fn(&[(&str, usize)]) -> serde_json::Value + use<> {
+/// Mounts `node-0` and `node-1`. The returned function builds a spec that mounts these indexes at these names.
+async fn mount_two(bench: &Bench) -> impl Fn(&[(&str, usize)]) -> serde_json::Value + use<> {
     bench.file_systems(2).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..2])).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
@@ -373,39 +373,39 @@ async fn two_mounted(bench: &Bench) -> impl Fn(&[(&str, usize)]) -> serde_json::
 }
 
 #[tokio::test]
-async fn what_a_changed_spec_dropped_is_unmounted_and_swaps_resolve() {
+async fn mounts_that_a_changed_spec_drops_are_unmounted_and_swaps_work() {
     let cases: [&[(&str, usize)]; 3] =
         [&[("node-9", 0), ("node-1", 1)], &[("node-1", 1)], &[("node-1", 0), ("node-0", 1)]];
     for after in cases {
         let bench = Bench::new().await;
-        let asking = two_mounted(&bench).await;
-        let before: Vec<_> = shown(&bench).into_iter().map(|(_, on)| on).collect();
+        let asking = mount_two(&bench).await;
+        let before: Vec<_> = mounted_namespaces(&bench).into_iter().map(|(_, on)| on).collect();
         bench.change::<ClientMount>(MOUNT, asking(after)).await;
         let at = |(name, index): &(&str, usize)| ((*name).to_owned(), before[*index].clone());
-        until_shown(&bench, &after.iter().map(at).collect()).await;
+        until_mounted(&bench, &after.iter().map(at).collect()).await;
         let all = |mount: &ClientMount| {
             mount_ready(mount) && mount.status.as_ref().unwrap().mounts.len() == after.len()
         };
         bench.until(MOUNT, "changed", all).await;
         bench.delete::<ClientMount>(MOUNT).await;
         bench.until_gone::<ClientMount>(MOUNT).await;
-        assert!(shown(&bench).is_empty(), "{after:?}");
+        assert!(mounted_namespaces(&bench).is_empty(), "{after:?}");
     }
 }
 
-/// Whether the agent saw the change or not.
+/// The agent may see the change while it runs, or only at its next start.
 #[tokio::test]
-async fn an_object_stays_while_what_it_dropped_is_held() {
-    for starts_anew in [false, true] {
+async fn an_object_stays_while_a_dropped_mount_is_busy() {
+    for restarts in [false, true] {
         let mut bench = Bench::new().await;
-        let asking = two_mounted(&bench).await;
+        let asking = mount_two(&bench).await;
         let target = path(&in_tree("node-0"));
         bench.host.hold(&target);
-        if starts_anew {
+        if restarts {
             bench.stop().await;
         }
         bench.change::<ClientMount>(MOUNT, asking(&[("node-1", 1)])).await;
-        if starts_anew {
+        if restarts {
             bench.delete::<ClientMount>(MOUNT).await;
             bench.start();
         }
@@ -420,6 +420,6 @@ async fn an_object_stays_while_what_it_dropped_is_held() {
             .await;
         bench.host.let_go(&target);
         bench.until_gone::<ClientMount>(MOUNT).await;
-        assert!(shown(&bench).is_empty());
+        assert!(mounted_namespaces(&bench).is_empty());
     }
 }

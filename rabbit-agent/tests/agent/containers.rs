@@ -1,4 +1,4 @@
-//! Containers that real podman runs, as a NodeContainers asks.
+//! Tests NodeContainers with real podman.
 
 mod logs;
 mod packages;
@@ -26,7 +26,7 @@ use crate::bench::{Bench, RABBIT};
 
 const NAME: &str = "default-w-1";
 
-/// A bench whose agent runs containers.
+/// Starts a bench whose agent runs containers.
 async fn bench(podman: &Podman) -> Bench {
     let mut bench = Bench::bare().await;
     bench.site().await;
@@ -39,7 +39,7 @@ async fn bench(podman: &Podman) -> Bench {
     bench
 }
 
-/// The files of a run.
+/// Returns the ConfigMap with the files of a run.
 fn files(name: &str) -> ConfigMap {
     let data = json!({
         "nodes.json": "[]",
@@ -49,7 +49,7 @@ fn files(name: &str) -> ConfigMap {
     serde_json::from_value(object).unwrap()
 }
 
-/// One container, whose shell runs this script.
+/// Returns an object with one container, whose shell runs this script.
 fn containers(image: &str, script: &str) -> Value {
     json!({
         "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
@@ -72,7 +72,7 @@ fn status(object: &NodeContainers) -> NodeContainersStatus {
     object.status.clone().unwrap_or_default()
 }
 
-fn is(state: NodeContainersState) -> impl Fn(&NodeContainers) -> bool {
+fn has_state(state: NodeContainersState) -> impl Fn(&NodeContainers) -> bool {
     move |object| status(object).state == state
 }
 
@@ -80,13 +80,13 @@ fn log(object: &NodeContainers) -> String {
     status(object).logs.into_iter().map(|log| log.text).collect()
 }
 
-/// Lets containers be late from now on, whatever they came to.
-async fn is_late(bench: &Bench, name: &str) {
+/// Sets a deadline that has passed already.
+async fn let_deadline_pass(bench: &Bench, name: &str) {
     bench.change::<NodeContainers>(name, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
 }
 
 #[tokio::test]
-async fn a_container_finds_names_files_and_variables_and_is_the_user_without_privileges() {
+async fn a_container_has_its_files_and_variables_and_no_privileges() {
     if !gate::podman() {
         return;
     }
@@ -96,9 +96,9 @@ async fn a_container_finds_names_files_and_variables_and_is_the_user_without_pri
         grep rabbit-1.w /etc/hosts; grep -e CapEff -e CapBnd -e NoNewPrivs /proc/self/status; \
         touch /nnf/config/x /etc/passwd; echo said on stderr >&2";
     let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), SCRIPT)).await;
-    let ended = bench.until(NAME, "ended", is(NodeContainersState::Succeeded)).await;
+    let ended = bench.until(NAME, "ended", has_state(NodeContainersState::Succeeded)).await;
     assert_eq!(ended.finalizers(), [finalizer::NODE_CONTAINERS]);
-    let told = log(&ended);
+    let output = log(&ended);
     for part in [
         "uid=1050(user) gid=1051(user) groups=1051(user)\n",
         "\nrabbit-1\n",
@@ -111,7 +111,7 @@ async fn a_container_finds_names_files_and_variables_and_is_the_user_without_pri
         "touch: /nnf/config/x: Read-only file system\n",
         "said on stderr\n",
     ] {
-        assert!(told.contains(part), "{part:?} is not in {told}");
+        assert!(output.contains(part), "{part:?} is not in {output}");
     }
     assert_eq!(podman.pods(), [format!("warren-{}-1", made.uid().unwrap())]);
     bench.delete::<NodeContainers>(NAME).await;
@@ -122,7 +122,7 @@ async fn a_container_finds_names_files_and_variables_and_is_the_user_without_pri
 }
 
 #[tokio::test]
-async fn files_are_awaited_with_the_name_of_what_is_missing_and_read_once() {
+async fn a_missing_config_map_is_named_and_waited_for() {
     if !gate::podman() {
         return;
     }
@@ -136,16 +136,16 @@ async fn files_are_awaited_with_the_name_of_what_is_missing_and_read_once() {
     bench.until(NAME, "waiting", |object| status(object).message.contains(why)).await;
     let api: Api<ConfigMap> = Api::namespaced(bench.client.clone(), "default");
     api.create(&PostParams::default(), &files("late")).await.unwrap();
-    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
     api.delete("late", &DeleteParams::default()).await.unwrap();
     let name = format!("warren-{}-1-app", made.uid().unwrap());
     podman.touch(&name, "/tmp/end");
-    let ended = bench.until(NAME, "ended", is(NodeContainersState::Succeeded)).await;
+    let ended = bench.until(NAME, "ended", has_state(NodeContainersState::Succeeded)).await;
     assert_eq!(log(&ended), "[]");
 }
 
 #[tokio::test]
-async fn a_failure_is_tried_again_and_told_with_exit_code_and_log() {
+async fn a_failure_is_retried_and_reported_with_exit_code_and_log() {
     if !gate::podman() {
         return;
     }
@@ -157,7 +157,7 @@ async fn a_failure_is_tried_again_and_told_with_exit_code_and_log() {
     let once = bench.until(NAME, "failed once", |object| !status(object).logs.is_empty()).await;
     assert_eq!(status(&once).state, NodeContainersState::Starting);
     assert_eq!(status(&once).end_time, None);
-    let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
+    let failed = bench.until(NAME, "failed", has_state(NodeContainersState::Failed)).await;
     let status = status(&failed);
     assert_eq!(status.message, "container app exited with 3: no such file");
     let attempts: Vec<i64> = status.logs.iter().map(|log| log.attempt).collect();
@@ -166,7 +166,7 @@ async fn a_failure_is_tried_again_and_told_with_exit_code_and_log() {
 }
 
 #[tokio::test]
-async fn what_runs_is_adopted_by_the_next_agent_and_not_started_twice() {
+async fn a_running_container_is_adopted_by_the_next_agent() {
     if !gate::podman() {
         return;
     }
@@ -174,15 +174,15 @@ async fn what_runs_is_adopted_by_the_next_agent_and_not_started_twice() {
     let mut bench = bench(&podman).await;
     let script = "echo began; while true; do sleep 0.1; done";
     bench.make::<NodeContainers>(RABBIT, containers(&podman.image(), script)).await;
-    let made = bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
-    logs::until_said(&podman, &format!("warren-{}-1-app", made.uid().unwrap())).await;
+    let made = bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
+    logs::until_output(&podman, &format!("warren-{}-1-app", made.uid().unwrap())).await;
     let before = podman.run(&["ps", "--quiet", "--no-trunc"]);
     bench.stop().await;
     assert_eq!(podman.run(&["ps", "--quiet", "--no-trunc"]), before, "it outlives its agent");
     bench.start();
-    // The agent has looked at it once more when it has ended what is late.
-    is_late(&bench, NAME).await;
-    let late = bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
+    // Once the deadline has ended the container, the new agent has handled the object.
+    let_deadline_pass(&bench, NAME).await;
+    let late = bench.until(NAME, "late", has_state(NodeContainersState::TooLate)).await;
     assert_eq!(log(&late), "began\n");
     assert_eq!(status(&late).message, "container app was ended by signal 9: began");
     assert!(podman.run(&["ps", "--quiet"]).is_empty());
@@ -190,7 +190,7 @@ async fn what_runs_is_adopted_by_the_next_agent_and_not_started_twice() {
 }
 
 #[tokio::test]
-async fn those_that_come_first_end_first_and_ports_are_open_on_the_rabbit() {
+async fn init_containers_end_first_and_ports_are_published() {
     if !gate::podman() {
         return;
     }
@@ -205,12 +205,12 @@ async fn those_that_come_first_end_first_and_ports_are_open_on_the_rabbit() {
     first["args"] = json!(["echo I was first"]);
     object["spec"]["initContainers"] = json!([first]);
     bench.make::<NodeContainers>(RABBIT, object).await;
-    let ready = bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    let ready = bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
     assert_eq!(log(&ready), "I was first\n");
-    // The rabbit's address in the network of its containers.
+    // Address of the rabbit in podman's network.
     let ask = ["busybox", "wget", "-q", "-O", "-", "http://10.88.0.1:5000/nodes.json"];
     let mut answer = podman.in_network(&ask);
-    // It runs, and listens a little later.
+    // The container listens a little after its start.
     while !answer.status.success() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         answer = podman.in_network(&ask);
@@ -219,7 +219,7 @@ async fn those_that_come_first_end_first_and_ports_are_open_on_the_rabbit() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_or_is_forbidden_is_told_with_its_remedy() {
+async fn a_missing_image_and_a_forbidden_storage_are_reported() {
     if !gate::podman() {
         return;
     }
@@ -227,10 +227,11 @@ async fn what_cannot_be_had_or_is_forbidden_is_told_with_its_remedy() {
     let bench = bench(&podman).await;
     let object = containers("oci-archive:/nowhere/image.tar", "true");
     bench.make::<NodeContainers>(RABBIT, object).await;
-    let told = |object: &NodeContainers| status(object).message.contains("/nowhere/image.tar");
-    bench.until(NAME, "told", told).await;
-    is_late(&bench, NAME).await;
-    bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
+    let is_reported =
+        |object: &NodeContainers| status(object).message.contains("/nowhere/image.tar");
+    bench.until(NAME, "reported", is_reported).await;
+    let_deadline_pass(&bench, NAME).await;
+    bench.until(NAME, "late", has_state(NodeContainersState::TooLate)).await;
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
     let mut object = containers(&podman.image(), "true");
@@ -245,9 +246,9 @@ async fn what_cannot_be_had_or_is_forbidden_is_told_with_its_remedy() {
     bench.until_gone::<NodeContainers>(NAME).await;
 }
 
-/// After a reboot the agent mounts first.
+/// After a reboot the agent must mount first.
 #[tokio::test]
-async fn nothing_starts_before_its_storage_is_mounted() {
+async fn no_container_starts_before_its_storage_is_mounted() {
     if !gate::podman() {
         return;
     }
@@ -262,20 +263,20 @@ async fn nothing_starts_before_its_storage_is_mounted() {
 }
 
 #[tokio::test]
-async fn a_global_lustre_that_the_rabbit_lacks_is_told_and_nothing_starts() {
+async fn a_missing_global_lustre_is_reported_and_no_container_starts() {
     if !gate::podman() {
         return;
     }
     let podman = Podman::new();
     let bench = bench(&podman).await;
     let mut object = containers(&podman.image(), "true");
-    // A mount, and none of a Lustre.
+    // There is a mount, but not of a Lustre.
     object["spec"]["globalLustre"] = json!(["/proc"]);
     bench.make::<NodeContainers>(RABBIT, object).await;
-    let told = |object: &NodeContainers| {
+    let is_reported = |object: &NodeContainers| {
         let message = status(object).message;
-        message.contains("/proc") && message.contains("a mount of proc: mount it there")
+        message.contains("/proc") && message.contains("a mount of proc: mount the Lustre")
     };
-    bench.until(NAME, "told", told).await;
+    bench.until(NAME, "reported", is_reported).await;
     assert!(podman.pods().is_empty());
 }

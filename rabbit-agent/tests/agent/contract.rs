@@ -1,4 +1,4 @@
-//! What the sites' central controllers rely on, and the Go daemon that may run again in place of this one.
+//! Tests what the sites' central controllers rely on, and a switch to the Go daemon and back.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, names::finalizer};
 use kube::{
@@ -20,10 +20,10 @@ fn has<K: Kind>(finalizer: &'static str) -> impl Fn(&K) -> bool {
 
 async fn write_status<K: Kind>(bench: &Bench, name: &str, status: Value) {
     let patch = Patch::Merge(json!({"status": status}));
-    bench.of::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    bench.api::<K>(RABBIT).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// All of a job on this rabbit: block storage, file systems, mounts.
+/// Creates a job on this rabbit: block storage, file systems, mounts.
 async fn job(bench: &Bench, count: usize) {
     bench.file_systems(count).await;
     let computes = ["compute-01", "compute-02", "compute-03"];
@@ -32,7 +32,7 @@ async fn job(bench: &Bench, count: usize) {
 }
 
 #[tokio::test]
-async fn a_finalizer_appears_whatever_the_object_says() {
+async fn even_an_invalid_object_gets_a_finalizer() {
     let bench = Bench::new().await;
     let mut mount = client_mount(MOUNT, &["compute-01"]);
     mount["metadata"]["labels"] = json!({});
@@ -65,7 +65,7 @@ async fn a_finalizer_appears_whatever_the_object_says() {
 }
 
 #[tokio::test]
-async fn a_finalizer_that_was_taken_off_a_living_object_is_put_on_again() {
+async fn a_finalizer_removed_from_a_living_object_is_added_again() {
     let bench = Bench::new().await;
     job(&bench, 1).await;
     let none = json!({"metadata": {"finalizers": null}});
@@ -78,11 +78,11 @@ async fn a_finalizer_that_was_taken_off_a_living_object_is_put_on_again() {
     bench
         .until(NAME, "claimed again", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_BLOCK_STORAGE))
         .await;
-    assert_eq!(*bench.unmounted.borrow(), 1, "only what set up the file system was unmounted");
+    assert_eq!(*bench.unmounted.borrow(), 1, "only the mount of the set-up was unmounted");
 }
 
 #[tokio::test]
-async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
+async fn a_block_storage_deleted_first_waits_for_its_file_systems() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     let block =
@@ -100,7 +100,7 @@ async fn block_storage_that_is_deleted_first_waits_for_its_file_systems() {
     assert!(hook < deleted, "{steps:#?}");
 }
 
-/// Statuses as another daemon may have left them: with another state or length, or with an old error.
+/// Writes statuses that another daemon may leave: with another state or length, or with an old error.
 async fn leave_stale(bench: &Bench) {
     let error =
         json!({"debugMessage": "x", "userMessage": "x", "type": "Internal", "severity": "Major"});
@@ -121,7 +121,7 @@ async fn leave_stale(bench: &Bench) {
 
 async fn until_true_again(bench: &Bench) {
     let mount = bench
-        .until(MOUNT, "told truly", |mount: &ClientMount| {
+        .until(MOUNT, "reported truly", |mount: &ClientMount| {
             mount
                 .status
                 .as_ref()
@@ -132,7 +132,7 @@ async fn until_true_again(bench: &Bench) {
     let entry = json!({"state": "mounted", "ready": true});
     assert_eq!(reported, json!({"mounts": [entry, entry], "allReady": true}));
     let storage = bench
-        .until(NAME, "told truly", |storage: &NnfNodeStorage| {
+        .until(NAME, "reported truly", |storage: &NnfNodeStorage| {
             storage.status.as_ref().is_some_and(|status| status.ready && status.error.is_none())
         })
         .await;
@@ -143,7 +143,7 @@ async fn until_true_again(bench: &Bench) {
         json!({"allocations": [entry, entry], "ready": true, "health": "Healthy"})
     );
     let block = bench
-        .until(NAME, "told truly", |block: &NnfNodeBlockStorage| {
+        .until(NAME, "reported truly", |block: &NnfNodeBlockStorage| {
             block.status.as_ref().is_some_and(|status| status.error.is_none())
         })
         .await;
@@ -155,7 +155,7 @@ async fn until_true_again(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn what_another_daemon_left_in_a_status_is_corrected_at_the_start() {
+async fn a_status_of_another_daemon_is_corrected_at_the_start() {
     let mut bench = Bench::new().await;
     job(&bench, 2).await;
     bench.stop().await;
@@ -167,7 +167,7 @@ async fn what_another_daemon_left_in_a_status_is_corrected_at_the_start() {
 }
 
 #[tokio::test]
-async fn what_another_daemon_tells_while_this_one_runs_is_corrected_too() {
+async fn a_status_written_by_another_daemon_meanwhile_is_corrected() {
     let bench = Bench::new().await;
     job(&bench, 2).await;
     leave_stale(&bench).await;
@@ -175,28 +175,28 @@ async fn what_another_daemon_tells_while_this_one_runs_is_corrected_too() {
 }
 
 #[tokio::test]
-async fn a_first_life_tells_each_thing_once() {
+async fn each_status_of_a_new_job_is_written_once() {
     let bench = Bench::new().await;
     job(&bench, 1).await;
     bench.until("nnf-nlc", "told", crate::bench::node_reported).await;
     // Later work, so that the agent has handled all events before it.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("later", &[(1, &[RABBIT])])).await;
     bench.until("later", "ready", block_ready).await;
-    let asked = bench.asked();
-    let reported = |of: String| {
-        asked.iter().filter(|(method, path)| method == "PATCH" && path.ends_with(&of)).count()
+    let requests = bench.requests();
+    let count_writes = |end: String| {
+        requests.iter().filter(|(method, path)| method == "PATCH" && path.ends_with(&end)).count()
     };
-    for of in [
+    for end in [
         format!("nnfnodestorages/{NAME}/status"),
         format!("nnfnodeblockstorages/{NAME}/status"),
         format!("clientmounts/{MOUNT}/status"),
     ] {
-        assert_eq!(reported(of.clone()), 1, "{of}: {asked:#?}");
+        assert_eq!(count_writes(end.clone()), 1, "{end}: {requests:#?}");
     }
 }
 
 #[tokio::test]
-async fn what_others_tell_in_the_nnf_node_stays_and_wakes_nobody() {
+async fn fields_of_other_writers_in_the_nnf_node_stay() {
     let bench = Bench::new().await;
     bench.until("nnf-nlc", "told", crate::bench::node_reported).await;
     write_status::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"}))
@@ -213,13 +213,13 @@ async fn what_others_tell_in_the_nnf_node_stays_and_wakes_nobody() {
 }
 
 #[tokio::test]
-async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
+async fn reported_namespaces_that_are_missing_are_not_created_again() {
     let mut bench = Bench::new().await;
     bench.stop().await;
     let object = block_storage(NAME, &[(1 << 20, &[RABBIT]), (1 << 20, &[RABBIT])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, object).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 2)).await;
-    // As a daemon with other drives left it: the first allocation has a device, the second was not made.
+    // Another daemon with other drives left this: the first allocation has a device, the second was not made.
     let device = json!({"NQN": "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3", "namespaceId": "3", "capacityAllocated": 1 << 20});
     let group = json!({"storageGroupId": "g", "devicePaths": ["/dev/nvme1n3"]});
     let reported = json!({"devices": [device], "accesses": {RABBIT: group}, "storagePoolId": "p", "capacityAllocated": 1 << 20});
@@ -238,7 +238,11 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
         status.allocations[0].devices[0].nqn,
         "nqn.2019-10.com.kioxia:KCM7DRJE1T92:7DQ0A0100N3"
     );
-    assert_eq!(status.allocations[1].devices.len(), 1, "what was never told is made");
+    assert_eq!(
+        status.allocations[1].devices.len(),
+        1,
+        "an allocation that was never reported is made"
+    );
     let failed = |storage: &NnfNodeStorage| {
         storage.status.as_ref().is_some_and(|status| status.error.is_some())
     };
@@ -249,13 +253,13 @@ async fn namespaces_that_were_told_and_are_not_there_are_never_made_anew() {
     let ready: Vec<_> = status.allocations.iter().map(|allocation| allocation.ready).collect();
     assert_eq!(ready, [false, true]);
     let steps = bench.host.applied();
-    let count = |of: fn(&Step) -> bool| steps.iter().filter(|step| of(step)).count();
+    let count = |matches: fn(&Step) -> bool| steps.iter().filter(|step| matches(step)).count();
     assert_eq!(count(|step| matches!(step, Step::CreateNamespace { .. })), 1);
     assert_eq!(count(|step| matches!(step, Step::MakeFileSystem { .. })), 1, "{steps:#?}");
 }
 
 #[tokio::test]
-async fn the_mounts_of_an_object_in_another_namespace_are_not_made() {
+async fn an_object_in_another_kubernetes_namespace_is_not_mounted() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     let mut elsewhere = client_mount(MOUNT, &["compute-01"]);
@@ -265,12 +269,12 @@ async fn the_mounts_of_an_object_in_another_namespace_are_not_made() {
     own["spec"]["mounts"][0]["mountPath"] = json!(in_tree("own"));
     bench.make::<ClientMount>(RABBIT, own).await;
     bench.until("own", "mounted", mount_ready).await;
-    let foreign = bench.of::<ClientMount>("rabbit-2").get(MOUNT).await.unwrap();
+    let foreign = bench.api::<ClientMount>("rabbit-2").get(MOUNT).await.unwrap();
     assert!(foreign.status.is_none() && foreign.finalizers().is_empty());
 }
 
 #[tokio::test]
-async fn readiness_and_counters_show_that_the_agent_works() {
+async fn readiness_and_counters_follow_the_agent_s_work() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     assert!(!bench.status.is_ready());

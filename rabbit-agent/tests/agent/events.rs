@@ -1,4 +1,4 @@
-//! Kubernetes Events as `kubectl describe` lists them, and an API that refuses them.
+//! Tests Kubernetes Events as `kubectl describe` lists them, and an API that refuses them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::bench::{
 
 const MIB: i64 = 1 << 20;
 
-/// The first Event of an object with this reason, selected as describe selects it.
+/// Returns the first Event of an object with this reason, selected as `kubectl describe` selects it.
 async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: &str) -> Event {
     let (name, uid) = (object.name_any(), object.uid().unwrap());
     let fields = format!(
@@ -22,10 +22,10 @@ async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: 
     let wanted = ListParams::default().fields(&fields);
     let found = async {
         loop {
-            let listed = bench.of::<Event>(RABBIT).list(&wanted).await.unwrap();
-            let mut of_reason =
+            let listed = bench.api::<Event>(RABBIT).list(&wanted).await.unwrap();
+            let mut matching =
                 listed.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
-            if let Some(event) = of_reason.next() {
+            if let Some(event) = matching.next() {
                 return event;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -36,7 +36,7 @@ async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: 
 }
 
 #[tokio::test]
-async fn an_allocation_is_told_in_an_event_that_describe_finds() {
+async fn an_allocation_causes_an_event_that_describe_finds() {
     let bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
     let object: NnfNodeBlockStorage = bench.until(NAME, "ready", block_ready).await;
@@ -53,7 +53,7 @@ async fn an_allocation_is_told_in_an_event_that_describe_finds() {
 }
 
 #[tokio::test]
-async fn a_drive_that_is_pulled_is_told_of_the_rabbit() {
+async fn a_pulled_drive_causes_an_event_of_the_nnf_node() {
     let bench = Bench::new().await;
     let node: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     bench.host.pull_drive(1);
@@ -64,7 +64,7 @@ async fn a_drive_that_is_pulled_is_told_of_the_rabbit() {
 }
 
 #[tokio::test]
-async fn an_api_that_takes_no_events_disturbs_nothing_and_is_asked_once() {
+async fn refused_events_disturb_nothing_and_are_tried_once() {
     let bench = Bench::new().await;
     let is_event =
         |method: &Method, path: &str| *method == Method::POST && path.ends_with("/events");
@@ -77,6 +77,6 @@ async fn an_api_that_takes_no_events_disturbs_nothing_and_is_asked_once() {
         bench.until(name, "ready", block_ready).await;
         bench.until_asked(1, is_event).await;
     }
-    let asked = bench.asked();
-    assert_eq!(asked.iter().filter(|(method, path)| is_event(method, path)).count(), 1);
+    let requests = bench.requests();
+    assert_eq!(requests.iter().filter(|(method, path)| is_event(method, path)).count(), 1);
 }

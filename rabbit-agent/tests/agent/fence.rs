@@ -1,4 +1,4 @@
-//! Fences, from the request file to the answer.
+//! Tests fences, from the request file to the answer.
 
 use std::{
     fs,
@@ -26,19 +26,19 @@ const NODE: &str = "compute-03";
 
 const CLUSTER: &str = "nodelist {\n  node {\n    name: compute-03\n    nodeid: 5\n  }\n}\n";
 
-/// A tool that records its arguments, and the files in the directories at that moment.
+/// Installs a dlm_tool that records its arguments, and the number of files in the directories at that moment.
 fn plant_cluster(bench: &Bench) {
     let at = bench.directory.path();
     fs::write(at.join("corosync.conf"), CLUSTER).unwrap();
     let here = at.display();
     let script = format!(
-        "#!/bin/sh\necho \"$*\" $(ls {here}/requests | wc -l) $(ls {here}/responses | wc -l) >> {here}/told\n"
+        "#!/bin/sh\necho \"$*\" $(ls {here}/requests | wc -l) $(ls {here}/responses | wc -l) >> {here}/acknowledged\n"
     );
     plant(&at.join("dlm_tool"), &script).unwrap();
 }
 
-fn told_dlm(bench: &Bench) -> String {
-    fs::read_to_string(bench.directory.path().join("told")).unwrap_or_default()
+fn acknowledgements(bench: &Bench) -> String {
+    fs::read_to_string(bench.directory.path().join("acknowledged")).unwrap_or_default()
 }
 
 fn name(number: u8, node: &str) -> String {
@@ -53,7 +53,7 @@ fn response(bench: &Bench, number: u8, node: &str) -> PathBuf {
     bench.directory.path().join("responses").join(name(number, node))
 }
 
-/// Writes a request as the sites' agent does, without a rename.
+/// Writes a request like the sites' agent, without a rename.
 fn ask(bench: &Bench, number: u8, node: &str) {
     ask_for(bench, number, node, "off");
 }
@@ -95,7 +95,7 @@ fn shared(name: &str, access: &[&str]) -> Value {
     object
 }
 
-/// Number of namespaces that the drives let a node reach.
+/// Returns the number of namespaces that the drives let a node reach.
 fn reach(bench: &Bench, node: &str) -> usize {
     let node: NodeName = node.parse().unwrap();
     let seen = bench.host.observe(&Desired::Inventory).unwrap();
@@ -105,21 +105,21 @@ fn reach(bench: &Bench, node: &str) -> usize {
         .count()
 }
 
-fn given(object: &NnfNodeBlockStorage, node: &str) -> bool {
+fn has_access(object: &NnfNodeBlockStorage, node: &str) -> bool {
     object.status.as_ref().is_some_and(|status| {
         status.ready
             && status.allocations.iter().all(|allocation| allocation.accesses.contains_key(node))
     })
 }
 
-fn taken(object: &NnfNodeBlockStorage, node: &str) -> bool {
+fn has_no_access(object: &NnfNodeBlockStorage, node: &str) -> bool {
     object.status.as_ref().is_some_and(|status| {
         status.ready
             && !status.allocations.iter().any(|allocation| allocation.accesses.contains_key(node))
     })
 }
 
-fn shown(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealth)> {
+fn reported_state(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealth)> {
     let servers = &node.status.as_ref()?.servers;
     let server = servers.iter().find(|server| server.hostname == NODE)?;
     Some((server.status.clone()?, server.health.clone()?))
@@ -128,22 +128,22 @@ fn shown(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealth)> {
 const FENCED: Option<(NnfResourceStatus, NnfResourceHealth)> =
     Some((NnfResourceStatus::Fenced, NnfResourceHealth::Critical));
 
-/// A GFS2 of two allocations that compute-01 and compute-03 share with the rabbit, and an XFS of compute-03.
+/// Creates a GFS2 of two allocations that compute-01 and compute-03 share with the rabbit, and an XFS of compute-03.
 async fn sharing() -> Bench {
     let bench = Bench::new().await;
     plant_cluster(&bench);
     let all = [RABBIT, "compute-01", NODE];
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &all)).await;
-    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
-    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (3, 2));
     bench
 }
 
 #[tokio::test]
-async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
+async fn a_fenced_compute_has_no_gfs2_until_its_answer_is_deleted() {
     let mut bench = sharing().await;
     let answer = fence(&bench, 0, NODE).await;
     assert_eq!(
@@ -154,19 +154,21 @@ async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains("2 were detached") && message.contains("DLM was told"), "{message}");
     assert_eq!(
-        told_dlm(&bench),
+        acknowledgements(&bench),
         "fence_ack 5 1 1\n",
         "after the answer, and before the end of the request"
     );
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (1, 2), "the XFS is its own");
-    bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
-    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
+    bench.until(NNF_NODE, "fenced", |node: &NnfNode| reported_state(node) == FENCED).await;
+    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
 
-    // Whatever is asked for meanwhile, and after a restart.
+    // The compute stays fenced after a change of the spec, and after a restart.
     let spec = json!({"spec": {"allocations": [
         {"capacity": MIB, "access": [RABBIT, NODE]}, {"capacity": MIB, "access": [RABBIT, NODE]}]}});
     bench.change::<NnfNodeBlockStorage>(NAME, spec).await;
-    bench.until(NAME, "changed", |block: &NnfNodeBlockStorage| taken(block, "compute-01")).await;
+    bench
+        .until(NAME, "changed", |block: &NnfNodeBlockStorage| has_no_access(block, "compute-01"))
+        .await;
     assert_eq!(reach(&bench, NODE), 1);
     bench.stop().await;
     bench.host.reboot();
@@ -174,20 +176,22 @@ async fn a_compute_is_cut_off_and_stays_so_until_its_answer_is_deleted() {
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
     bench.until("another", "ready", block_ready).await;
     assert_eq!(reach(&bench, NODE), 1);
-    assert_eq!(shown(&bench.get(NNF_NODE).await), FENCED);
+    assert_eq!(reported_state(&bench.get(NNF_NODE).await), FENCED);
 
     fs::remove_file(response(&bench, 0, NODE)).unwrap();
-    bench.until(NAME, "given again", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
-    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until(NAME, "given again", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     bench
-        .until(NNF_NODE, "free", |node: &NnfNode| shown(node).is_some() && shown(node) != FENCED)
+        .until(NNF_NODE, "free", |node: &NnfNode| {
+            reported_state(node).is_some() && reported_state(node) != FENCED
+        })
         .await;
     assert_eq!(reach(&bench, NODE), 5);
     assert!(bench.status.metrics().contains("gfs2_fence_requests_total 1"));
 }
 
 #[tokio::test]
-async fn nothing_to_take_is_a_success_that_the_go_agents_readers_know() {
+async fn a_fence_without_gfs2_succeeds_with_the_go_agent_s_answer() {
     let bench = Bench::new().await;
     bench.until(NNF_NODE, "told", node_reported).await;
     plant_cluster(&bench);
@@ -199,11 +203,11 @@ async fn nothing_to_take_is_a_success_that_the_go_agents_readers_know() {
     );
     assert!(answer["message"].as_str().unwrap().starts_with("No block storage resources found"));
     assert_ne!(answer["timestamp"], "2026-06-01T07:12:09+00:00");
-    bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
+    bench.until(NNF_NODE, "fenced", |node: &NnfNode| reported_state(node) == FENCED).await;
 }
 
 #[tokio::test]
-async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
+async fn an_unproved_fence_fails_and_is_not_acknowledged_to_dlm() {
     let bench = sharing().await;
     let refused = async |number: u8, node: &str| {
         let answer = fence(&bench, number, node).await;
@@ -233,19 +237,21 @@ async fn what_cannot_be_proved_is_no_success_and_dlm_hears_nothing() {
         "{answer}"
     );
 
-    assert_eq!(told_dlm(&bench), "");
-    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    assert_eq!(acknowledgements(&bench), "");
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     bench
-        .until(NNF_NODE, "free", |node: &NnfNode| shown(node).is_some() && shown(node) != FENCED)
+        .until(NNF_NODE, "free", |node: &NnfNode| {
+            reported_state(node).is_some() && reported_state(node) != FENCED
+        })
         .await;
     let answer = fence(&bench, 6, NODE).await;
     assert_eq!(answer["success"], json!(true), "the next request is tried anew: {answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// A pass that decided before the request came must not attach again what the fence detaches.
+/// A pass that was decided before the request must not attach again what the fence detaches.
 #[tokio::test]
-async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
+async fn a_fence_waits_for_an_attachment_to_its_node() {
     let bench = Bench::new().await;
     bench.until(NNF_NODE, "told", node_reported).await;
     plant_cluster(&bench);
@@ -261,7 +267,7 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     drop(hold);
     let answer = answer(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
-    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
+    bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 0);
     let last = bench.host.applied().into_iter().rfind(|step| match step {
         Step::Attach { node, .. } | Step::Detach { node, .. } => node.as_str() == NODE,
@@ -270,9 +276,9 @@ async fn a_fence_waits_for_the_pass_that_is_about_to_give_its_node_something() {
     assert!(matches!(last, Some(Step::Detach { .. })), "{last:?}");
 }
 
-/// Namespaces are zeroed for hours before they are attached, and the compute that is to get them may die meanwhile.
+/// Namespaces are zeroed for hours before they are attached, and the compute that should get them may die meanwhile.
 #[tokio::test]
-async fn a_fence_does_not_wait_for_a_pass_that_gives_nothing_yet() {
+async fn a_fence_does_not_wait_for_a_pass_that_attaches_later() {
     let bench = sharing().await;
     let (hold, creating) = bench.hold(|step| matches!(step, Step::CreateNamespace { .. }));
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &[RABBIT, NODE])).await;
@@ -281,14 +287,14 @@ async fn a_fence_does_not_wait_for_a_pass_that_gives_nothing_yet() {
     assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1, "the XFS is its own");
     drop(hold);
-    bench.until("another", "made", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
+    bench.until("another", "made", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// What a crash leaves at each point: nothing done; everything detached and nothing answered; answered and still
-/// requested.
+/// A crash may come with nothing done; with everything detached and no answer; or with an answer and
+/// the request still there.
 #[tokio::test]
-async fn a_fence_goes_on_where_a_crash_left_it() {
+async fn a_fence_is_completed_after_a_crash() {
     for point in ["asked", "detached", "answered"] {
         let mut bench = sharing().await;
         bench.stop().await;
@@ -317,19 +323,19 @@ async fn a_fence_goes_on_where_a_crash_left_it() {
         bench.start();
         let answer = answer(&bench, 0, NODE).await;
         assert_eq!(answer["success"], json!(true), "{point}: {answer}");
-        bench.until(NNF_NODE, "fenced", |node: &NnfNode| shown(node) == FENCED).await;
-        bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| taken(block, NODE)).await;
+        bench.until(NNF_NODE, "fenced", |node: &NnfNode| reported_state(node) == FENCED).await;
+        bench.until(NAME, "taken", |block: &NnfNodeBlockStorage| has_no_access(block, NODE)).await;
         let attached = bench.host.applied()[before..]
             .iter()
             .any(|step| matches!(step, Step::Attach { node, .. } if node.as_str() == NODE));
-        assert!(!attached, "{point}: it was given something in between");
-        assert_eq!(told_dlm(&bench), "fence_ack 5 1 1\n", "{point}");
+        assert!(!attached, "{point}: the node got an attachment meanwhile");
+        assert_eq!(acknowledgements(&bench), "fence_ack 5 1 1\n", "{point}");
     }
 }
 
 /// Only the answer keeps the node fenced once the requester has given up.
 #[tokio::test]
-async fn dlm_hears_nothing_of_a_fence_whose_answer_cannot_be_written() {
+async fn a_fence_without_a_written_answer_is_not_acknowledged_to_dlm() {
     let bench = sharing().await;
     let in_the_way = response(&bench, 0, NODE);
     fs::create_dir(&in_the_way).unwrap();
@@ -340,27 +346,31 @@ async fn dlm_hears_nothing_of_a_fence_whose_answer_cannot_be_written() {
     fs::remove_dir(&in_the_way).unwrap();
     let answer = answer(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
-    assert_eq!(told_dlm(&bench), "fence_ack 5 1 1\n", "once");
+    assert_eq!(acknowledgements(&bench), "fence_ack 5 1 1\n", "once");
 }
 
-/// DLM gets no acknowledgement for a refusal that a crash left beside its request.
+/// After a crash the refusal lies beside its request.
 #[tokio::test]
-async fn dlm_hears_nothing_of_a_refusal_that_a_crash_left() {
+async fn a_refusal_left_by_a_crash_is_not_acknowledged_to_dlm() {
     let mut bench = sharing().await;
     bench.stop().await;
     ask(&bench, 0, NODE);
     fs::write(response(&bench, 0, NODE), r#"{"success": false}"#).unwrap();
     bench.start();
     let answer = answer(&bench, 0, NODE).await;
-    assert_eq!((answer["success"].clone(), told_dlm(&bench)), (json!(false), String::new()));
+    assert_eq!(
+        (answer["success"].clone(), acknowledgements(&bench)),
+        (json!(false), String::new())
+    );
     assert_eq!(reach(&bench, NODE), 3);
 }
 
 #[tokio::test]
-async fn namespaces_that_no_object_claims_are_taken_too() {
+async fn unclaimed_namespaces_are_detached_too() {
     let bench = sharing().await;
-    // Deleted by force: the finalizers are removed, and the agent does not learn of it before the fence reads the API.
-    let api = bench.of::<NnfNodeBlockStorage>(RABBIT);
+    // The object is deleted by force: its finalizers are removed, and the agent learns of it only when the fence reads
+    // the API.
+    let api = bench.api::<NnfNodeBlockStorage>(RABBIT);
     bench.refuse(|request| {
         request
             .uri()
@@ -377,11 +387,11 @@ async fn namespaces_that_no_object_claims_are_taken_too() {
 }
 
 #[tokio::test]
-async fn without_directories_no_compute_is_given_a_gfs2() {
+async fn without_directories_no_compute_gets_access_to_a_gfs2() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
-    // A file in place of the directory: the disk is not mounted, or another one is.
+    // A file is in place of the directory, as if the disk were not mounted.
     fs::write(bench.directory.path().join("requests"), "").unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("server", &[RABBIT])).await;
@@ -391,22 +401,22 @@ async fn without_directories_no_compute_is_given_a_gfs2() {
     let error = object.status.unwrap().error.unwrap();
     assert_eq!(error.severity, Severity::Major, "a workflow waits for it");
     let text = error.debug_message;
-    assert!(text.contains("not known which of them are fenced"), "{text}");
+    assert!(text.contains("cannot tell which computes are fenced"), "{text}");
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, xfs).await;
-    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until("xfs", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     assert_eq!(reach(&bench, NODE), 1);
 
-    // The disk was mounted late.
+    // The disk is mounted late.
     fs::remove_file(bench.directory.path().join("requests")).unwrap();
-    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     let answer = fence(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
     assert_eq!(reach(&bench, NODE), 1);
 }
 
 #[tokio::test]
-async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is_given() {
+async fn while_the_directories_are_missing_access_stays_and_no_more_is_granted() {
     let bench = sharing().await;
     let answer = fence(&bench, 0, "compute-01").await;
     assert_eq!(answer["success"], json!(true), "{answer}");
@@ -417,7 +427,7 @@ async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("another", &all)).await;
     bench.until("another", "refused", block_failed).await;
     assert_eq!(reach(&bench, NODE), 3);
-    assert!(!there.exists(), "what is in it is known to nobody but who took it away");
+    assert!(!there.exists(), "the agent must not create the directory again");
 
     // Another disk, without the answer for compute-01.
     fs::create_dir(&there).unwrap();
@@ -427,17 +437,17 @@ async fn while_the_directories_are_away_what_was_given_stays_and_nothing_more_is
             error.debug_message.contains("without the answer that says that compute-01")
         })
     };
-    bench.until("another", "refused for what is missing", reported).await;
+    bench.until("another", "refused for the missing answer", reported).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (3, 0));
 
     fs::remove_dir(&there).unwrap();
     fs::rename(&away, &there).unwrap();
-    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     assert_eq!((reach(&bench, NODE), reach(&bench, "compute-01")), (5, 0));
 }
 
 #[tokio::test]
-async fn requests_that_could_not_be_read_once_are_read_again() {
+async fn unreadable_directories_are_read_again() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
@@ -446,7 +456,7 @@ async fn requests_that_could_not_be_read_once_are_read_again() {
     std::os::unix::fs::symlink(&real, &link).unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
-    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until(NAME, "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
 
     fs::remove_file(&link).unwrap();
     fs::write(real.join("anything"), "").unwrap();
@@ -455,13 +465,13 @@ async fn requests_that_could_not_be_read_once_are_read_again() {
     bench.until("another", "refused", block_failed).await;
 
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    bench.until("another", "given", |block: &NnfNodeBlockStorage| given(block, NODE)).await;
+    bench.until("another", "given", |block: &NnfNodeBlockStorage| has_access(block, NODE)).await;
     let answer = fence(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
 }
 
 #[tokio::test]
-async fn a_torn_request_is_left_alone_until_it_is_whole() {
+async fn a_torn_request_is_ignored_until_it_is_complete() {
     let bench = sharing().await;
     let path = request(&bench, 0, NODE);
     fs::write(&path, "{\"request_id\": ").unwrap();
@@ -474,7 +484,7 @@ async fn a_torn_request_is_left_alone_until_it_is_whole() {
 }
 
 #[tokio::test]
-async fn dlm_that_cannot_be_told_is_in_the_message_and_undoes_nothing() {
+async fn a_failed_acknowledgement_to_dlm_is_in_the_message() {
     let bench = sharing().await;
     fs::write(bench.directory.path().join("corosync.conf"), "").unwrap();
     let answer = fence(&bench, 0, NODE).await;

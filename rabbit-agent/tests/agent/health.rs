@@ -39,23 +39,23 @@ impl Probe for FakeProbe {
     }
 }
 
-async fn watched() -> (Bench, Arc<FakeProbe>, HealthState) {
-    watched_with(|_| ()).await
+async fn bench_with_probe() -> (Bench, Arc<FakeProbe>, HealthState) {
+    configured_bench(|_| ()).await
 }
 
-async fn watched_with(set: impl FnOnce(&mut Bench)) -> (Bench, Arc<FakeProbe>, HealthState) {
+async fn configured_bench(set: impl FnOnce(&mut Bench)) -> (Bench, Arc<FakeProbe>, HealthState) {
     let probe = Arc::new(FakeProbe::default());
     probe.links.lock().unwrap().insert(6, UP);
     let mut bench = Bench::bare().await;
     let state = HealthState::new(probe.clone(), None, 0);
-    bench.status = rabbit_agent::status::AgentStatus::of(state.clone());
+    bench.status = rabbit_agent::status::AgentStatus::new(state.clone());
     set(&mut bench);
     bench.site().await;
     bench.start();
     (bench, probe, state)
 }
 
-/// Status and health of `Compute 6`.
+/// Returns status and health of `Compute 6`.
 fn sixth(node: &NnfNode) -> Option<(NnfResourceStatus, NnfResourceHealth)> {
     let server = &node.status.as_ref()?.servers.get(7)?;
     server.status.clone().zip(server.health.clone())
@@ -68,7 +68,7 @@ const READY: Option<(NnfResourceStatus, NnfResourceHealth)> =
 
 #[tokio::test]
 async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
-    let (bench, probe, state) = watched().await;
+    let (bench, probe, state) = bench_with_probe().await;
     let mut health = state.listen();
     bench
         .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
@@ -91,54 +91,54 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
 
     probe.links.lock().unwrap().insert(6, UP);
     state.request_check();
-    // When it has been up for a while, without a request for that check.
+    // The status changes once the link has been up for a while, without a request for that check.
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
     health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_rabbit_whose_podman_does_not_answer_warns_before_a_container_is_to_run() {
+async fn a_silent_podman_is_reported_in_the_health() {
     let place = tempfile::tempdir().unwrap();
     let (program, broken) = (place.path().join("podman"), place.path().join("broken"));
-    // As podman answers without containers, and as it was seen to when its database was of another version.
+    // Output of podman without containers, and its error when its database had another version.
     let text = format!(
         "#!/bin/sh\n[ -e {} ] || {{ echo '[]'; exit 0; }}\necho database graph driver mismatch >&2; exit 125\n",
         broken.display()
     );
     tests::program::plant(&program, &text).unwrap();
-    let (bench, _, state) = watched_with(|bench| bench.podman = Some(program)).await;
+    let (bench, _, state) = configured_bench(|bench| bench.podman = Some(program)).await;
     let mut health = state.listen();
     bench.until(NNF_NODE, "ready", node_reported).await;
     health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
     std::fs::write(&broken, "").unwrap();
     state.request_check();
-    let told = health.wait_for(|newest| newest.state() == State::Warning).await.unwrap().clone();
+    let warning = health.wait_for(|newest| newest.state() == State::Warning).await.unwrap().clone();
     for part in ["database graph driver mismatch", "no container starts here"] {
-        assert!(told.message.contains(part), "{}", told.message);
+        assert!(warning.message.contains(part), "{}", warning.message);
     }
     std::fs::remove_file(&broken).unwrap();
     state.request_check();
     health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
 }
 
-/// A drive that hangs keeps a check of the drives waiting, and the NnfNode reports links all the same.
+/// A hanging drive blocks the check of the drives, but the NnfNode still reports links.
 #[tokio::test]
 async fn links_wait_for_no_drive() {
-    let (bench, probe, state) = watched().await;
+    let (bench, probe, state) = bench_with_probe().await;
     bench
         .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
         .await;
-    // The agent reports links apart from drives once its watch has brought the first status. Only a write on top of that
+    // The agent reports links apart from drives once its watch has brought the first status. Only a write based on that
     // status shows that it has.
     bench.trouble.lock().unwrap().fault = true;
     state.request_check();
     bench.until(NNF_NODE, "told", |node: &NnfNode| first_drive_ready(node) == Some(false)).await;
-    let looks = Arc::clone(&bench.looks);
+    let observations = Arc::clone(&bench.observations);
     let (held, holds) = sync_channel(0);
     let (release, released) = sync_channel::<()>(0);
     let drives = thread::spawn(move || {
         // Every check of the node begins with an entry in this list.
-        let _hung = looks.lock().unwrap();
+        let _hung = observations.lock().unwrap();
         held.send(()).unwrap();
         released.recv().unwrap();
     });
@@ -155,29 +155,29 @@ async fn links_wait_for_no_drive() {
 
 /// When a drive goes or comes, the agent checks what was made on drives: a RAID may need repair.
 #[tokio::test]
-async fn file_systems_are_looked_at_when_a_drive_goes_and_when_it_comes_back() {
-    let (bench, _, state) = watched().await;
+async fn file_systems_are_checked_when_a_drive_goes_or_comes() {
+    let (bench, _, state) = bench_with_probe().await;
     bench.file_systems(1).await;
     let drive = |ready: bool| move |node: &NnfNode| first_drive_ready(node) == Some(ready);
     bench.until(NNF_NODE, "well", drive(true)).await;
     for fault in [true, false] {
-        bench.looks.lock().unwrap().clear();
+        bench.observations.lock().unwrap().clear();
         bench.trouble.lock().unwrap().fault = fault;
         state.request_check();
         bench.until(NNF_NODE, "told", drive(!fault)).await;
-        until_file_systems_are_looked_at(&bench).await;
+        until_file_systems_are_checked(&bench).await;
     }
 }
 
 /// The drive may be missing from the first inventory already, although it was there when its file system was checked.
 #[tokio::test]
-async fn file_systems_are_looked_at_when_something_moves_for_the_first_time() {
-    let (bench, _, state) = watched().await;
+async fn file_systems_are_checked_after_the_first_device_event() {
+    let (bench, _, state) = bench_with_probe().await;
     bench.file_systems(1).await;
     bench.until(NNF_NODE, "told", node_reported).await;
-    bench.looks.lock().unwrap().clear();
+    bench.observations.lock().unwrap().clear();
     state.request_check();
-    until_file_systems_are_looked_at(&bench).await;
+    until_file_systems_are_checked(&bench).await;
 }
 
 fn first_drive_ready(node: &NnfNode) -> Option<bool> {
@@ -185,23 +185,23 @@ fn first_drive_ready(node: &NnfNode) -> Option<bool> {
     Some(drive.status == Some(NnfResourceStatus::Ready))
 }
 
-async fn until_file_systems_are_looked_at(bench: &Bench) {
-    let has_looked = || {
-        let looks = bench.looks.lock().unwrap();
-        looks.iter().any(|desired| matches!(desired, Desired::FileSystemReady(_)))
+async fn until_file_systems_are_checked(bench: &Bench) {
+    let has_checked = || {
+        let observations = bench.observations.lock().unwrap();
+        observations.iter().any(|desired| matches!(desired, Desired::FileSystemReady(_)))
     };
-    let looking = async {
-        while !has_looked() {
+    let checking = async {
+        while !has_checked() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, looking).await.expect("a look at a file system");
+    tokio::time::timeout(PATIENCE, checking).await.expect("a check of a file system");
 }
 
-/// Somebody deleted the object's namespaces; no event announces that.
+/// The object's namespaces were deleted by hand; no event announces that.
 #[tokio::test]
-async fn a_namespace_that_is_on_no_drive_is_a_warning_and_its_object_tells_it() {
-    let (bench, _, state) = watched().await;
+async fn a_lost_namespace_is_reported_by_the_node_and_its_object() {
+    let (bench, _, state) = bench_with_probe().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
     bench.host.erase_drives();
@@ -226,8 +226,8 @@ async fn a_namespace_that_is_on_no_drive_is_a_warning_and_its_object_tells_it() 
 }
 
 #[tokio::test]
-async fn a_rabbit_without_memory_warns_and_serves() {
-    let (bench, probe, state) = watched().await;
+async fn a_rabbit_short_of_memory_warns_and_still_serves() {
+    let (bench, probe, state) = bench_with_probe().await;
     bench.until(NNF_NODE, "told", node_reported).await;
     probe.facts.lock().unwrap().memory = Some(Memory { total: 1 << 34, available: 1 << 24 });
     state.request_check();
@@ -246,12 +246,12 @@ async fn a_rabbit_without_memory_warns_and_serves() {
     );
 }
 
-/// Leftovers of volume groups that are gone are removed; those of existing objects and with other names stay.
+/// Leftovers of deleted volume groups are removed; those of existing objects and with other names stay.
 #[tokio::test]
-async fn a_start_leaves_the_lock_spaces_of_groups_that_are_gone() {
+async fn a_start_leaves_the_lock_spaces_of_deleted_groups() {
     let probe = Arc::new(FakeProbe::default());
     let mut bench = Bench::bare().await;
-    bench.status = rabbit_agent::status::AgentStatus::of(HealthState::new(probe, None, 0));
+    bench.status = rabbit_agent::status::AgentStatus::new(HealthState::new(probe, None, 0));
     let gone = "00000000-5d7f-4c1b-9f6e-0c0e7d0f8a11_0";
     bench.volumes = Volumes::Lvm;
     bench.host.plant_lock_space(gone);
@@ -263,10 +263,10 @@ async fn a_start_leaves_the_lock_spaces_of_groups_that_are_gone() {
     assert_eq!(left, ["global"]);
 }
 
-/// A node whose LNet reports nothing for a while keeps its reported address.
+/// A node whose LNet reports no address for a while keeps its reported one.
 #[tokio::test]
-async fn the_first_lnet_address_is_the_rabbits() {
-    let (bench, probe, state) = watched().await;
+async fn the_first_lnet_address_is_reported() {
+    let (bench, probe, state) = bench_with_probe().await;
     probe.facts.lock().unwrap().nids = vec!["172.31.241.10@kfi".into(), "10.0.0.1@tcp".into()];
     state.request_check();
     let is = |nid: &'static str| {

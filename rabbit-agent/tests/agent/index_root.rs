@@ -1,4 +1,5 @@
-//! Trees beneath the index root from rabbits' mounts as central controllers make them: without the computes' names.
+//! Tests trees beneath the index root from rabbits' mounts as central controllers create them: without the computes'
+//! names.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -23,8 +24,8 @@ async fn bench() -> Bench {
     bench
 }
 
-/// The rabbit's ClientMount, as central controllers write it.
-fn of_rabbit() -> Value {
+/// Returns the rabbit's ClientMount, as central controllers write it.
+fn rabbit_mount() -> Value {
     let mut object = client_mount(MOUNT, &["", ""]);
     for (index, mount) in object["spec"]["mounts"].as_array_mut().unwrap().iter_mut().enumerate() {
         mount["mountPath"] = json!(in_tree(&format!("{RABBIT}-{index}")));
@@ -33,8 +34,8 @@ fn of_rabbit() -> Value {
     object
 }
 
-/// A compute's ClientMount, with one allocation.
-async fn mounts(bench: &Bench, compute: &str, name: &str, allocation: u32, workflow: &str) {
+/// Creates a compute's ClientMount, with one allocation.
+async fn create_mount(bench: &Bench, compute: &str, name: &str, allocation: u32, workflow: &str) {
     let mut object = client_mount(name, &[""]);
     object["metadata"]["namespace"] = json!(compute);
     object["metadata"]["labels"]["dataworkflowservices.github.io/workflow.uid"] = json!(workflow);
@@ -45,16 +46,16 @@ async fn mounts(bench: &Bench, compute: &str, name: &str, allocation: u32, workf
 }
 
 fn workflow() -> String {
-    let labels = &of_rabbit()["metadata"]["labels"];
+    let labels = &rabbit_mount()["metadata"]["labels"];
     labels["dataworkflowservices.github.io/workflow.uid"].as_str().unwrap().to_owned()
 }
 
-async fn give(bench: &Bench, first: &str, second: &str) {
+async fn grant(bench: &Bench, first: &str, second: &str) {
     let access = block_storage(NAME, &[(MIB, &[RABBIT, first]), (MIB, &[RABBIT, second])]);
     bench.change::<NnfNodeBlockStorage>(NAME, json!({"spec": access["spec"]})).await;
 }
 
-/// Links that were made and not removed since.
+/// Returns the links that were made and not removed since.
 fn links(bench: &Bench) -> BTreeSet<String> {
     let mut links = BTreeSet::new();
     for step in bench.host.applied() {
@@ -84,48 +85,48 @@ async fn until_links(bench: &Bench, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn each_compute_has_a_link_to_the_allocation_that_its_own_object_names() {
+async fn each_compute_has_a_link_to_the_allocation_it_mounts() {
     let bench = bench().await;
     bench.file_systems(2).await;
-    bench.make::<ClientMount>(RABBIT, of_rabbit()).await;
+    bench.make::<ClientMount>(RABBIT, rabbit_mount()).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    assert!(links(&bench).is_empty(), "nobody mounts them yet");
-    mounts(&bench, "compute-03", COMPUTES, 0, &workflow()).await;
-    mounts(&bench, "compute-01", COMPUTES, 1, &workflow()).await;
+    assert!(links(&bench).is_empty(), "no compute mounts them yet");
+    create_mount(&bench, "compute-03", COMPUTES, 0, &workflow()).await;
+    create_mount(&bench, "compute-01", COMPUTES, 1, &workflow()).await;
     // Another job's mount of the same storage does not belong to this tree.
-    mounts(&bench, "compute-02", COMPUTES, 1, "11111111-2222-4333-8444-555555555555").await;
-    give(&bench, "compute-03", "compute-01").await;
+    create_mount(&bench, "compute-02", COMPUTES, 1, "11111111-2222-4333-8444-555555555555").await;
+    grant(&bench, "compute-03", "compute-01").await;
     until_links(&bench, &["compute-03 -> node-0", "compute-01 -> node-1"]).await;
 }
 
 #[tokio::test]
-async fn computes_that_are_given_it_and_not_yet_told_of_are_waited_for() {
+async fn computes_with_access_but_without_a_client_mount_are_waited_for() {
     let bench = bench().await;
     bench.file_systems(2).await;
-    give(&bench, "compute-02", "compute-01").await;
-    bench.make::<ClientMount>(RABBIT, of_rabbit()).await;
+    grant(&bench, "compute-02", "compute-01").await;
+    bench.make::<ClientMount>(RABBIT, rabbit_mount()).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    mounts(&bench, "compute-02", COMPUTES, 1, &workflow()).await;
+    create_mount(&bench, "compute-02", COMPUTES, 1, &workflow()).await;
     until_links(&bench, &["compute-02 -> node-1"]).await;
-    mounts(&bench, "compute-01", COMPUTES, 0, &workflow()).await;
+    create_mount(&bench, "compute-01", COMPUTES, 0, &workflow()).await;
     until_links(&bench, &["compute-01 -> node-0", "compute-02 -> node-1"]).await;
 }
 
 #[tokio::test]
-async fn links_stay_and_mounts_are_made_while_nobody_can_be_asked() {
+async fn links_stay_while_the_api_does_not_list_client_mounts() {
     let bench = bench().await;
     bench.file_systems(2).await;
-    mounts(&bench, "compute-03", COMPUTES, 0, &workflow()).await;
-    bench.make::<ClientMount>(RABBIT, of_rabbit()).await;
+    create_mount(&bench, "compute-03", COMPUTES, 0, &workflow()).await;
+    bench.make::<ClientMount>(RABBIT, rabbit_mount()).await;
     until_links(&bench, &["compute-03 -> node-0"]).await;
 
     let asks = |path: &str| path.contains("/namespaces/compute-01/clientmounts");
     bench.refuse(move |request| {
         asks(request.uri().path()).then_some(Refused::Status(403, "forbidden"))
     });
-    let before = bench.asked().iter().filter(|(_, path)| asks(path)).count();
-    give(&bench, "compute-03", "compute-01").await;
-    mounts(&bench, "compute-01", COMPUTES, 1, &workflow()).await;
+    let before = bench.requests().iter().filter(|(_, path)| asks(path)).count();
+    grant(&bench, "compute-03", "compute-01").await;
+    create_mount(&bench, "compute-01", COMPUTES, 1, &workflow()).await;
     bench.until_asked(before + 2, |_, path| asks(path)).await;
     until_links(&bench, &["compute-03 -> node-0"]).await;
     assert!(mount_ready(&bench.get(MOUNT).await));

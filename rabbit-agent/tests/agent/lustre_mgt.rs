@@ -1,4 +1,4 @@
-//! File system names of a management target whose tools are scripts that record their arguments.
+//! Tests file system names of a management target whose tools are scripts that record their arguments.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -45,20 +45,20 @@ fn has(wanted: &[&str]) -> impl Fn(&NnfLustreMgt) -> bool {
     move |object| names(object) == wanted && status(object).error.is_none()
 }
 
-/// The scripts of the target.
+/// The scripts of the management target.
 struct Target {
     directory: PathBuf,
 }
 
 impl Target {
-    /// An erase command that records each name, and then runs `script`.
+    /// Installs an erase command that records each name, and then runs `script`.
     fn new(bench: &Bench, script: &str) -> Self {
         let target = Self { directory: bench.directory.path().to_owned() };
-        target.becomes(script);
+        target.set_script(script);
         target
     }
 
-    fn becomes(&self, script: &str) {
+    fn set_script(&self, script: &str) {
         let (erase, new) = (self.directory.join("erase"), self.directory.join("erase.new"));
         let log = self.directory.join("erased");
         let script = format!("#!/bin/sh\necho \"$1\" >> {}\n{script}\n", log.display());
@@ -66,7 +66,7 @@ impl Target {
         fs::rename(new, erase).unwrap();
     }
 
-    /// All names that were to be erased, in order.
+    /// Returns all names that the agent tried to erase, in order.
     fn erased(&self) -> Vec<String> {
         self.log("erased")
     }
@@ -82,7 +82,7 @@ fn is_status(method: &Method, path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn names_are_given_out_and_erased_when_their_claim_is_withdrawn() {
+async fn a_name_is_erased_when_its_claim_is_withdrawn() {
     let bench = Bench::new().await;
     let target = Target::new(&bench, "true");
     bench.make::<NnfLustreMgt>(RABBIT, mgt("zzzzzzzz", &["one", "two"])).await;
@@ -94,11 +94,11 @@ async fn names_are_given_out_and_erased_when_their_claim_is_withdrawn() {
     assert_eq!(target.erased(), ["zzzzzzzz"]);
     bench.delete::<NnfLustreMgt>("mgt").await;
     bench.until_gone::<NnfLustreMgt>("mgt").await;
-    assert_eq!(target.erased(), ["zzzzzzzz"], "names that are claimed are their owner's");
+    assert_eq!(target.erased(), ["zzzzzzzz"], "claimed names are not erased");
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
+async fn a_failed_erasure_is_reported_and_retried() {
     let bench = Bench::new().await;
     let target = Target::new(&bench, "echo no MGS here >&2; exit 3");
     bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
@@ -106,7 +106,7 @@ async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
     bench.change::<NnfLustreMgt>("mgt", claims(&["two"])).await;
     let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
     let reported = bench.until("mgt", "told", failed).await;
-    assert_eq!(names(&reported), ["aaaaaaaa", "aaaaaaab"], "others get names all the same");
+    assert_eq!(names(&reported), ["aaaaaaaa", "aaaaaaab"], "other claims still get names");
     let error = status(&reported).error.unwrap();
     assert_eq!(error.severity, Severity::Major);
     for part in
@@ -114,14 +114,15 @@ async fn a_name_that_cannot_be_erased_is_told_kept_and_tried_again() {
     {
         assert!(error.debug_message.contains(part), "{error:?}");
     }
-    target.becomes("echo error: OBD_IOC_LCFG_ERASE failed: No such file or directory >&2; exit 2");
+    target
+        .set_script("echo error: OBD_IOC_LCFG_ERASE failed: No such file or directory >&2; exit 2");
     bench.until("mgt", "erased", has(&["aaaaaaab"])).await;
     assert!(target.erased().iter().all(|name| name == "aaaaaaaa"));
 }
 
-/// The target never came up, or went first: the job's tear-down waits until the name is gone.
+/// The target never came up, or was removed first: the job's tear-down waits until the name is gone.
 #[tokio::test]
-async fn the_name_of_the_targets_own_storage_goes_with_it_though_it_cannot_be_erased() {
+async fn the_name_of_the_target_s_own_storage_is_dropped_after_a_failed_erasure() {
     let bench = Bench::new().await;
     let target = Target::new(&bench, "echo no MGS here >&2; exit 3");
     let mut object = mgt("aaaaaaaa", &["own", "other"]);
@@ -133,11 +134,11 @@ async fn the_name_of_the_targets_own_storage_goes_with_it_though_it_cannot_be_er
     bench.until("mgt", "named", has(&["aaaaaaaa", "aaaaaaab"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["other"])).await;
     bench.until("mgt", "without its own", has(&["aaaaaaab"])).await;
-    assert_eq!(target.erased(), ["aaaaaaaa"], "it was tried");
+    assert_eq!(target.erased(), ["aaaaaaaa"], "the agent tried to erase it");
 }
 
 #[tokio::test]
-async fn an_object_goes_though_a_name_on_its_target_cannot_be_erased() {
+async fn an_object_is_deleted_although_a_name_cannot_be_erased() {
     let bench = Bench::new().await;
     let target = Target::new(&bench, "echo no MGS here >&2; exit 3");
     bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
@@ -147,11 +148,11 @@ async fn an_object_goes_though_a_name_on_its_target_cannot_be_erased() {
     bench.until("mgt", "told", failed).await;
     bench.delete::<NnfLustreMgt>("mgt").await;
     bench.until_gone::<NnfLustreMgt>("mgt").await;
-    assert!(target.erased().len() >= 2, "it was tried once more");
+    assert!(target.erased().len() >= 2, "the agent tried once more");
 }
 
 #[tokio::test]
-async fn an_erasure_that_was_not_written_down_is_made_again_and_its_name_not_given_out_before() {
+async fn an_unrecorded_erasure_is_repeated_before_its_name_is_given_out() {
     let mut bench = Bench::new().await;
     let target = Target::new(&bench, "true");
     bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
@@ -159,12 +160,12 @@ async fn an_erasure_that_was_not_written_down_is_made_again_and_its_name_not_giv
     bench.refuse(|request| {
         is_status(request.method(), request.uri().path()).then_some(Refused::Away)
     });
-    let before = bench.asked().iter().filter(|(method, path)| is_status(method, path)).count();
+    let before = bench.requests().iter().filter(|(method, path)| is_status(method, path)).count();
     bench.change::<NnfLustreMgt>("mgt", claims(&[])).await;
     bench.until_asked(before + 1, is_status).await;
     bench.stop().await;
-    let cut_off: NnfLustreMgt = bench.get("mgt").await;
-    assert_eq!(names(&cut_off), ["aaaaaaaa"]);
+    let interrupted: NnfLustreMgt = bench.get("mgt").await;
+    assert_eq!(names(&interrupted), ["aaaaaaaa"]);
     let once = target.erased().len();
     assert!(once >= 1);
     // The counter comes round to the same name.
@@ -195,7 +196,7 @@ fn with_config_map(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_config_map_is_ahead_of_the_status_and_a_crash_between_them_skips_no_name() {
+async fn a_crash_between_config_map_and_status_skips_no_name() {
     let mut bench = Bench::new().await;
     let maps = config_map(&bench, "cccccccc").await;
     bench.refuse(|request| {
@@ -215,7 +216,7 @@ async fn the_config_map_is_ahead_of_the_status_and_a_crash_between_them_skips_no
     bench.stop().await;
     let data = maps.get("names").await.unwrap().data.unwrap();
     assert_eq!((&*data["NextFsName"], &*data["other"]), ("cccccccd", "kept"));
-    assert!(names(&bench.get("mgt").await).is_empty(), "cut off between the two");
+    assert!(names(&bench.get("mgt").await).is_empty(), "the agent stopped between the two writes");
     bench.admit();
     bench.start();
     let given = bench.until("mgt", "named", has(&["cccccccc"])).await;
@@ -224,7 +225,7 @@ async fn the_config_map_is_ahead_of_the_status_and_a_crash_between_them_skips_no
 }
 
 #[tokio::test]
-async fn a_config_map_that_is_missing_is_named_with_the_remedy_and_looked_for_again() {
+async fn a_missing_config_map_is_reported_with_a_remedy_and_waited_for() {
     let bench = Bench::new().await;
     bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
     let failed = |mgt: &NnfLustreMgt| status(mgt).error.is_some();
@@ -236,9 +237,9 @@ async fn a_config_map_that_is_missing_is_named_with_the_remedy_and_looked_for_ag
     bench.until("mgt", "named", has(&["dddddddd"])).await;
 }
 
-/// How the Go controllers write an empty reference.
+/// Go controllers write a missing reference like this.
 #[tokio::test]
-async fn an_empty_reference_is_none() {
+async fn an_empty_reference_counts_as_missing() {
     let bench = Bench::new().await;
     let mut object = mgt("aaaaaaaa", &["one"]);
     object["spec"]["fsNameStartReference"] = json!({});
@@ -247,7 +248,7 @@ async fn an_empty_reference_is_none() {
 }
 
 #[tokio::test]
-async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_one() {
+async fn commands_run_in_order_until_one_fails_and_each_result_is_reported() {
     let bench = Bench::new().await;
     let target = Target::new(&bench, "true");
     let log = target.directory.join("ran").display().to_string();
@@ -280,10 +281,10 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
     assert_eq!(
         ran.iter().filter(|line| *line == "first").count(),
         1,
-        "what is ready is not run again"
+        "commands that succeeded do not run again"
     );
     assert_eq!(ran[ran.len().min(3) - 2..ran.len().min(3)], ["first", "second"]);
-    // Somebody removes the failed entries.
+    // The failed entries are removed.
     let good = json!([{"reference": reference("good"), "commands": [format!("echo first >> {log}"), format!("echo second >> {log}")]}]);
     bench.change::<NnfLustreMgt>("mgt", json!({"spec": {"commandList": good}})).await;
     let clean =
@@ -293,7 +294,7 @@ async fn commands_run_in_order_stop_at_the_first_that_fails_and_are_told_one_by_
 }
 
 #[tokio::test]
-async fn what_ran_is_written_down_though_somebody_asked_for_more_meanwhile() {
+async fn the_result_of_commands_is_recorded_after_a_concurrent_change() {
     let bench = Bench::new().await;
     let target = Target::new(&bench, "true");
     let (log, go) = (target.directory.join("ran"), target.directory.join("go"));
@@ -322,13 +323,13 @@ async fn what_ran_is_written_down_though_somebody_asked_for_more_meanwhile() {
 }
 
 #[tokio::test]
-async fn objects_of_another_rabbit_are_left_alone() {
+async fn objects_of_another_rabbit_are_ignored() {
     let bench = Bench::new().await;
     let mut other = mgt("aaaaaaaa", &["one"]);
     other["metadata"]["namespace"] = json!("rabbit-2");
     bench.make::<NnfLustreMgt>("rabbit-2", other).await;
     bench.make::<NnfLustreMgt>(RABBIT, mgt("bbbbbbbb", &["one"])).await;
     bench.until("mgt", "named", has(&["bbbbbbbb"])).await;
-    let foreign = bench.of::<NnfLustreMgt>("rabbit-2").get("mgt").await.unwrap();
+    let foreign = bench.api::<NnfLustreMgt>("rabbit-2").get("mgt").await.unwrap();
     assert!(foreign.status.is_none() && foreign.finalizers().is_empty());
 }

@@ -1,4 +1,4 @@
-//! The agent against an API in this process and drives in memory.
+//! Runs the agent against an API in this process and drives in memory.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
 

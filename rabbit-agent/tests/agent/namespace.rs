@@ -1,4 +1,4 @@
-//! Somebody deletes the rabbit's Kubernetes namespace under a job.
+//! Tests the deletion of the rabbit's Kubernetes namespace under a job.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use k8s_openapi::api::core::v1::Namespace;
@@ -10,13 +10,13 @@ use crate::bench::{
 };
 
 #[tokio::test]
-async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
+async fn a_deleted_kubernetes_namespace_tears_down_in_order_and_is_created_again() {
     let bench = Bench::new().await;
     bench.file_systems(2).await;
     let computes = ["compute-01", "compute-02"];
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &computes)).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    // The job uses it, so nothing that follows can end at once.
+    // The mount is busy, so that nothing that follows can end at once.
     let held = path(&in_tree("node-0"));
     bench.host.hold(&held);
     let namespaces: Api<Namespace> = Api::all(bench.client.clone());
@@ -41,7 +41,8 @@ async fn everything_is_torn_down_in_order_and_the_rabbit_serves_again() {
         last(|step| matches!(step, Step::RunHook { id, .. } if id.phase == HookPoint::PreTeardown))
             < first_deleted.unwrap()
     );
-    // The agent outlives its namespace, and creates its NnfNode in a new one. The old one goes kind by kind.
+    // The agent outlives its namespace, and creates its NnfNode in a new one. The objects of the old namespace go kind
+    // by kind.
     let another =
         |namespace: Option<&Namespace>| namespace.is_some_and(|namespace| namespace.uid() != first);
     let anew = await_condition(namespaces.clone(), RABBIT, another);

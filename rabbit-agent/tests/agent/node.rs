@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::bench::{Bench, NAME, RABBIT, block_ready, block_storage, node_reported};
 
 #[tokio::test]
-async fn the_nnf_node_is_made_and_follows_allocations() {
+async fn the_nnf_node_is_created_and_reports_allocations() {
     let bench = Bench::new().await;
     let node: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     assert_eq!(
@@ -19,7 +19,7 @@ async fn the_nnf_node_is_made_and_follows_allocations() {
     // The agent leaves the fencing flag and the LNet address alone.
     let others = json!({"status": {"fenced": true, "lnetNid": "10.0.0.1@tcp"}});
     bench
-        .of::<NnfNode>(RABBIT)
+        .api::<NnfNode>(RABBIT)
         .patch_status(NNF_NODE, &PatchParams::default(), &Patch::Merge(others))
         .await
         .unwrap();
@@ -39,7 +39,7 @@ async fn the_nnf_node_is_made_and_follows_allocations() {
 }
 
 #[tokio::test]
-async fn namespaces_that_nobody_claims_are_told_and_left() {
+async fn unclaimed_namespaces_are_reported_and_kept() {
     let mut bench = Bench::bare().await;
     bench.host.plant_namespace(4096);
     let foreign = bench.host.foreign();
@@ -56,7 +56,7 @@ async fn namespaces_that_nobody_claims_are_told_and_left() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_deleted_comes_back() {
+async fn a_deleted_nnf_node_is_created_again() {
     let bench = Bench::new().await;
     let first: NnfNode = bench.until(NNF_NODE, "told", node_reported).await;
     bench.delete::<NnfNode>(NNF_NODE).await;

@@ -16,7 +16,7 @@ use crate::bench::{
 };
 
 #[tokio::test]
-async fn file_systems_are_made_set_up_and_torn_down() {
+async fn file_systems_are_set_up_and_torn_down() {
     let bench = Bench::new().await;
     let (block, storage) = bench.file_systems(3).await;
     let status = serde_json::to_value(storage.status.unwrap()).unwrap();
@@ -48,7 +48,7 @@ async fn file_systems_are_made_set_up_and_torn_down() {
 }
 
 #[tokio::test]
-async fn a_life_takes_three_writes() {
+async fn a_file_system_takes_three_writes() {
     let bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     let made = bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
@@ -72,7 +72,7 @@ async fn a_life_takes_three_writes() {
 }
 
 #[tokio::test]
-async fn waiting_for_devices_is_no_error() {
+async fn waiting_for_devices_is_not_an_error() {
     let bench = Bench::bare().await;
     bench.make::<NnfStorageProfile>("default", profile()).await;
     let mut bench = bench;
@@ -96,7 +96,7 @@ async fn waiting_for_devices_is_no_error() {
 }
 
 #[tokio::test]
-async fn without_block_storage_or_profile_it_says_so_and_goes_on_when_they_come() {
+async fn a_missing_block_storage_or_profile_is_reported_and_waited_for() {
     let mut bench = Bench::bare().await;
     bench.start();
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;
@@ -109,20 +109,20 @@ async fn without_block_storage_or_profile_it_says_so_and_goes_on_when_they_come(
     assert_eq!(error.debug_message, text);
 
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
-    let of_profile = |storage: &NnfNodeStorage| {
+    let has_profile_error = |storage: &NnfNodeStorage| {
         let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
         error
             .and_then(|error| error.user_message.as_ref())
             .is_some_and(|text| text.contains("NnfStorageProfile default/job-7-0"))
     };
-    bench.until(NAME, "failed for its profile", of_profile).await;
+    bench.until(NAME, "failed for its profile", has_profile_error).await;
     bench.make::<NnfStorageProfile>("default", profile()).await;
     let storage = bench.until(NAME, "ready", storage_ready).await;
     assert_eq!(storage.status.unwrap().error, None);
 }
 
 #[tokio::test]
-async fn what_was_never_made_goes_without_its_profile() {
+async fn an_object_without_file_systems_is_deleted_without_its_profile() {
     let mut bench = Bench::bare().await;
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
@@ -137,7 +137,7 @@ async fn what_was_never_made_goes_without_its_profile() {
 }
 
 #[tokio::test]
-async fn a_profile_that_is_not_pinned_is_refused_until_it_is() {
+async fn an_unpinned_profile_is_rejected() {
     let mut bench = Bench::bare().await;
     let mut loose = profile();
     loose["data"]["pinned"] = json!(false);
@@ -152,7 +152,7 @@ async fn a_profile_that_is_not_pinned_is_refused_until_it_is() {
     assert!(user.contains("default/job-7-0 is not pinned: set data.pinned to true"), "{user}");
     assert_eq!(bench.host.applied().len(), before);
     let pin = Patch::Merge(json!({"data": {"pinned": true}}));
-    let profiles = bench.of::<NnfStorageProfile>("default");
+    let profiles = bench.api::<NnfStorageProfile>("default");
     profiles.patch("job-7-0", &PatchParams::default(), &pin).await.unwrap();
     let storage = bench.until(NAME, "ready", storage_ready).await;
     assert_eq!(storage.status.unwrap().error, None);

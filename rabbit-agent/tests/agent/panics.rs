@@ -1,4 +1,4 @@
-//! A defect of the agent affects only the object that it concerns.
+//! Tests that a defect of the agent affects only the object that it concerns.
 
 use std::{
     collections::BTreeMap,
@@ -21,19 +21,19 @@ use crate::bench::{Bench, NAME, RABBIT, block_failed, block_ready, block_storage
 const OTHER: &str = "default-job-8-0-xfs-0";
 const SIZE: i64 = 1 << 20;
 
-fn is_of_the_unlucky(desired: &Desired) -> bool {
+fn is_of_unlucky_object(desired: &Desired) -> bool {
     matches!(desired, Desired::Allocated(allocation) if allocation.capacity == 2 * SIZE.unsigned_abs())
 }
 
 #[tokio::test]
-async fn a_look_that_panics_costs_its_allocation_until_it_is_over() {
+async fn a_panic_in_an_observation_fails_only_its_allocation() {
     let bench = Bench::new().await;
-    bench.trouble.lock().unwrap().bug = Some(is_of_the_unlucky);
+    bench.trouble.lock().unwrap().bug = Some(is_of_unlucky_object);
     let unlucky = block_storage(NAME, &[(2 * SIZE, &[RABBIT])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, unlucky).await;
     let failed: NnfNodeBlockStorage = bench.until(NAME, "failed", block_failed).await;
     let error = failed.status.unwrap().error.unwrap();
-    assert!(error.debug_message.contains("a bug in a look"), "{error:?}");
+    assert!(error.debug_message.contains("a bug in an observation"), "{error:?}");
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(OTHER, &[(SIZE, &[RABBIT])])).await;
     bench.until(OTHER, "ready", block_ready).await;
 
@@ -41,10 +41,10 @@ async fn a_look_that_panics_costs_its_allocation_until_it_is_over() {
     bench.until(NAME, "ready", block_ready).await;
 }
 
-/// A node that panics in its health check.
+/// A node whose health check panics.
 #[derive(Debug, Default)]
 struct Defective {
-    asked: Notify,
+    called: Notify,
     mended: AtomicBool,
 }
 
@@ -54,23 +54,23 @@ impl Probe for Defective {
     }
 
     fn facts(&self) -> Facts {
-        self.asked.notify_one();
+        self.called.notify_one();
         assert!(self.mended.load(Ordering::SeqCst), "a bug in a pass");
         Facts::default()
     }
 }
 
 #[tokio::test]
-async fn a_pass_that_panics_costs_its_object_until_it_is_over() {
+async fn a_panic_in_a_pass_fails_only_its_object() {
     let defective = Arc::new(Defective::default());
     let mut bench = Bench::bare().await;
-    bench.status = AgentStatus::of(HealthState::new(defective.clone(), None, 0));
+    bench.status = AgentStatus::new(HealthState::new(defective.clone(), None, 0));
     bench.site().await;
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(SIZE, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
     // The pass over the NnfNode panics, and may begin later than the other.
-    defective.asked.notified().await;
+    defective.called.notified().await;
 
     defective.mended.store(true, Ordering::SeqCst);
     bench.until(NNF_NODE, "told", |node: &NnfNode| node_reported(node)).await;

@@ -19,27 +19,27 @@ use crate::bench::{
     mount_failed, mount_ready, node_storage, path, storage_ready, system,
 };
 
-fn mounts(bench: &Bench) -> usize {
+fn count_mounts(bench: &Bench) -> usize {
     let applied = bench.host.applied();
     let made = applied.iter().filter(|step| matches!(step, Step::Mount { .. })).count();
     made - applied.iter().filter(|step| matches!(step, Step::Unmount { .. })).count()
 }
 
 #[tokio::test]
-async fn stopping_leaves_everything_mounted_and_starting_does_nothing_again() {
+async fn a_stop_leaves_mounts_and_a_start_repeats_nothing() {
     let mut bench = Bench::new().await;
     bench.file_systems(2).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01", "compute-02"])).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
     bench.stop().await;
-    assert_eq!(mounts(&bench), 2);
+    assert_eq!(count_mounts(&bench), 2);
     let (steps, version) = (
         bench.host.applied().len(),
         bench.get::<ClientMount>(MOUNT).await.metadata.resource_version,
     );
 
     bench.start();
-    // The agent serves what comes next after it has looked at everything that existed.
+    // The agent serves the next object after it has handled all that existed.
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("next", &[(1 << 20, &[RABBIT])])).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage("next", 0)).await;
     bench.until("next", "ready", storage_ready).await;
@@ -50,7 +50,7 @@ async fn stopping_leaves_everything_mounted_and_starting_does_nothing_again() {
 }
 
 #[tokio::test]
-async fn after_a_reboot_everything_is_mounted_again_without_a_word() {
+async fn a_reboot_mounts_everything_again_without_errors() {
     let mut bench = Bench::new().await;
     bench.file_systems(2).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01", "compute-02"])).await;
@@ -60,7 +60,7 @@ async fn after_a_reboot_everything_is_mounted_again_without_a_word() {
     let before = bench.host.applied().len();
     let history = bench.history(&mounted);
     bench.start();
-    // Two for set-up, two of the tree, and the same two again.
+    // Two mounts for the set-up, two of the tree, and the same two again.
     bench.until_mounts(6).await;
     bench.delete::<ClientMount>(MOUNT).await;
     let seen = history.await.unwrap();
@@ -74,8 +74,8 @@ async fn after_a_reboot_everything_is_mounted_again_without_a_word() {
     );
 }
 
-/// Removes the namespaces of these allocations while no agent runs, as when a pool is lost.
-fn lose(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u32]) {
+/// Removes the namespaces of these allocations while no agent runs, as if a pool were lost.
+fn lose_namespaces(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u32]) {
     let status = block.status.as_ref().unwrap();
     for index in allocations {
         let device = &status.allocations[*index as usize].devices[0];
@@ -87,16 +87,16 @@ fn lose(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u32]) {
     }
 }
 
-/// A block storage with two allocations is being deleted while its file systems hold it, lost `allocations`, and gets a
-/// new agent.
-async fn lost_while_held(allocations: &[u32]) -> (Bench, usize) {
+/// Deletes a block storage with two allocations while its file systems hold it, loses the namespaces of `allocations`,
+/// and starts a new agent.
+async fn lose_while_held(allocations: &[u32]) -> (Bench, usize) {
     let mut bench = Bench::new().await;
     let (block, _) = bench.file_systems(2).await;
     bench.stop().await;
     bench.host.reboot();
-    lose(&bench, &block, allocations);
+    lose_namespaces(&bench, &block, allocations);
     let old = Patch::Merge(json!({"status": {"podStartTime": OLD}}));
-    let blocks = bench.of::<NnfNodeBlockStorage>(RABBIT);
+    let blocks = bench.api::<NnfNodeBlockStorage>(RABBIT);
     blocks.patch_status(NAME, &PatchParams::default(), &old).await.unwrap();
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     let before = bench.host.applied().len();
@@ -104,23 +104,23 @@ async fn lost_while_held(allocations: &[u32]) -> (Bench, usize) {
     (bench, before)
 }
 
-/// Before any agent of these tests started.
+/// A time before any agent of these tests started.
 const OLD: &str = "2020-01-01T00:00:00Z";
 
-fn looked_up(object: &NnfNodeBlockStorage) -> bool {
+fn is_observed_again(object: &NnfNodeBlockStorage) -> bool {
     let started = object.status.as_ref().and_then(|status| status.pod_start_time.as_ref());
     started.is_some_and(|at| at.0.to_string() != OLD)
 }
 
-fn created(bench: &Bench, before: usize) -> usize {
+fn count_created(bench: &Bench, before: usize) -> usize {
     let applied = bench.host.applied().into_iter().skip(before);
     applied.filter(|step| matches!(step, Step::CreateNamespace { .. })).count()
 }
 
 #[tokio::test]
-async fn what_is_going_away_and_lost_its_namespaces_gets_no_new_ones() {
-    let (bench, before) = lost_while_held(&[0, 1]).await;
-    let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", looked_up).await;
+async fn a_deleted_block_storage_gets_no_new_namespaces() {
+    let (bench, before) = lose_while_held(&[0, 1]).await;
+    let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", is_observed_again).await;
     let status = block.status.unwrap();
     assert!(
         !status.ready && status.allocations.iter().all(|allocation| allocation.devices.is_empty())
@@ -128,13 +128,13 @@ async fn what_is_going_away_and_lost_its_namespaces_gets_no_new_ones() {
     bench.delete::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
-    assert_eq!(created(&bench, before), 0);
+    assert_eq!(count_created(&bench, before), 0);
 }
 
 #[tokio::test]
-async fn what_is_going_away_keeps_what_it_has_until_that_is_torn_down() {
-    let (bench, before) = lost_while_held(&[0]).await;
-    let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", looked_up).await;
+async fn a_deleted_block_storage_keeps_its_namespaces_until_the_tear_down() {
+    let (bench, before) = lose_while_held(&[0]).await;
+    let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", is_observed_again).await;
     let status = block.status.unwrap();
     assert!(!status.ready && status.allocations[0].devices.is_empty());
     assert_eq!(status.allocations[1].accesses[RABBIT].device_paths.len(), 1);
@@ -144,19 +144,20 @@ async fn what_is_going_away_keeps_what_it_has_until_that_is_torn_down() {
     let torn_down = bench.host.applied().into_iter().skip(before).filter(
         |step| matches!(step, Step::RunHook { id, .. } if id.phase == HookPoint::PreTeardown),
     );
-    assert_eq!((torn_down.count(), created(&bench, before)), (1, 0));
+    assert_eq!((torn_down.count(), count_created(&bench, before)), (1, 0));
 }
 
-/// A stopped agent's two file systems, each on a drive of its own. A reboot did not bring back the first drive.
+/// Returns a bench with a stopped agent and two file systems, each on a drive of its own. After a reboot, `go`
+/// changes the first drive.
 ///
-/// The second is made after the first exists, and so gets the drive with more room: at once both could get the same
-/// drive.
+/// The second file system is made after the first exists, and so gets the drive with more free bytes: made at once,
+/// both could get the same drive.
 async fn without_a_drive(go: fn(&FakeHost, u32)) -> Bench {
     let mut bench = Bench::new().await;
-    let one = (1 << 20, &[RABBIT][..]);
-    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[one])).await;
+    let allocation = (1 << 20, &[RABBIT][..]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[allocation])).await;
     bench.until(NAME, "the first", block_ready).await;
-    let both = block_storage(NAME, &[one, one]);
+    let both = block_storage(NAME, &[allocation, allocation]);
     bench.change::<NnfNodeBlockStorage>(NAME, json!({"spec": both["spec"]})).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 2)).await;
     bench.until(NAME, "ready", storage_ready).await;
@@ -172,7 +173,7 @@ async fn delete_both(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn what_lost_a_drive_before_a_restart_is_torn_down_and_given_back() {
+async fn storage_with_a_replaced_drive_is_torn_down_and_released() {
     let mut bench = without_a_drive(FakeHost::swap_drive).await;
     bench.start();
     let block: NnfNodeBlockStorage = bench.until(NAME, "without its first", block_failed).await;
@@ -186,7 +187,7 @@ async fn what_lost_a_drive_before_a_restart_is_torn_down_and_given_back() {
 }
 
 #[tokio::test]
-async fn what_is_going_away_without_a_drive_is_torn_down_and_given_back_with_it() {
+async fn deleted_storage_waits_for_its_missing_drive() {
     let mut bench = without_a_drive(FakeHost::pull_drive).await;
     delete_both(&bench).await;
     bench.start();
@@ -205,7 +206,7 @@ async fn what_is_going_away_without_a_drive_is_torn_down_and_given_back_with_it(
 }
 
 #[tokio::test]
-async fn what_cannot_be_torn_down_yet_says_what_it_waits_for() {
+async fn a_tear_down_reports_what_it_waits_for() {
     let mut bench = without_a_drive(|_, _| {}).await;
     let asked = json!({"spec": {"allocations": [
         {"capacity": 1 << 20, "access": [RABBIT, "compute-77"]}, {"capacity": 1 << 20, "access": [RABBIT]}]}});
@@ -220,20 +221,20 @@ async fn what_cannot_be_torn_down_yet_says_what_it_waits_for() {
     bench.until::<NnfNodeStorage>(NAME, "waiting", waits).await;
     let computes = system(&[("compute-77", 3)]);
     let patch = Patch::Merge(json!({"spec": {"storageNodes": computes["spec"]["storageNodes"]}}));
-    let systems = bench.of::<SystemConfiguration>("default");
+    let systems = bench.api::<SystemConfiguration>("default");
     systems.patch("default", &PatchParams::default(), &patch).await.unwrap();
     bench.until_gone::<NnfNodeStorage>(NAME).await;
     bench.until_gone::<NnfNodeBlockStorage>(NAME).await;
 }
 
-/// A stopped agent's mount, whose object is gone.
-async fn left_behind() -> Bench {
+/// Returns a bench with a stopped agent and a mount whose object is gone.
+async fn leave_mount() -> Bench {
     let mut bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
     bench.stop().await;
-    let api = bench.of::<ClientMount>(RABBIT);
+    let api = bench.api::<ClientMount>(RABBIT);
     let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     api.patch(MOUNT, &PatchParams::default(), &strip).await.unwrap();
     api.delete(MOUNT, &DeleteParams::default()).await.unwrap();
@@ -241,10 +242,10 @@ async fn left_behind() -> Bench {
 }
 
 #[tokio::test]
-async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
+async fn mounts_of_objects_deleted_without_an_agent_are_removed_first() {
     for loses_records in [false, true] {
-        let mut bench = left_behind().await;
-        assert_eq!(mounts(&bench), 1);
+        let mut bench = leave_mount().await;
+        assert_eq!(count_mounts(&bench), 1);
         if loses_records {
             #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
             fs::remove_dir_all(bench.directory.path().join("mounts")).unwrap();
@@ -252,25 +253,25 @@ async fn mounts_whose_object_went_while_the_agent_was_away_are_removed_first() {
         bench.start();
         bench.make::<ClientMount>(RABBIT, client_mount("next", &["compute-01"])).await;
         bench.until("next", "mounted", mount_ready).await;
-        assert_eq!(mounts(&bench), 1);
+        assert_eq!(count_mounts(&bench), 1);
     }
 }
 
 #[tokio::test]
-async fn a_mount_nobody_wants_that_is_busy_is_removed_when_it_is_let_go() {
-    let mut bench = left_behind().await;
+async fn an_unwanted_busy_mount_is_removed_when_it_is_released() {
+    let mut bench = leave_mount().await;
     bench.host.hold(&path(&in_tree("node-0")));
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("next", &[(1 << 20, &[RABBIT])])).await;
     bench.until("next", "ready", block_ready).await;
-    assert_eq!(mounts(&bench), 1, "it is busy, and holds up nothing else");
+    assert_eq!(count_mounts(&bench), 1, "the busy mount delays nothing else");
     bench.host.let_go(&path(&in_tree("node-0")));
     bench.until_unmounts(2).await;
-    assert_eq!(mounts(&bench), 0);
+    assert_eq!(count_mounts(&bench), 0);
 }
 
-/// Six lives of a block storage and its file system: in each another of the first steps fails.
-async fn lives_with(fault: Fault) {
+/// Makes and deletes a block storage and its file system six times; each time a different step fails first.
+async fn make_and_delete_with(fault: Fault) {
     for after in 0..6 {
         let bench = Bench::new().await;
         bench.host.fail(after, fault);
@@ -283,16 +284,16 @@ async fn lives_with(fault: Fault) {
 }
 
 #[tokio::test]
-async fn a_step_that_does_nothing_is_tried_again() {
-    lives_with(Fault::Before).await;
+async fn a_step_that_fails_before_it_begins_is_retried() {
+    make_and_delete_with(Fault::Before).await;
 }
 
 #[tokio::test]
-async fn a_step_that_breaks_off_is_tried_again() {
-    lives_with(Fault::Halfway).await;
+async fn a_step_that_fails_halfway_is_retried() {
+    make_and_delete_with(Fault::Halfway).await;
 }
 
 #[tokio::test]
-async fn a_step_whose_answer_is_lost_is_tried_again() {
-    lives_with(Fault::After).await;
+async fn a_step_that_fails_after_its_work_is_retried() {
+    make_and_delete_with(Fault::After).await;
 }

@@ -1,4 +1,4 @@
-//! The components of a Lustre file system, written into its root when its user gets it.
+//! Tests the file with the components of a Lustre file system, which is written into its root when its user gets it.
 
 use api::{ClientMount, Servers, Severity, client_mount::ClientMountStatus};
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use crate::bench::{Bench, RABBIT, client_mount, mount_failed, mount_ready};
 
 const MOUNT: &str = "job-7-0-ownergroup";
 
-/// As central controllers write it: their own paths have slashes at the end.
-const PLACE: &str = "//mnt/tmp//default-job-7-0-ost-0";
+/// A path as central controllers write it: theirs have doubled slashes.
+const PATH: &str = "//mnt/tmp//default-job-7-0-ost-0";
 
 async fn bench() -> Bench {
     let mut bench = Bench::bare().await;
@@ -28,7 +28,7 @@ fn ownergroup(set_permissions: bool) -> Value {
         object["metadata"]["labels"][label] = json!(value);
     }
     object["spec"]["mounts"] = json!([{
-        "mountPath": PLACE, "setPermissions": set_permissions,
+        "mountPath": PATH, "setPermissions": set_permissions,
         "userID": 1050, "groupID": 1051, "options": "", "type": "lustre", "targetType": "directory",
         "device": {"type": "lustre",
             "lustre": {"fileSystemName": "aaaaaaab", "mgsAddresses": "172.31.241.10@kfi"},
@@ -60,7 +60,7 @@ fn status(object: ClientMount) -> ClientMountStatus {
 }
 
 #[tokio::test]
-async fn it_is_given_to_its_users_with_a_file_that_names_its_rabbits() {
+async fn the_owner_of_a_lustre_gets_a_file_that_names_its_rabbits() {
     let bench = bench().await;
     bench.make::<Servers>("default", servers("ost")).await;
     bench.make::<ClientMount>(RABBIT, ownergroup(true)).await;
@@ -80,7 +80,7 @@ async fn it_is_given_to_its_users_with_a_file_that_names_its_rabbits() {
 }
 
 #[tokio::test]
-async fn nothing_is_mounted_before_it_is_known_what_it_is_made_of() {
+async fn a_lustre_is_not_mounted_before_its_servers_are_known() {
     let bench = bench().await;
     bench.make::<ClientMount>(RABBIT, ownergroup(true)).await;
     let error = status(bench.until(MOUNT, "refused", mount_failed).await).error.unwrap();
@@ -97,7 +97,7 @@ async fn nothing_is_mounted_before_it_is_known_what_it_is_made_of() {
 }
 
 #[tokio::test]
-async fn servers_of_another_kind_of_file_system_are_told_with_their_field() {
+async fn servers_of_another_file_system_are_rejected_by_field() {
     let bench = bench().await;
     bench.make::<Servers>("default", servers("gfs2")).await;
     bench.make::<ClientMount>(RABBIT, ownergroup(true)).await;
@@ -106,10 +106,10 @@ async fn servers_of_another_kind_of_file_system_are_told_with_their_field() {
 }
 
 #[tokio::test]
-async fn a_mount_that_gives_nobody_anything_asks_for_no_servers() {
+async fn a_mount_without_set_permissions_reads_no_servers() {
     let bench = bench().await;
     bench.make::<ClientMount>(RABBIT, ownergroup(false)).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
     assert!(written(&bench).is_empty());
-    assert!(!bench.asked().iter().any(|(_, path)| path.contains("/servers/")));
+    assert!(!bench.requests().iter().any(|(_, path)| path.contains("/servers/")));
 }

@@ -1,4 +1,4 @@
-//! Definitions of newer software with more fields, and of older software with fewer.
+//! Tests definitions of newer software with more fields, and of older software with fewer.
 
 use api::{ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use controller::Object as Kind;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, block_storage, client_mount, mount_ready, node_reported,
-    node_storage, once_served, storage_ready, strict_crds,
+    node_storage, retry_until_served, storage_ready, strict_crds,
 };
 
-/// Kinds with fields that our types lack.
-fn newer() -> Vec<Value> {
+/// Returns definitions with fields that our types lack.
+fn newer_crds() -> Vec<Value> {
     let mut crds = strict_crds();
     for crd in &mut crds {
         admit_more(&mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
@@ -80,8 +80,8 @@ async fn assert_marked<K: Kind>(bench: &Bench, name: &str, list: &str) {
 }
 
 #[tokio::test]
-async fn what_newer_software_writes_survives_every_write_of_ours() {
-    let mut bench = Bench::with_crds(newer()).await;
+async fn unknown_fields_survive_the_agent_s_writes() {
+    let mut bench = Bench::with_crds(newer_crds()).await;
     bench.site().await;
     bench.start();
     bench.file_systems(1).await;
@@ -99,7 +99,7 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
     mark::<NnfNodeBlockStorage>(&bench, NAME).await;
     mark::<NnfNode>(&bench, "nnf-nlc").await;
     mark::<NnfLustreMgt>(&bench, "mgt").await;
-    // A new start has a new time; the agent writes finalizers and statuses again.
+    // A new start has a new time, and the agent writes finalizers and statuses again.
     let none = json!({"metadata": {"finalizers": null}});
     bench.change::<ClientMount>(MOUNT, none.clone()).await;
     bench.change::<NnfNodeStorage>(NAME, none.clone()).await;
@@ -129,8 +129,8 @@ async fn what_newer_software_writes_survives_every_write_of_ours() {
     assert_marked::<NnfLustreMgt>(&bench, "mgt", "none").await;
 }
 
-/// Kinds whose status lacks fields that our agent writes: the API drops them silently.
-fn older() -> Vec<Value> {
+/// Returns definitions whose status lacks fields that our agent writes: the API drops them silently.
+fn older_crds() -> Vec<Value> {
     let mut crds = strict_crds();
     for crd in &mut crds {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap().to_owned();
@@ -154,8 +154,8 @@ fn older() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_the_api_prunes_is_not_written_again_and_again() {
-    let mut bench = Bench::with_crds(older()).await;
+async fn pruned_fields_are_not_written_again_and_again() {
+    let mut bench = Bench::with_crds(older_crds()).await;
     bench.site().await;
     bench.start();
     bench.file_systems(1).await;
@@ -167,7 +167,7 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
     let reported =
         |mount: &ClientMount| mount.status.as_ref().is_some_and(|status| status.mounts.len() == 1);
     bench.until("refused", "told", reported).await;
-    // Work on other objects, which gives a loop on the first time to show.
+    // Work on other objects gives an endless loop on the first time to show.
     for count in 0..5 {
         let name = format!("other-{count}");
         bench
@@ -176,9 +176,9 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
         bench.make::<NnfNodeStorage>(RABBIT, node_storage(&name, 1)).await;
         bench.until(&name, "ready", storage_ready).await;
     }
-    let asked = bench.asked();
+    let requests = bench.requests();
     let writes = |end: &str| {
-        asked
+        requests
             .iter()
             .filter(|(method, path)| *method == Method::PATCH && path.ends_with(end))
             .count()
@@ -188,15 +188,15 @@ async fn what_the_api_prunes_is_not_written_again_and_again() {
         ("clientmounts/refused/status".to_owned(), 2),
         (format!("nnfnodestorages/{NAME}/status"), 2),
         (format!("nnfnodeblockstorages/{NAME}/status"), 2),
-        // Once for each change of the capacity.
+        // One write for each change of the capacity.
         ("nnfnodes/nnf-nlc/status".to_owned(), 16),
     ] {
-        assert!(writes(&end) <= most, "{end} was written {} times: {asked:#?}", writes(&end));
+        assert!(writes(&end) <= most, "{end} was written {} times: {requests:#?}", writes(&end));
     }
 }
 
-/// Each kind also in its previous version, as sites serve them.
-fn with_the_version_before() -> Vec<Value> {
+/// Returns definitions that also have the previous version of each kind, as sites serve them.
+fn crds_with_previous_version() -> Vec<Value> {
     let mut crds = strict_crds();
     for crd in &mut crds {
         let versions = crd["spec"]["versions"].as_array_mut().unwrap();
@@ -210,8 +210,8 @@ fn with_the_version_before() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn objects_that_were_written_in_the_version_before_are_served() {
-    let mut bench = Bench::with_crds(with_the_version_before()).await;
+async fn objects_in_the_previous_version_are_served() {
+    let mut bench = Bench::with_crds(crds_with_previous_version()).await;
     bench.site().await;
     bench.start();
     let mut objects = [
@@ -228,7 +228,7 @@ async fn objects_that_were_written_in_the_version_before_are_served() {
         object["apiVersion"] = json!(kind.api_version);
         let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let api: Api<DynamicObject> = Api::namespaced_with(bench.client.clone(), RABBIT, kind);
-        once_served(async || api.create(&PostParams::default(), &object).await).await;
+        retry_until_served(async || api.create(&PostParams::default(), &object).await).await;
     }
     bench.until(MOUNT, "mounted", mount_ready).await;
     let (kind, _) = &objects[2];

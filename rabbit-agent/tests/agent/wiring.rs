@@ -1,4 +1,4 @@
-//! The whole agent over real sockets, to the API and to the coordinator.
+//! Runs the whole agent over real sockets, to the API and to the coordinator.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use crate::bench::{RABBIT, rabbit, strict_crds};
 
-/// Receives one node's hello, and then refuses it because a newer agent speaks for it.
+/// Receives one node's hello, and then refuses it because a newer agent is connected.
 struct Coordinator(mpsc::UnboundedSender<from_node::Message>);
 
 #[tonic::async_trait]
@@ -35,7 +35,7 @@ impl NodeLink for Coordinator {
         request: Request<Streaming<FromNode>>,
     ) -> Result<Response<Self::OpenStream>, Status> {
         let mut from_node = request.into_inner();
-        let heard = self.0.clone();
+        let received = self.0.clone();
         let (to_node, answers) = mpsc::unbounded_channel();
         to_node
             .send(Ok(ToNode { message: Some(to_node::Message::Welcome(Welcome { epoch: 1 })) }))
@@ -43,7 +43,7 @@ impl NodeLink for Coordinator {
         tokio::spawn(async move {
             while let Some(Ok(FromNode { message: Some(message) })) = from_node.next().await {
                 let is_health = matches!(&message, from_node::Message::Health(health) if health.state() != State::Unspecified);
-                heard.send(message).unwrap();
+                received.send(message).unwrap();
                 if is_health {
                     to_node
                         .send(Err(Status::aborted("superseded by a newer agent of this node")))
@@ -57,7 +57,7 @@ impl NodeLink for Coordinator {
 }
 
 #[tokio::test]
-async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
+async fn the_coordinator_receives_health_and_may_end_the_agent() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let mut config = kubeapi::Config::new(at("api"));
@@ -66,11 +66,11 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
     let listener = UnixListener::bind(at("api.sock")).unwrap();
     tokio::spawn(kubeapi::serve::unix(listener, served, Vec::new(), std::future::pending()));
 
-    let (heard, mut hearing) = mpsc::unbounded_channel();
+    let (received, mut messages) = mpsc::unbounded_channel();
     let listener = UnixListenerStream::new(UnixListener::bind(at("coordinator.sock")).unwrap());
     tokio::spawn(
         Server::builder()
-            .add_service(NodeLinkServer::new(Coordinator(heard)))
+            .add_service(NodeLinkServer::new(Coordinator(received)))
             .serve_with_incoming(listener),
     );
 
@@ -95,11 +95,11 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
     let end = tokio::time::timeout(Duration::from_secs(30), run(config)).await.unwrap().unwrap();
     assert_eq!(end, End::Refused("superseded by a newer agent of this node".into()));
 
-    let Some(from_node::Message::Hello(hello)) = hearing.recv().await else {
+    let Some(from_node::Message::Hello(hello)) = messages.recv().await else {
         panic!("hello comes first")
     };
     assert_eq!((hello.node.as_str(), hello.role()), (RABBIT, Role::Rabbit));
-    while let Some(message) = hearing.recv().await {
+    while let Some(message) = messages.recv().await {
         if let from_node::Message::Health(health) = message
             && health.state() != State::Unspecified
         {
@@ -107,5 +107,5 @@ async fn the_coordinator_hears_of_the_rabbit_and_may_send_the_agent_home() {
             return;
         }
     }
-    panic!("no health was told");
+    panic!("no health was received");
 }

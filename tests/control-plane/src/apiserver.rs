@@ -1,4 +1,4 @@
-//! Command lines of the three programs.
+//! Command lines of etcd, kube-apiserver and kube-controller-manager, and the audit policy.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::authority::Files;
 
-/// Addresses of one control plane.
+/// TCP ports of one control plane, on loopback.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ports {
     pub(crate) etcd: u16,
@@ -77,7 +77,7 @@ pub(crate) fn controller_manager(directory: &Path, files: &Files) -> Vec<String>
     ])
 }
 
-/// Bodies of our kinds, so that bytes can be counted; of everything else only who did what.
+/// Returns the audit policy: the log has the bodies of Warren's kinds, so that tests can count bytes, and metadata of all else.
 pub(crate) fn audit_policy() -> Value {
     let groups = ["dataworkflowservices.github.io", "nnf.cray.hpe.com"];
     let groups = groups.map(|group| json!({"group": group}));

@@ -7,20 +7,20 @@ use anyhow::{Context, ensure};
 pub struct Assets(PathBuf);
 
 impl Assets {
-    /// Finds them where `KUBEBUILDER_ASSETS` says, as `envtest` does.
+    /// Finds the programs in the directory that `KUBEBUILDER_ASSETS` names, as `envtest` does.
     ///
     /// # Errors
-    /// When one is missing; the remedy is in the message.
+    /// When the variable is not set or a program is missing; the message has the remedy.
     pub fn find() -> anyhow::Result<Self> {
         let directory = std::env::var_os("KUBEBUILDER_ASSETS")
             .context("KUBEBUILDER_ASSETS is not set: run `make kube`, which builds the programs")?;
         Self::at(Path::new(&directory))
     }
 
-    /// Takes them from a directory.
+    /// Finds the programs in a directory.
     ///
     /// # Errors
-    /// When one is missing.
+    /// When a program is missing.
     pub fn at(directory: &Path) -> anyhow::Result<Self> {
         for name in ["etcd", "kube-apiserver", "kube-controller-manager"] {
             let path = directory.join(name);
@@ -37,7 +37,7 @@ impl Assets {
         self.0.join(name)
     }
 
-    /// The kubectl that belongs to the server, or else the one on PATH.
+    /// Returns the kubectl beside the server's program, or else the one on PATH.
     #[must_use]
     pub fn kubectl(&self) -> PathBuf {
         let own = self.program("kubectl");

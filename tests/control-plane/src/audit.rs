@@ -3,32 +3,32 @@ use std::{fs, path::Path};
 use anyhow::Context;
 use serde_json::Value;
 
-/// One request as the server's audit log tells it (audit.k8s.io/v1).
+/// One request from the server's audit log (audit.k8s.io/v1).
 #[derive(Debug, Clone)]
 pub struct AuditEvent {
-    /// The user's name.
+    /// Name of the user who sent the request.
     pub user: String,
     /// `get`, `watch`, `patch` and so on.
     pub verb: String,
-    /// Plural name of the kind, with `/status` and the like.
+    /// Plural name of the kind, with the subresource if there is one: `workflows/status`.
     pub resource: String,
-    /// Namespace, or nothing.
+    /// Namespace of the object; empty for cluster-scoped kinds.
     pub namespace: String,
-    /// Name, or nothing.
+    /// Name of the object; empty for lists and watches.
     pub name: String,
     /// The request's path with its query.
     pub uri: String,
-    /// HTTP status code.
+    /// HTTP status code of the response.
     pub code: u64,
-    /// `ResponseStarted` of a watch that goes on, else `ResponseComplete`.
+    /// `ResponseStarted` of a watch that is still open, else `ResponseComplete`.
     pub stage: String,
-    /// When the server received it, in a form that sorts: `2026-01-31T12:00:00.000000Z`.
+    /// When the server received the request, as text that sorts by time: `2026-01-31T12:00:00.000000Z`.
     pub received: String,
-    /// Program, as it names itself.
+    /// User-Agent header of the client.
     pub agent: String,
     /// Bytes of the request's body, as JSON without white space.
     pub request_bytes: usize,
-    /// Bytes of the answer's body, likewise; 0 of a watch.
+    /// Bytes of the response's body, as JSON without white space; 0 for a watch.
     pub response_bytes: usize,
 }
 
@@ -59,10 +59,10 @@ impl AuditEvent {
     }
 }
 
-/// Every request of an audit log so far. A last line that is still being written is left out.
+/// Reads all requests of an audit log. A last line that is still being written is left out.
 ///
 /// # Errors
-/// When the log cannot be read, or a whole line of it is not JSON.
+/// When the log cannot be read, or a complete line is not JSON.
 pub fn read_audit(path: &Path) -> anyhow::Result<Vec<AuditEvent>> {
     let text = fs::read_to_string(path).context("read the audit log")?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

@@ -9,16 +9,16 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// A certificate with its key, PEM.
+/// A certificate and its private key.
 #[derive(Debug, Clone)]
 pub struct Certified {
-    /// The certificate.
+    /// Certificate as PEM, without those of the authority.
     pub certificate: String,
-    /// Its key.
+    /// Private key as PEM.
     pub key: String,
 }
 
-/// The authority that server and clients trust.
+/// The certificate authority that the API server and its clients trust.
 #[derive(Debug)]
 pub struct Authority {
     certificate: String,
@@ -26,10 +26,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority with a new key.
     ///
     /// # Errors
-    /// When no certificate can be made.
+    /// When the key or the certificate cannot be made.
     pub fn new(name: &str) -> anyhow::Result<Self> {
         let mut params = CertificateParams::new(Vec::new()).context("describe the authority")?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -40,24 +40,24 @@ impl Authority {
         Ok(Self { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
-    /// Its certificate, PEM.
+    /// Returns the authority's own certificate as PEM.
     #[must_use]
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// A certificate for a server on loopback.
+    /// Issues a certificate for a server on loopback.
     ///
     /// # Errors
-    /// When none can be made.
+    /// When the certificate cannot be signed.
     pub fn server(&self) -> anyhow::Result<Certified> {
         self.server_at(&["localhost", "127.0.0.1", "::1", "kubernetes.default.svc"])
     }
 
-    /// A certificate for a server with these names and addresses.
+    /// Issues a certificate for a server with these names and addresses.
     ///
     /// # Errors
-    /// When none can be made.
+    /// When the certificate cannot be signed.
     pub fn server_at(&self, names: &[&str]) -> anyhow::Result<Certified> {
         let names = names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         self.sign(
@@ -68,10 +68,10 @@ impl Authority {
         )
     }
 
-    /// A certificate for a client: the API server takes CN as the user and O as the group.
+    /// Issues a certificate for a client: the API server takes CN as the user and O as the group.
     ///
     /// # Errors
-    /// When none can be made.
+    /// When the certificate cannot be signed.
     pub fn client(&self, user: &str, group: Option<&str>) -> anyhow::Result<Certified> {
         let params = CertificateParams::new(Vec::new())?;
         self.sign(params, user, group, ExtendedKeyUsagePurpose::ClientAuth)
@@ -98,7 +98,7 @@ impl Authority {
     }
 }
 
-/// Where the server's files are.
+/// Paths of the certificates and keys that the API server reads.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) authority: PathBuf,
@@ -125,7 +125,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Writes a new certificate for the server, which reads it again by itself.
+    /// Writes a new certificate for the server; a running server notices the change and reads the file again.
     pub(crate) fn renew(&self, authority: &Authority) -> anyhow::Result<()> {
         let server = authority.server()?;
         fs::write(&self.certificate, server.certificate).context("write the certificate")?;

@@ -6,21 +6,21 @@ use serde_json::json;
 
 use crate::Certified;
 
-/// What a client proves itself with.
+/// Credentials of a client.
 #[derive(Debug, Clone)]
 pub enum Login {
-    /// A client certificate.
+    /// Client certificate and its key.
     Certificate(Certified),
-    /// A bearer token.
+    /// Bearer token, stored in the kubeconfig.
     Token(String),
-    /// A file that holds a bearer token.
+    /// File with a bearer token, which the client reads again as the token is renewed.
     TokenFile(std::path::PathBuf),
 }
 
-/// Writes a kubeconfig for `server`, which `authority` (PEM) vouches for. JSON is YAML.
+/// Writes a kubeconfig for `server`, whose certificate `authority` (PEM) signed. The file is JSON, which is valid YAML.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn write_kubeconfig(
     path: &Path,
     server: &str,

@@ -4,7 +4,7 @@
 //! ```text
 //! KUBEBUILDER_ASSETS ─ Assets ─┐
 //! Authority (certificates) ────┼─► ControlPlane ─► kubeconfigs, clients, audit log; kill, pause, start again
-//! Settings (more flags) ───────┘
+//! Settings (added flags) ──────┘
 //! ```
 //! Guarantees: all files lie below one directory; the processes end with the thread that started them, and when the
 //! control plane is dropped. Assumption: the programs lie where `envtest` looks for them.
@@ -28,12 +28,12 @@ pub use process::Process;
 /// Environment variable that names the kubeconfig of the server that the suites run against.
 pub const KUBECONFIG: &str = "WARREN_KUBE";
 
-/// A client of the server that `make kube` started.
+/// Returns the kubeconfig of the API server that `make kube` started.
 ///
 /// # Panics
-/// When there is none: a suite that was asked for and cannot run has failed.
+/// When `WARREN_KUBE` is not set: a suite that was asked for and cannot run fails.
 #[must_use]
-pub fn given() -> std::path::PathBuf {
+pub fn kubeconfig_from_environment() -> std::path::PathBuf {
     std::env::var_os(KUBECONFIG).map_or_else(
         || panic!("{KUBECONFIG} names no kubeconfig of a real API server: run `make kube`"),
         Into::into,

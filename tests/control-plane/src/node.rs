@@ -1,4 +1,5 @@
-//! What a control plane has beyond the usual where a kubelet runs pods. Flags that are lists add to what was there before.
+//! Flags and credentials that a control plane needs in addition where a kubelet runs pods. A flag that is a list adds to the
+//! values of the same flag before it.
 
 use std::{fs, path::Path};
 
@@ -6,23 +7,23 @@ use anyhow::Context;
 
 use crate::{Authority, apiserver::flags};
 
-/// Names of what [`write_client`] writes.
+/// Names of the files that [`write_client`] writes.
 const CERTIFICATE: &str = "kubelet-client.crt";
 const KEY: &str = "kubelet-client.key";
 
-/// Who a node's kubelet is to the API server: user and group.
+/// Returns the user and the group as which a node's kubelet logs in to the API server.
 pub(crate) fn kubelet(node: &str) -> (String, &'static str) {
     (format!("system:node:{node}"), "system:nodes")
 }
 
-/// Writes what the API server proves itself with to the kubelet, of whom it reads logs.
+/// Writes the API server's client certificate and key for the kubelet, from which it reads the logs of pods.
 pub(crate) fn write_client(directory: &Path, authority: &Authority) -> anyhow::Result<()> {
     let own = authority.client("kube-apiserver", Some("system:masters"))?;
     fs::write(directory.join(CERTIFICATE), own.certificate).context("write a certificate")?;
     fs::write(directory.join(KEY), own.key).context("write a key")
 }
 
-/// kube-apiserver gives kubelets the rights of their own node, and reaches them without a name service.
+/// Returns flags of kube-apiserver: kubelets get the rights of their own node, and are reached by IP address, without DNS.
 pub(crate) fn apiserver(directory: &Path) -> Vec<String> {
     let path = |name| directory.join(name).display().to_string();
     flags(&[
@@ -34,7 +35,8 @@ pub(crate) fn apiserver(directory: &Path) -> Vec<String> {
     ])
 }
 
-/// The first lets pods onto a node once it is ready; the last tells a name service which pods a Service has.
+/// Returns flags of kube-controller-manager. The node lifecycle controller admits pods to a node once it is ready; the endpoint
+/// slice controller lists the pods of a Service, for DNS.
 pub(crate) fn controllers() -> Vec<String> {
     let more = [
         "node-lifecycle-controller",

@@ -26,20 +26,20 @@ use crate::{
     node, write_kubeconfig,
 };
 
-/// A server on two busy cores needs a few seconds, and a minute where they are emulated; one that needs this long never comes.
+/// How long to wait for a server. It starts within seconds on two busy cores, and within a minute on emulated ones.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// The scheduler's kubeconfig.
+/// File name of kube-scheduler's kubeconfig.
 const SCHEDULER: &str = "scheduler.kubeconfig";
 
-/// What a test wants of its servers beyond the usual.
+/// Additional settings that a test needs.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// More flags of kube-apiserver; the last of a name wins.
+    /// Additional flags of kube-apiserver; the last value of a flag wins.
     pub apiserver: Vec<String>,
-    /// More flags of etcd.
+    /// Additional flags of etcd.
     pub etcd: Vec<String>,
-    /// Name of the node whose kubelet runs pods, if one does: its kubeconfig is written too, and kube-scheduler runs.
+    /// Name of the node whose kubelet runs pods. Where set, the kubelet's kubeconfig is written too, and kube-scheduler runs.
     pub node: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct ControlPlane {
     authority: Authority,
     files: Files,
     ports: Ports,
-    // Dropped in this order: who asks goes before who answers.
+    // Dropped in this order: clients end before their servers.
     scheduler: Option<Process>,
     controllers: Option<Process>,
     apiserver: Option<Process>,
@@ -60,10 +60,10 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts all three in `directory` and waits until the API is ready.
+    /// Starts the programs in `directory` and waits until the API is ready.
     ///
     /// # Errors
-    /// When a program is missing, or one is not ready in time, with the end of its log.
+    /// When a program is missing, or is not ready in time; the message has the end of its log.
     pub fn start(directory: &Path, settings: Settings) -> anyhow::Result<Self> {
         let assets = Assets::find()?;
         fs::create_dir_all(directory.join("certificates")).context("make the directory")?;
@@ -102,7 +102,7 @@ impl ControlPlane {
         self.settings.node.as_deref().map_or(Ok(()), |node| self.write_for_node(node))
     }
 
-    /// Writes what kubelet, scheduler and API server prove themselves with where pods run.
+    /// Writes the credentials of kubelet, scheduler and API server, which need them where pods run.
     fn write_for_node(&self, node: &str) -> anyhow::Result<()> {
         let (kubelet, nodes) = node::kubelet(node);
         for (file, user, group) in [
@@ -115,10 +115,10 @@ impl ControlPlane {
         node::write_client(&self.directory, &self.authority)
     }
 
-    /// Starts etcd. Its data stay from one start to the next.
+    /// Starts etcd on the data of its previous run.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When etcd cannot be started.
     pub fn start_etcd(&mut self) -> anyhow::Result<()> {
         let mut arguments = etcd(&self.directory, self.ports);
         arguments.extend(self.settings.etcd.iter().cloned());
@@ -129,7 +129,7 @@ impl ControlPlane {
     /// Starts the API server at its address and waits until it is ready.
     ///
     /// # Errors
-    /// When it is not ready in time, with the end of its log.
+    /// When it is not ready in time; the message has the end of its log.
     pub fn start_apiserver(&mut self) -> anyhow::Result<()> {
         let mut arguments = apiserver(&self.directory, self.ports, &self.files);
         if self.settings.node.is_some() {
@@ -140,10 +140,10 @@ impl ControlPlane {
         self.wait_until_ready()
     }
 
-    /// Starts the controllers: namespaces, garbage collection, service accounts, jobs and their time to live, and volumes.
+    /// Starts kube-controller-manager: namespaces, garbage collection, service accounts, Jobs and their TTL, and volumes.
     ///
     /// # Errors
-    /// When they cannot be started.
+    /// When the program cannot be started.
     pub fn start_controllers(&mut self) -> anyhow::Result<()> {
         let mut arguments = controller_manager(&self.directory, &self.files);
         if self.settings.node.is_some() {
@@ -153,7 +153,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts what gives pods their node, where there is one.
+    /// Starts kube-scheduler, if the settings name a node.
     fn start_scheduler(&mut self) -> anyhow::Result<()> {
         if self.settings.node.is_some() {
             let arguments = node::scheduler(&self.directory.join(SCHEDULER));
@@ -167,100 +167,101 @@ impl ControlPlane {
         Process::start(&self.assets.program(name), arguments, &log)
     }
 
-    /// `kill -9` of the API server; watches break, nothing is told to anybody.
+    /// Kills the API server with SIGKILL: watches break without notice.
     pub fn kill_apiserver(&mut self) {
         self.apiserver = None;
     }
 
-    /// `kill -9` of etcd.
+    /// Kills etcd with SIGKILL.
     pub fn kill_etcd(&mut self) {
         self.etcd = None;
     }
 
-    /// `kill -9` of the controllers.
+    /// Kills kube-controller-manager with SIGKILL.
     pub fn kill_controllers(&mut self) {
         self.controllers = None;
     }
 
-    /// The API server's process.
+    /// Returns the API server's process, unless it was killed.
     #[must_use]
     pub fn apiserver(&self) -> Option<&Process> {
         self.apiserver.as_ref()
     }
 
-    /// etcd's process.
+    /// Returns etcd's process, unless it was killed.
     #[must_use]
     pub fn etcd(&self) -> Option<&Process> {
         self.etcd.as_ref()
     }
 
-    /// Gives the server a new certificate of the same authority; a running server takes it up by itself within a minute.
+    /// Writes a new server certificate of the same authority; a running server reads it within a minute.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When a file cannot be written.
     pub fn renew_certificate(&self) -> anyhow::Result<()> {
         self.files.renew(&self.authority)
     }
 
-    /// Replaces the authority, the server's certificate and the kubeconfigs; what was issued before is worth nothing once
-    /// the server has been started again.
+    /// Replaces the authority, the server's certificate and the kubeconfigs. The server refuses certificates of the old authority
+    /// after its next start.
     ///
     /// # Errors
     /// When a file cannot be written.
     pub fn replace_authority(&mut self) -> anyhow::Result<()> {
         self.authority = Authority::new("another control plane")?;
-        fs::write(&self.files.authority, self.authority.certificate()).context("write it")?;
+        fs::write(&self.files.authority, self.authority.certificate())
+            .context("write the authority")?;
         self.files.renew(&self.authority)?;
         self.write_kubeconfigs()
     }
 
-    /// The programs.
+    /// Returns the paths of the control plane's programs.
     #[must_use]
     pub fn assets(&self) -> &Assets {
         &self.assets
     }
 
-    /// `https://127.0.0.1:PORT`.
+    /// Returns the API server's URL, `https://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api)
     }
 
-    /// The API server's port.
+    /// Returns the API server's TCP port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.ports.api
     }
 
-    /// File with the certificate of the authority that the server's certificate is of.
+    /// Returns the file with the certificate of the authority that signed the server's certificate.
     #[must_use]
     pub fn authority_file(&self) -> &Path {
         &self.files.authority
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the path of the administrator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
-    /// Writes a kubeconfig for somebody else.
+    /// Writes a kubeconfig with these credentials.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn kubeconfig_for(&self, path: &Path, login: &Login) -> anyhow::Result<()> {
         write_kubeconfig(path, &self.url(), self.authority.certificate(), login)
     }
 
-    /// A certificate that the server takes for this user.
+    /// Issues a client certificate for this user and group.
     ///
     /// # Errors
-    /// When none can be made.
+    /// When the certificate cannot be signed.
     pub fn client_certificate(&self, user: &str, group: Option<&str>) -> anyhow::Result<Certified> {
         self.authority.client(user, group)
     }
 
-    /// The administrator's client.
+    /// Returns a client with the administrator's credentials.
     ///
     /// # Errors
     /// When the kubeconfig is not usable.
@@ -268,10 +269,10 @@ impl ControlPlane {
         client(&self.kubeconfig()).await
     }
 
-    /// A token for a service account, good for `lifetime` (the server gives at least ten minutes).
+    /// Requests a token for a service account, valid for `lifetime` (at least ten minutes: the server refuses less).
     ///
     /// # Errors
-    /// When there is no such account, or the server refuses.
+    /// When the account does not exist, or the server refuses.
     pub async fn token(
         &self,
         namespace: &str,
@@ -288,10 +289,13 @@ impl ControlPlane {
         };
         let granted =
             accounts.create_token_request(account, &PostParams::default(), &request).await?;
-        granted.status.and_then(|status| status.token).context("an answer without token")
+        granted
+            .status
+            .and_then(|status| status.token)
+            .context("the API server's answer has no token")
     }
 
-    /// Every request so far.
+    /// Reads all requests so far from the audit log.
     ///
     /// # Errors
     /// When the audit log is not readable.
@@ -299,8 +303,8 @@ impl ControlPlane {
         read_audit(&self.directory.join("audit.log"))
     }
 
-    /// Forgets every revision but the last one, in the database and in the API server's cache, which is started again: as
-    /// when a client was away for too long.
+    /// Compacts etcd to its last revision and starts the API server again, which empties the server's watch cache. A client that
+    /// asks for an older revision is answered as if it had been away for too long.
     ///
     /// # Errors
     /// When etcd refuses, or the API server does not come back.
@@ -309,9 +313,9 @@ impl ControlPlane {
         self.kill_apiserver();
         alone(async move {
             let client = Client::try_from(kube::Config::new(etcd.parse()?))?;
-            // Any key: the answer's header tells the revision.
-            let found = post(&client, "/v3/kv/range", &json!({"key": "AA=="})).await?;
-            let last = found["header"]["revision"].clone();
+            // Any key will do: the header of the answer has the revision.
+            let answer = post(&client, "/v3/kv/range", &json!({"key": "AA=="})).await?;
+            let last = answer["header"]["revision"].clone();
             post(&client, "/v3/kv/compaction", &json!({"revision": last, "physical": true}))
                 .await?;
             Ok(())
@@ -320,16 +324,16 @@ impl ControlPlane {
         self.start_apiserver()
     }
 
-    /// Waits until the API server says that it is ready.
+    /// Waits until the API server's `/readyz` succeeds.
     ///
     /// # Errors
-    /// When it ends, or is not in time, with the end of its log.
+    /// When the server ends, or is not ready in time; the message has the end of its log.
     pub fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         let log = self.directory.join("kube-apiserver.log");
         let kubeconfig = self.kubeconfig();
         let end = Instant::now() + PATIENCE;
         while let Err(error) = ready(&kubeconfig) {
-            let ended = self.apiserver.as_mut().is_none_or(Process::ended);
+            let ended = self.apiserver.as_mut().is_none_or(Process::has_ended);
             ensure!(!ended, "kube-apiserver ended:\n{}", last_words(&log));
             if Instant::now() > end {
                 return Err(error.context(format!("kube-apiserver:\n{}", last_words(&log))));
@@ -340,18 +344,18 @@ impl ControlPlane {
     }
 }
 
-/// A client with the credentials of a kubeconfig.
+/// Returns a client with the credentials of a kubeconfig.
 ///
 /// # Errors
-/// When it is not usable.
+/// When the kubeconfig is not usable.
 pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(config(kubeconfig).await?)?)
 }
 
-/// The same, but it gives every answer to its caller: kube's own retries requests that the server puts off.
+/// Returns a client that does not retry: kube's default client repeats a request that the server answers with Retry-After.
 ///
 /// # Errors
-/// When it is not usable.
+/// When the kubeconfig is not usable.
 pub async fn client_without_retry(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
     let mut config = config(kubeconfig).await?;
     config.default_retry = false;
@@ -377,10 +381,10 @@ fn ready(kubeconfig: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Waits for an answer in a thread of its own: tests call from within runtimes and from without.
+/// Runs a future to its end in a thread of its own: callers may or may not be inside an async runtime.
 ///
 /// # Errors
-/// What `asked` fails with, or that it panicked.
+/// Any error of `asked`, and when it panics.
 pub fn alone<T: Send>(asked: impl Future<Output = anyhow::Result<T>> + Send) -> anyhow::Result<T> {
     let wait =
         || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(asked);
@@ -388,19 +392,22 @@ pub fn alone<T: Send>(asked: impl Future<Output = anyhow::Result<T>> + Send) -> 
         .map_err(|_| anyhow::anyhow!("asking a server panicked"))?
 }
 
-/// The end of a log: its directory may be gone when somebody reads the failure.
+/// Returns the last lines of a log, for an error's text: the log's directory may be deleted before the error is read.
 fn last_words(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_else(|error| error.to_string());
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-#[expect(clippy::disallowed_methods, reason = "a starting server tells nobody when it is ready")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a starting server does not announce that it is ready"
+)]
 fn pause() {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// Free now; that somebody else takes one before the server does shows in the server's log.
+/// Finds three free ports. If another program takes one before the server binds it, the server's log says so.
 fn free_ports() -> anyhow::Result<Ports> {
     let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
     let port = |at: usize| -> anyhow::Result<u16> {

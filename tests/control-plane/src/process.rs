@@ -18,14 +18,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program.
+    /// Starts a program, whose output is appended to `log`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     #[expect(clippy::disallowed_methods, reason = "a test harness starts the real servers")]
     pub fn start(program: &Path, arguments: &[String], log: &Path) -> anyhow::Result<Self> {
         let file = File::options().create(true).append(true).open(log).context("open a log")?;
-        // Nothing of ours may outlive a test, not even one that is killed.
+        // The program may not outlive its test, even if the test is killed.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
@@ -38,43 +38,43 @@ impl Process {
         Ok(Self { child, log: log.to_owned() })
     }
 
-    /// Where its output is.
+    /// Returns the path of the file with the program's output.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Process id.
+    /// Returns the process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Returns true if the program has ended by itself.
     #[must_use]
-    pub fn ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends it where it stands, as a loss of power does.
+    /// Kills the program with SIGKILL and waits for its end: a loss of power.
     pub fn kill(&mut self) {
-        // One that has ended already is what we want.
+        // Fails only if the program has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Stops it where it stands, as a machine does that hangs.
+    /// Stops the program with SIGSTOP: a machine that hangs.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the process is gone.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGSTOP)
     }
 
-    /// Lets it go on.
+    /// Lets the program continue after [`Process::pause`].
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the process is gone.
     pub fn resume(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGCONT)
     }

@@ -1,4 +1,4 @@
-//! The harness does what it says: otherwise every suite on it would prove less than it claims.
+//! Tests of the harness itself: a fault in it would weaken every suite that uses it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -17,7 +17,7 @@ fn map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn a_control_plane_keeps_its_data_through_kills_and_tells_who_did_what() {
+async fn data_survive_kills_and_the_audit_log_names_the_user() {
     let directory = tempfile::tempdir().unwrap();
     let mut plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(plane.client().await.unwrap(), "default");
@@ -30,13 +30,14 @@ async fn a_control_plane_keeps_its_data_through_kills_and_tells_who_did_what() {
     plane.start_apiserver().unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(plane.client().await.unwrap(), "default");
     maps.get("kept").await.unwrap();
-    let told = plane.audit().unwrap();
-    let created = told.iter().find(|event| event.verb == "create" && event.name == "kept").unwrap();
+    let events = plane.audit().unwrap();
+    let created =
+        events.iter().find(|event| event.verb == "create" && event.name == "kept").unwrap();
     assert_eq!((created.user.as_str(), created.code), ("admin", 201));
 }
 
 #[tokio::test]
-async fn identities_are_told_apart_and_an_old_authority_is_worth_nothing() {
+async fn each_user_has_only_its_rights_and_an_old_authority_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let mut plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
     let admin = plane.client().await.unwrap();
@@ -61,7 +62,7 @@ async fn identities_are_told_apart_and_an_old_authority_is_worth_nothing() {
 }
 
 #[tokio::test]
-async fn controllers_work() {
+async fn a_deleted_namespace_goes() {
     let directory = tempfile::tempdir().unwrap();
     let plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
     let namespaces: Api<Namespace> = Api::all(plane.client().await.unwrap());

@@ -13,13 +13,13 @@ use std::{
 
 use nix::unistd::geteuid;
 
-/// Names a suite whose skip is a failure; several by blanks or commas.
+/// Variable that lists suites whose skip is a failure, separated by blanks or commas.
 const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 
-/// Where RHEL has Open MPI, and on no path before a module is loaded.
+/// Where RHEL installs Open MPI: it is not on PATH until an environment module is loaded.
 const RHEL_OPEN_MPI: &str = "/usr/lib64/openmpi/bin";
 
-/// All there are.
+/// Names of all suites that may be skipped.
 const SUITES: [&str; 20] = [
     "clock",
     "cuts",
@@ -43,38 +43,38 @@ const SUITES: [&str; 20] = [
     "uevents",
 ];
 
-/// Whether a suite that needs root, loop devices and XFS can run here.
+/// Returns true if root, loop devices and XFS are available.
 ///
 /// # Panics
-/// When it was asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn loop_devices() -> bool {
     open("loop", missing_for_loop())
 }
 
-/// Whether a real kubectl is here.
+/// Returns true if kubectl is installed.
 ///
 /// # Panics
-/// When it was asked for and is not.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn kubectl() -> bool {
     let missing = (!on_path("kubectl")).then_some("kubectl is missing: install kubernetes-client");
     open("kubectl", missing)
 }
 
-/// Whether the jq is here that the scripts for Flux use.
+/// Returns true if jq is installed, which the scripts for Flux use.
 ///
 /// # Panics
-/// When it was asked for and is not.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn jq() -> bool {
     open("jq", (!on_path("jq")).then_some("jq is missing: install jq"))
 }
 
-/// Whether Slurm's daemons, with burst buffers in Lua, and munge are here.
+/// Returns true if munge and Slurm's daemons, with the plugin burst_buffer/lua, are installed.
 ///
 /// # Panics
-/// When they were asked for and are not.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn slurm() -> bool {
     const PLUGINS: [&str; 3] = [
@@ -93,10 +93,10 @@ pub fn slurm() -> bool {
     open("slurm", missing)
 }
 
-/// The Python that has the Kubernetes client of flux-coral2's service, if one is here.
+/// Returns the Python that has the Kubernetes client of flux-coral2's service, if it is installed.
 ///
 /// # Panics
-/// When it was asked for and is not.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn python_kubernetes() -> Option<PathBuf> {
     let python = cache()?.join("python-kubernetes/bin/python");
@@ -105,17 +105,17 @@ pub fn python_kubernetes() -> Option<PathBuf> {
     open("python-kubernetes", (!python.exists()).then_some(MISSING)).then_some(python)
 }
 
-/// Where what the tests fetch is kept.
+/// Returns the directory that keeps the programs which the tests download.
 fn cache() -> Option<PathBuf> {
     let home = |name: &str| env::var_os(name).map(PathBuf::from);
     let cache = home("XDG_CACHE_HOME").or_else(|| Some(home("HOME")?.join(".cache")));
     home("WARREN_CACHE").or_else(|| Some(cache?.join("warren")))
 }
 
-/// A directory with Open MPI 5 (`openmpi`) and Intel MPI (`intel`), if their ranks can be started here.
+/// Returns a directory with Open MPI 5 (`openmpi`) and Intel MPI (`intel`), if their ranks can be started on this machine.
 ///
 /// # Panics
-/// When they were asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn mpi_wheels() -> Option<PathBuf> {
     let home = cache()?.join("mpi-wheels");
@@ -124,19 +124,19 @@ pub fn mpi_wheels() -> Option<PathBuf> {
     (mpi() && open("mpi-wheels", missing)).then_some(home)
 }
 
-/// Whether manual pages can be checked here.
+/// Returns true if mandoc, which checks manual pages, is installed.
 ///
 /// # Panics
-/// When it was asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn mandoc() -> bool {
     open("mandoc", (!on_path("mandoc")).then_some("mandoc is missing: install mandoc"))
 }
 
-/// Whether Open MPI's mpirun can start ranks in network namespaces here.
+/// Returns true if Open MPI's mpirun can start ranks in network namespaces.
 ///
 /// # Panics
-/// When it was asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn mpi() -> bool {
     let open_mpi = ["mpirun", "orted"];
@@ -154,18 +154,18 @@ pub fn mpi() -> bool {
     open("mpi", missing)
 }
 
-/// Whether root may make a network namespace: in a container it needs a capability.
+/// Returns true if root may make a network namespace: in a container that needs CAP_SYS_ADMIN.
 fn makes_networks() -> bool {
-    #[expect(clippy::disallowed_methods, reason = "a look at this machine, before anything runs")]
+    #[expect(clippy::disallowed_methods, reason = "checks this machine before any test runs")]
     let done =
         std::process::Command::new("unshare").args(["--net", "--uts", "--mount", "true"]).output();
     done.is_ok_and(|done| done.status.success())
 }
 
-/// Whether podman can run containers in namespaces of their own here.
+/// Returns true if podman can run containers in mount and network namespaces of their own.
 ///
 /// # Panics
-/// When it was asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn podman() -> bool {
     let tools = ["podman", "crun", "busybox", "ip", "iptables", "unshare", "nsenter"];
@@ -181,10 +181,10 @@ pub fn podman() -> bool {
     open("podman", missing)
 }
 
-/// The same with MPICH's mpirun, as Debian names it beside another.
+/// Returns true if MPICH's mpirun can start ranks in network namespaces. Debian names it `mpirun.mpich`.
 ///
 /// # Panics
-/// When it was asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn mpich() -> bool {
     let missing =
@@ -192,38 +192,38 @@ pub fn mpich() -> bool {
     mpi() && open("mpich", missing)
 }
 
-/// Whether a program can be given a clock of its own here.
+/// Returns true if faketime, which gives a program a clock of its own, is installed.
 ///
 /// # Panics
-/// When it was asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn clock() -> bool {
     open("clock", (!on_path("faketime")).then_some("faketime is missing: install faketime"))
 }
 
-/// Whether a program can be started as systemd's socket units start it.
+/// Returns true if systemd-socket-activate, which starts a program as a socket unit does, is installed.
 ///
 /// # Panics
-/// When it was asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn socket_activation() -> bool {
     const MISSING: &str = "systemd-socket-activate is missing: install systemd";
     open("socket-activation", (!on_path("systemd-socket-activate")).then_some(MISSING))
 }
 
-/// Whether this is root, for tests that need nothing else.
+/// Returns true if the tests run as root, for tests that need nothing else.
 ///
 /// # Panics
-/// When it was asked for and is not.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn root() -> bool {
     open("root", (!geteuid().is_root()).then_some("only root can become another user"))
 }
 
-/// Whether the kernel can be had to announce a device again, by its directory in sysfs.
+/// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel announce the device again.
 ///
 /// # Panics
-/// When it was asked for and cannot.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn uevents(device: &Path) -> bool {
     let file = device.join("uevent");
@@ -232,10 +232,10 @@ pub fn uevents(device: &Path) -> bool {
     open("uevents", missing.as_deref())
 }
 
-/// Whether a suite's servers are real ones, as `make kube` has them.
+/// Returns true if the suites run against a real kube-apiserver, as in `make kube`.
 ///
 /// # Panics
-/// When they were asked for and are not.
+/// When the suite was asked for and cannot run.
 #[must_use]
 pub fn real_server() -> bool {
     let missing =
@@ -243,16 +243,16 @@ pub fn real_server() -> bool {
     open("real-server", missing)
 }
 
-/// Whether the environment asks for real servers.
+/// Returns true if `WARREN_TEST_SERVER` is `real`.
 #[must_use]
 pub fn real_server_is_wanted() -> bool {
     env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real")
 }
 
-/// Whether a suite can run, of which this is missing.
+/// Returns true if nothing is missing for this suite; else prints the reason for the skip once.
 ///
 /// # Panics
-/// When it was asked for and cannot run, and when a suite is named that there is not.
+/// When the suite was asked for and cannot run, and when `suite` or `WARREN_TEST_REQUIRE` names an unknown suite.
 #[must_use]
 pub fn open(suite: &str, missing: Option<&str>) -> bool {
     let required = env::var(REQUIRE).unwrap_or_default();
@@ -266,15 +266,15 @@ pub fn open(suite: &str, missing: Option<&str>) -> bool {
     }
     let Some(why) = missing else { return true };
     assert!(!required.contains(&suite), "suite {suite} was asked for and cannot run: {why}");
-    say(suite, why);
+    print_skip(suite, why);
     false
 }
 
-fn say(suite: &str, why: &str) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let is_new = TOLD.lock().is_ok_and(|mut told| told.insert(suite.to_owned()));
+fn print_skip(suite: &str, why: &str) {
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = PRINTED.lock().is_ok_and(|mut printed| printed.insert(suite.to_owned()));
     if is_new {
-        // A stderr that is closed leaves nobody to tell.
+        // A closed stderr is no reason to fail the tests.
         let _ = writeln!(io::stderr(), "SKIPPED: tests that need {suite}: {why}");
     }
 }

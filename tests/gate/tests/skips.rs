@@ -1,4 +1,4 @@
-//! What a person at a terminal sees of a suite that cannot run.
+//! A suite that cannot run: its message on the terminal, and its failure where it was asked for.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,9 +6,9 @@ use std::process::Output;
 
 const SKIPS: &str = "GATE_SKIPS";
 
-/// Not a test: the suite that the others watch.
+/// Not a test, but the suite that the other tests start.
 #[test]
-#[ignore = "a suite that cannot run, started by the tests of it"]
+#[ignore = "a suite that cannot run; the other tests start it"]
 fn a_suite_that_cannot_run() {
     if std::env::var_os(SKIPS).is_some() {
         assert!(!gate::open("clock", Some("there is no time")));
@@ -17,7 +17,7 @@ fn a_suite_that_cannot_run() {
     }
 }
 
-/// As `cargo test` runs it: with what it prints kept back unless it fails.
+/// Runs the suite as `cargo test` does: libtest captures its output unless it fails.
 fn run(required: &str) -> Output {
     #[expect(clippy::disallowed_methods, reason = "a test harness that starts itself")]
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
@@ -26,16 +26,16 @@ fn run(required: &str) -> Output {
 }
 
 #[test]
-fn a_skip_is_seen_once_without_being_asked_for() {
+fn a_skip_is_printed_once() {
     let output = run("root, loop");
     assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(told, "SKIPPED: tests that need clock: there is no time\n");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(printed, "SKIPPED: tests that need clock: there is no time\n");
 }
 
-/// A skip of a whole workload manager would pass there for good.
+/// Without this, continuous integration could skip all tests of a workload manager and stay green.
 #[test]
-fn continuous_integration_asks_for_the_suites_that_need_other_programs() {
+fn continuous_integration_requires_the_suites_that_need_other_programs() {
     let script = include_str!("../../../.ci/run");
     let required = script.lines().find_map(|line| line.strip_prefix("required=")).unwrap();
     let required = required.trim_matches('"');
@@ -43,11 +43,11 @@ fn continuous_integration_asks_for_the_suites_that_need_other_programs() {
         assert!(required.split(' ').any(|word| word == suite), "{suite} is not in {required:?}");
     }
     let output = run(required);
-    assert!(output.status.success(), "each is a suite: {output:?}");
+    assert!(output.status.success(), "an unknown suite: {output:?}");
 }
 
 #[test]
-fn what_was_asked_for_fails_and_a_suite_that_there_is_not_does() {
+fn a_required_suite_that_cannot_run_fails_and_so_does_an_unknown_one() {
     for (required, why) in [
         ("clock", "suite clock was asked for and cannot run: there is no time"),
         ("root,clock", "was asked for"),
@@ -55,7 +55,7 @@ fn what_was_asked_for_fails_and_a_suite_that_there_is_not_does() {
     ] {
         let output = run(required);
         assert!(!output.status.success(), "{required}");
-        let told = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(told.contains(why), "{required}: {told}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(printed.contains(why), "{required}: {printed}");
     }
 }

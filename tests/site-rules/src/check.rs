@@ -1,9 +1,9 @@
-//! Checks an object against the keywords of a structural schema, after defaults were filled in.
+//! Checks an object against a structural schema whose defaults were filled in.
 
 use regex::Regex;
 use serde_json::Value;
 
-/// Appends to `faults` each way in which `value`, at `at` of its object, breaks `schema`.
+/// Appends to `faults` all violations of `schema` by `value`, which is the field `at` of its object.
 pub(crate) fn value(schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     if !is_of_type(schema, value) {
         faults.push(format!("{at}: {value} is no {}", schema["type"]));
@@ -37,9 +37,9 @@ pub(crate) fn value(schema: &Value, value: &Value, at: &str, faults: &mut Vec<St
 fn object(schema: &Value, object: &Value, at: &str, faults: &mut Vec<String>) {
     let path = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
     for (name, member) in object.as_object().into_iter().flatten() {
-        let of = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-        if let Some(of) = of {
-            value(of, member, &path(name), faults);
+        let inner = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+        if let Some(inner) = inner {
+            value(inner, member, &path(name), faults);
         }
     }
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -57,12 +57,12 @@ fn is_of_type(schema: &Value, value: &Value) -> bool {
         Some("integer") => value.is_i64() || value.is_u64(),
         Some("number") => value.is_number(),
         Some("boolean") => value.is_boolean(),
-        // An IntOrString.
+        // A schema without a type: an IntOrString, which takes any value but null.
         _ => !value.is_null(),
     }
 }
 
-/// Appends a fault when a size is outside the bounds of these two keywords.
+/// Appends a fault if a size is below the keyword `least` or above the keyword `most` of the schema.
 fn bound(schema: &Value, [least, most]: [&str; 2], size: f64, at: &str, faults: &mut Vec<String>) {
     if schema[least].as_f64().is_some_and(|bound| size < bound) {
         faults.push(format!("{at}: {size} is below {least} {}", schema[least]));

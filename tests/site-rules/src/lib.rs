@@ -1,4 +1,4 @@
-//! Rules of the sites' own CRDs: which fields they require of our kinds, and which values they admit.
+//! Rules of the CRDs that sites install (those of DWS and NNF): required fields and admitted values of the kinds that Warren uses.
 //!
 //! `crates/api/golden/site-rules.json` holds the rules by kind and schema path, for DWS v1alpha7 and NNF v1alpha11. In a
 //! path, names are properties, `[]` stands for the items of a list, and `{}` for the values of a map.
@@ -13,7 +13,7 @@ const RULES: &str = include_str!("../../../crates/api/golden/site-rules.json");
 
 type Rules = BTreeMap<String, BTreeMap<String, Map<String, Value>>>;
 
-/// Makes CRDs of our kinds as strict as the sites'.
+/// Makes our CRDs as strict as those of the sites.
 ///
 /// # Panics
 /// When the rules name a property that the CRD does not have.
@@ -32,19 +32,19 @@ pub fn strict(mut crds: Vec<Value>) -> Vec<Value> {
     crds
 }
 
-/// Lists what an API server with the sites' CRDs refuses of an object: nothing of a kind that is not ours.
+/// Lists the faults for which an API server with the sites' CRDs refuses an object; none for a kind that is not in our CRDs.
 ///
 /// # Panics
-/// When a CRD of ours is no schema.
+/// When one of our CRDs has no schema.
 #[must_use]
 pub fn faults(object: &Value) -> Vec<String> {
     static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
     let schemas = SCHEMAS.get_or_init(|| {
-        let of = |crd: Value| {
+        let kind_and_schema = |crd: Value| {
             let kind = crd["spec"]["names"]["kind"].as_str()?.to_owned();
             Some((kind, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()))
         };
-        strict(api::crd_values()).into_iter().filter_map(of).collect()
+        strict(api::crd_values()).into_iter().filter_map(kind_and_schema).collect()
     });
     let mut faults = Vec::new();
     if let Some(schema) = object["kind"].as_str().and_then(|kind| schemas.get(kind)) {
@@ -62,7 +62,7 @@ fn node<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     })
 }
 
-/// Adds facts to a schema. A property that becomes required loses a default that only our CRD has: the sites' server fills none in.
+/// Adds the sites' keywords to a schema. A property that becomes required loses its default, which only our CRD has.
 fn restrict(schema: &mut Value, facts: &Map<String, Value>) {
     let required = facts.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     for name in required.iter().filter_map(Value::as_str) {

@@ -8,18 +8,18 @@ use super::Row;
 
 /// Median of the Go agent's idle resident set, MB: measured on the same kind of box for `docs/develop/performance.md`.
 const GO_RESIDENT: f64 = 38.5;
-/// Its context switches a minute.
+/// Context switches a minute of the idle Go agent.
 const GO_SWITCHES: f64 = 730.0;
 
-/// Longer than an idle worker thread lives.
+/// Wait before a measurement: longer than an idle worker thread lives.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Resident set and context switches a minute of an agent that nobody asks anything.
+/// Measures the resident set, and the context switches a minute, of an agent that receives no requests.
 ///
 /// # Errors
-/// When the process cannot be looked at.
+/// When /proc/PID cannot be read.
 pub async fn at_rest(pid: u32, rest: Duration) -> anyhow::Result<Vec<Row>> {
-    // Threads that worked before end when they have idled for ten seconds; only then is it at rest.
+    // Worker threads end when they have idled for ten seconds; only then is the agent at rest.
     tokio::time::sleep(SETTLE).await;
     let before = switches(pid)?;
     tokio::time::sleep(rest).await;

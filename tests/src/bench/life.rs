@@ -26,20 +26,20 @@ use crate::{
 
 /// The Go agent, with a mount that was no mount: milliseconds from create to ready.
 const GO_READY: f64 = 25.5;
-/// Its 50 mounts at once, milliseconds.
+/// The Go agent's time for 50 mounts at once, milliseconds.
 const GO_AT_ONCE: f64 = 6900.0;
-/// Its watch events per life cycle.
+/// The Go agent's watch events per life cycle.
 const GO_EVENTS: f64 = 8.0;
 
 /// Events that the controllers cause: create, unmount, delete.
 const OTHERS: f64 = 3.0;
-/// As few writes as a life can have: finalizer, mounted, unmounted, finalizer gone.
+/// The fewest writes that a life can have: finalizer, mounted, unmounted, finalizer gone.
 const WRITES: f64 = 4.0;
 
-/// What one ClientMount took.
+/// Measured times and events of one ClientMount.
 #[derive(Debug)]
 struct Life {
-    /// Milliseconds until the server had answered its creation: one durable write, there and back.
+    /// Milliseconds until the server had answered its creation: one durable write and its round trip.
     created: f64,
     /// Milliseconds from before its creation until the watch showed it ready.
     ready: f64,
@@ -47,7 +47,7 @@ struct Life {
     events: f64,
 }
 
-/// Allocations that wait to be mounted on compute-1, and the API they are asked through.
+/// Allocations that can be mounted on compute-1, and the API through which mounts are requested.
 #[derive(Debug)]
 pub struct Lives {
     api: Api<DynamicObject>,
@@ -88,16 +88,16 @@ impl Lives {
         Ok(Self { api, mounts, devices: devices(&carved), scratch })
     }
 
-    /// Mounts, unmounts and deletes `count` of them one after another.
+    /// Mounts, unmounts and deletes the first `count` ClientMounts one after another.
     ///
     /// # Errors
-    /// When one does not get there.
+    /// When one is not mounted, unmounted or deleted in time.
     pub async fn in_turn(&self, count: usize) -> anyhow::Result<Vec<Row>> {
         let (mut ready, mut bare, mut floor, mut events) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (mount, device) in self.mounts.iter().zip(&self.devices).take(count) {
-            let mounted = self.bare(device)?;
-            let life = self.life(mount).await?;
+            let mounted = self.mount_bare(device)?;
+            let life = self.live(mount).await?;
             bare.push(mounted);
             ready.push(life.ready);
             floor.push(mounted + 3.0 * life.created);
@@ -132,13 +132,16 @@ impl Lives {
         ])
     }
 
-    /// Mounts all of them at the same moment.
+    /// Mounts all of them at once.
     ///
     /// # Errors
-    /// When one does not get there.
+    /// When one is not mounted in time.
     pub async fn at_once(&self) -> anyhow::Result<Vec<Row>> {
-        let bare: f64 =
-            self.devices.iter().map(|device| self.bare(device)).sum::<anyhow::Result<f64>>()?;
+        let bare: f64 = self
+            .devices
+            .iter()
+            .map(|device| self.mount_bare(device))
+            .sum::<anyhow::Result<f64>>()?;
         let mut events = self.api.watch(&WatchParams::default(), "0").await?.boxed();
         let begun = Instant::now();
         try_join_all(self.mounts.iter().map(|mount| self.create(mount))).await?;
@@ -148,7 +151,9 @@ impl Lives {
                 .await
                 .context("wait for mounts")??
             {
-                Some(WatchEvent::Modified(object)) if is(&object, "mounted") => waiting -= 1,
+                Some(WatchEvent::Modified(object)) if is_in_state(&object, "mounted") => {
+                    waiting -= 1;
+                }
                 Some(_) => {}
                 None => bail!("the watch ended"),
             }
@@ -176,7 +181,7 @@ impl Lives {
         self.api.create(&PostParams::default(), mount).await.context("create").map(drop)
     }
 
-    async fn life(&self, mount: &DynamicObject) -> anyhow::Result<Life> {
+    async fn live(&self, mount: &DynamicObject) -> anyhow::Result<Life> {
         let name = mount.metadata.name.clone().context("a name")?;
         let mut events = self.api.watch(&WatchParams::default(), "").await?.boxed();
         let begun = Instant::now();
@@ -193,13 +198,13 @@ impl Lives {
                 }
                 WatchEvent::Modified(object) if object.metadata.name.as_ref() == Some(&name) => {
                     seen += 1.0;
-                    if is(&object, "mounted") && ready.is_none() {
+                    if is_in_state(&object, "mounted") && ready.is_none() {
                         ready = Some(millis(begun.elapsed()));
                         let unmount = json!({"spec": {"desiredState": "unmounted"}});
                         self.api
                             .patch(&name, &PatchParams::default(), &Patch::Merge(unmount))
                             .await?;
-                    } else if is(&object, "unmounted")
+                    } else if is_in_state(&object, "unmounted")
                         && object.metadata.deletion_timestamp.is_none()
                     {
                         self.api.delete(&name, &DeleteParams::default()).await?;
@@ -214,9 +219,9 @@ impl Lives {
         }
     }
 
-    /// Milliseconds that the kernel itself takes to mount the device.
+    /// Measures the milliseconds that the kernel itself takes to mount the device.
     #[expect(clippy::disallowed_methods, reason = "the bare call is what ours is compared with")]
-    fn bare(&self, device: &PathBuf) -> anyhow::Result<f64> {
+    fn mount_bare(&self, device: &PathBuf) -> anyhow::Result<f64> {
         let begun = Instant::now();
         nix::mount::mount(Some(device), &self.scratch, Some("xfs"), MsFlags::empty(), None::<&str>)
             .with_context(|| format!("mount {}", device.display()))?;
@@ -249,7 +254,7 @@ fn devices(carved: &Value) -> Vec<PathBuf> {
         .collect()
 }
 
-fn is(object: &DynamicObject, state: &str) -> bool {
+fn is_in_state(object: &DynamicObject, state: &str) -> bool {
     let mount = &object.data["status"]["mounts"][0];
     mount["state"] == state && mount["ready"] == true
 }

@@ -1,6 +1,8 @@
-//! What a job's own work loses on a compute with mounts in place, beside an empty machine and beside a daemon that polls.
+//! The noise that a job's own work suffers on a compute: with mounts in place, on an empty machine, and beside
+//! a daemon that polls.
 //!
-//! One core is measured. What belongs on other hosts, the coordinator and the rabbit, is stopped (SIGSTOP) meanwhile.
+//! One core is measured. Programs that belong on other hosts, the coordinator and the rabbit's agent,
+//! are stopped (SIGSTOP) meanwhile.
 
 mod beside;
 pub mod counters;
@@ -30,29 +32,30 @@ use rank::Spread;
 
 /// The compute that is measured.
 const COMPUTE: &str = "compute-1";
-/// More ranks than this tell nothing new.
+/// Most ranks of the barrier: more of them show nothing new.
 const MOST_RANKS: usize = 16;
-/// Threads that worked before end when they have idled for ten seconds; only then is an agent at rest.
+/// Wait before an agent is at rest: its worker threads end when they have idled for ten seconds.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// By then the stand-in is past what only its start costs.
+/// Wait until the cost of the stand-in's start is over.
 const STARTED: Duration = Duration::from_secs(2);
 
-/// What runs on the compute beside the job.
+/// Programs and mounts on the compute beside the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// The agent, at rest; file systems are mounted.
+    /// The agent at rest; file systems are mounted.
     Resident,
-    /// Nothing: the agent has ended because it was idle (`--idle-exit`); file systems are mounted.
+    /// No agent: it ended because it was idle (`--idle-exit`); file systems are mounted.
     OnDemand,
-    /// In the agent's place a stand-in that wakes as often as the Go agent was recorded to; file systems are mounted.
+    /// In the agent's place a stand-in that wakes as often as the Go agent did when it was recorded;
+    /// file systems are mounted.
     Polling,
-    /// Nothing, and nothing is mounted.
+    /// No agent and no mounts.
     Empty,
 }
 
 impl Mode {
-    /// In an order in which each needs only one step from the one before.
+    /// All modes, ordered so that each is one step from the one before.
     const ALL: [Self; 4] = [Self::Resident, Self::OnDemand, Self::Polling, Self::Empty];
 
     fn name(self) -> &'static str {
@@ -65,7 +68,7 @@ impl Mode {
     }
 }
 
-/// What was measured in one mode.
+/// Figures that were measured in one mode.
 #[derive(Debug)]
 struct Figures {
     mode: Mode,
@@ -74,13 +77,13 @@ struct Figures {
     barrier: Option<Spread>,
 }
 
-/// Measures every mode for `length`, with what is mounted on the compute now, and leaves the compute without agent and
-/// mounts.
+/// Measures every mode for `length`, with the mounts that the compute has now. It leaves the compute
+/// without agent and mounts.
 ///
 /// # Errors
 /// When something cannot be started, stopped or read.
 pub fn measure(cluster: &mut Cluster, length: Duration) -> anyhow::Result<Vec<Row>> {
-    let mut compute = Compute::of(cluster)?;
+    let mut compute = Compute::new(cluster)?;
     let mut figures = Vec::new();
     for mode in Mode::ALL {
         say(&format!("{}: {} s of a loop, as long of a barrier", mode.name(), length.as_secs()));
@@ -90,10 +93,10 @@ pub fn measure(cluster: &mut Cluster, length: Duration) -> anyhow::Result<Vec<Ro
     Ok(rows(&figures))
 }
 
-/// The compute under measurement.
+/// The compute that is measured.
 #[derive(Debug)]
 struct Compute {
-    /// Keeps the mounts when the agent is gone; until the machine is to be empty.
+    /// Mount namespace of the compute, held open after the agent has ended; none once the machine is to be empty.
     mounts: Option<File>,
     /// The core that is measured: the last one, since the first serves interrupts.
     core: usize,
@@ -102,7 +105,7 @@ struct Compute {
 }
 
 impl Compute {
-    fn of(cluster: &Cluster) -> anyhow::Result<Self> {
+    fn new(cluster: &Cluster) -> anyhow::Result<Self> {
         let namespace = format!("/proc/{}/ns/mnt", cluster.node(COMPUTE)?.node_pid());
         let cores = available_parallelism().map_or(1, NonZeroUsize::get);
         Ok(Self {
@@ -141,7 +144,7 @@ impl Compute {
         }
     }
 
-    /// Starts the agent once more beside its mounts, as a script's call would. It finds everything as it should be, and ends.
+    /// Starts the agent once more with its mounts in place, as a script's call would. It finds nothing to do, and ends.
     fn start_on_demand(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let mounts = self.mounts.as_ref().context("the mounts are gone")?.as_raw_fd();
         let agent = cluster.agent(COMPUTE)?;
@@ -160,16 +163,16 @@ impl Compute {
         beside: Option<u32>,
         length: Duration,
     ) -> anyhow::Result<Figures> {
-        let _frozen = Frozen::of(cluster)?;
+        let _frozen = Frozen::stop(cluster)?;
         let counting = counters::Counting::start(beside, length * 2)?;
         let alone = self.ranks(&self.directory, 1, length)?;
         let ranks = self.cores.min(MOST_RANKS);
         let barrier =
             (ranks > 1).then(|| self.ranks(&self.directory, ranks, length)).transpose()?;
-        Ok(Figures { mode, counted: counting.ended()?, alone, barrier })
+        Ok(Figures { mode, counted: counting.finish()?, alone, barrier })
     }
 
-    /// Runs so many ranks, the first on the measured core, and gives what the first saw.
+    /// Runs `ranks` ranks, the first on the measured core, and returns the times of the first.
     fn ranks(&self, directory: &Path, ranks: usize, length: Duration) -> anyhow::Result<Spread> {
         let mut started = Vec::new();
         for index in 0..ranks {
@@ -191,13 +194,13 @@ impl Compute {
 }
 
 fn rows(figures: &[Figures]) -> Vec<Row> {
-    let of = |mode| figures.iter().find(|figures| figures.mode == mode);
-    let (Some(polling), Some(empty)) = (of(Mode::Polling), of(Mode::Empty)) else {
+    let find = |mode| figures.iter().find(|figures| figures.mode == mode);
+    let (Some(polling), Some(empty)) = (find(Mode::Polling), find(Mode::Empty)) else {
         return Vec::new();
     };
     let mut rows = Vec::new();
-    for ours in [of(Mode::OnDemand), of(Mode::Resident)].into_iter().flatten() {
-        rows.extend(ours.counted.beside(&polling.counted, ours.mode.name(), polling.mode.name()));
+    for ours in [find(Mode::OnDemand), find(Mode::Resident)].into_iter().flatten() {
+        rows.extend(ours.counted.compare(&polling.counted, ours.mode.name(), polling.mode.name()));
     }
     for ours in figures.iter().filter(|figures| figures.mode != Mode::Empty) {
         rows.extend(times("loop", ours.mode, &ours.alone, &empty.alone));

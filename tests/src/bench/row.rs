@@ -1,6 +1,6 @@
-//! The table.
+//! The table of figures that a bench prints.
 
-/// One figure: ours, what it is compared with, and the ratio of the two.
+/// One figure: our value, what it is compared with, and the ratio of the two.
 #[derive(Debug, Clone)]
 pub struct Row {
     what: String,
@@ -10,7 +10,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Two numbers of one unit.
+    /// Makes a row of two numbers of one unit.
     pub fn ratio(what: &str, ours: f64, other_name: &str, other: f64, unit: &str) -> Self {
         Self {
             what: what.to_owned(),
@@ -20,7 +20,7 @@ impl Row {
         }
     }
 
-    /// A number that is compared with nothing.
+    /// Makes a row of a number that is compared with nothing.
     pub fn plain(what: &str, ours: f64, unit: &str) -> Self {
         let ours = format!("{ours:.2} {unit}");
         Self { what: what.to_owned(), ours, other: String::new(), ratio: String::new() }
@@ -29,7 +29,8 @@ impl Row {
 
 /// Prints the rows in columns.
 pub fn print(rows: &[Row]) {
-    let width = |of: fn(&Row) -> &str| rows.iter().map(|row| of(row).len()).max().unwrap_or(0);
+    let width =
+        |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
     let (what, ours, other) =
         (width(|row| &row.what), width(|row| &row.ours), width(|row| &row.other));
     say(&format!("{:what$}  {:>ours$}  {:other$}  ratio", "", "ours", "compared with"));
@@ -41,7 +42,7 @@ pub fn print(rows: &[Row]) {
     }
 }
 
-/// A line for the person who runs it.
+/// Prints a line for the person who runs the bench.
 #[expect(clippy::print_stdout, reason = "the bench talks to the person who runs it")]
 pub fn say(line: &str) {
     println!("{line}");

@@ -1,4 +1,4 @@
-//! From sbatch to a job's first instruction under Slurm itself, with and without `#DW`, and what of it is ours.
+//! Time from sbatch to a job's first instruction under Slurm, with and without `#DW`, and the part of it that is ours.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,12 +13,12 @@ use crate::{
 };
 
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
-/// What may be ours of a job's start, in milliseconds.
+/// Aim for our part of a job's start, in milliseconds.
 const AIM: f64 = 500.0;
-/// Tells when the job's first instruction is.
+/// Command that prints when the job's first instruction runs.
 const NOW: &str = "date +%s%N";
 
-/// Jobs one after another, each on an idle cluster of two computes.
+/// Runs jobs one after another, each on an idle cluster of two computes.
 ///
 /// # Errors
 /// When Slurm does not start, or a job does not end well.
@@ -41,7 +41,8 @@ pub fn starts(count: usize) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// From sbatch to the first instruction, and how much of that was spent in what Slurm calls of ours.
+/// Returns the medians in milliseconds: from sbatch to the first instruction, and the part that Slurm spent in
+/// our functions and scripts.
 fn medians(slurm: &Slurm, count: usize, directive: &str) -> anyhow::Result<(f64, f64)> {
     let (mut starts, mut calls) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -52,7 +53,7 @@ fn medians(slurm: &Slurm, count: usize, directive: &str) -> anyhow::Result<(f64,
     Ok((life::median(&mut starts), life::median(&mut calls)))
 }
 
-/// Milliseconds of one job.
+/// Runs one job, and returns the milliseconds from sbatch to its first instruction.
 fn start(slurm: &Slurm, directive: &str) -> anyhow::Result<f64> {
     let (begun, since) = (SystemTime::now(), Instant::now());
     let job = slurm.submit(&["--nodes=2"], &[directive, NOW])?;

@@ -1,4 +1,5 @@
-//! What the workflow engine takes: one workflow on this box with real storage, and many on a machine whose nodes are simulated.
+//! Cost of the workflow engine: one workflow on this box with real storage, and many on a machine
+//! whose nodes are simulated.
 
 pub mod containers;
 mod driver;
@@ -18,21 +19,21 @@ use crate::{
     workflow::AFTER_PROPOSAL,
 };
 
-/// From Proposal to the end of Teardown under the sites' Go controllers with storage that is mocked, the best of what was
-/// recorded (4.4 to 6.7 s): milliseconds.
+/// Milliseconds from Proposal to the end of Teardown under the sites' Go controllers with mocked storage: the best of
+/// what was recorded (4.4 to 6.7 s).
 const GO_LIFE: f64 = 4400.0;
-/// What the engine may write for an object that must exist.
+/// Most writes that the engine may make for an object that must exist.
 const WRITES: f64 = 3.0;
 const XFS: &[&str] = &["#DW jobdw type=xfs capacity=320MiB name=scratch"];
-/// The same on simulated nodes.
+/// Directives for simulated nodes.
 const SIMULATED: &[&str] = &["#DW jobdw type=xfs capacity=1GiB name=scratch"];
 /// Computes of a simulated rabbit.
 const COMPUTES: usize = 16;
 
-/// Lives of one workflow after another, on the cluster of the other measurements.
+/// Runs one workflow after another, on the cluster of the other measurements.
 ///
 /// # Errors
-/// When one does not get to its end.
+/// When one does not get to the end of Teardown.
 pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<Row>> {
     let client = control_plane::client(&cluster.kubeconfig()).await?;
     let computes: Vec<String> =
@@ -49,20 +50,20 @@ pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<
     Ok(vec![Row::ratio("Proposal to Teardown, median", life, "Go, mocked storage", GO_LIFE, "ms")])
 }
 
-/// So many workflows of 16 computes each on so many rabbits, at most one on a rabbit at a time unless all are together.
+/// Workflows of 16 computes per rabbit, at most one on a rabbit at a time unless all run together.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     rabbits: usize,
     workflows: usize,
     /// Rabbits of each workflow.
     each: usize,
-    /// All are in PreRun before the first of them goes on, so many on each rabbit.
+    /// Whether all are in PreRun before the first of them advances; then each rabbit has many.
     is_together: bool,
 }
 
-/// What a load took of the coordinator.
+/// Cost of a load for the coordinator.
 #[derive(Debug)]
-struct Taken {
+struct Cost {
     seconds: f64,
     /// Processor time of the coordinator: engine, API and store together.
     processor: f64,
@@ -71,21 +72,21 @@ struct Taken {
     resident: f64,
 }
 
-/// The growth with the number of workflows, and with the width of one.
+/// Measures how the cost grows with the number of workflows, and with the width of one.
 ///
 /// # Errors
 /// When the coordinator does not start, or a workflow does not get to its end.
 pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let mut first: Option<Taken> = None;
+    let mut first: Option<Cost> = None;
     for workflows in [125, 250, 500, 1000] {
         let load = Load { rabbits: 64, workflows, each: 1, is_together: false };
-        let taken = measured(directory, load).await?;
+        let cost = measure(directory, load).await?;
         let count = f64::from(u32::try_from(workflows)?);
         let what = format!("{workflows} workflows of 16 computes:");
-        say(&format!("{what} {taken:?}"));
-        let base = first.as_ref().map_or(taken.processor / count, |first| first.processor / 125.0);
-        let per = taken.processor / count * 1000.0;
+        say(&format!("{what} {cost:?}"));
+        let base = first.as_ref().map_or(cost.processor / count, |first| first.processor / 125.0);
+        let per = cost.processor / count * 1000.0;
         rows.push(Row::ratio(
             &format!("{what} processor time of each"),
             per,
@@ -95,15 +96,15 @@ pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
         ));
         rows.push(Row::ratio(
             &format!("{what} writes per object"),
-            taken.writes / taken.objects,
+            cost.writes / cost.objects,
             "aim",
             WRITES,
             "",
         ));
-        rows.push(Row::plain(&format!("{what} finished"), count / taken.seconds, "/s"));
-        rows.push(Row::plain(&format!("{what} resident set"), taken.resident, "MB"));
-        let each = taken.processor / count;
-        first = first.or(Some(taken));
+        rows.push(Row::plain(&format!("{what} finished"), count / cost.seconds, "/s"));
+        rows.push(Row::plain(&format!("{what} resident set"), cost.resident, "MB"));
+        let each = cost.processor / count;
+        first = first.or(Some(cost));
         if workflows == 1000 {
             rows.extend(together(directory, workflows, each).await?);
         }
@@ -112,15 +113,15 @@ pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// So many workflows that live at the same time, beside what each took of those that lived one after another on a rabbit.
+/// Measures workflows that live at the same time, compared with those that lived one after another on a rabbit.
 async fn together(directory: &Path, workflows: usize, each: f64) -> anyhow::Result<Vec<Row>> {
     let load = Load { rabbits: 64, workflows, each: 1, is_together: true };
-    let taken = measured(directory, load).await?;
+    let cost = measure(directory, load).await?;
     let count = f64::from(u32::try_from(workflows)?);
     let what = format!("{workflows} workflows live at once:");
-    say(&format!("{what} {taken:?}"));
-    let per = taken.processor / count * 1000.0;
-    let writes = taken.writes / taken.objects;
+    say(&format!("{what} {cost:?}"));
+    let per = cost.processor / count * 1000.0;
+    let writes = cost.writes / cost.objects;
     Ok(vec![
         Row::ratio(
             &format!("{what} processor time of each"),
@@ -130,15 +131,15 @@ async fn together(directory: &Path, workflows: usize, each: f64) -> anyhow::Resu
             "ms",
         ),
         Row::ratio(&format!("{what} writes per object"), writes, "aim", WRITES, ""),
-        Row::plain(&format!("{what} finished"), count / taken.seconds, "/s"),
-        Row::plain(&format!("{what} resident set in PreRun"), taken.resident, "MB"),
+        Row::plain(&format!("{what} finished"), count / cost.seconds, "/s"),
+        Row::plain(&format!("{what} resident set in PreRun"), cost.resident, "MB"),
     ])
 }
 
-/// One workflow over half of a machine, and over all of it.
+/// Measures one workflow over half of a machine, and over all of it.
 async fn wide(directory: &Path) -> anyhow::Result<Vec<Row>> {
-    let half = measured(directory, wide_load(348)).await?;
-    let whole = measured(directory, wide_load(696)).await?;
+    let half = measure(directory, wide_load(348)).await?;
+    let whole = measure(directory, wide_load(696)).await?;
     say(&format!("5,568 computes: {half:?}\n11,136 computes: {whole:?}"));
     Ok(vec![
         Row::ratio(
@@ -163,8 +164,8 @@ fn wide_load(rabbits: usize) -> Load {
     Load { rabbits, workflows: 1, each: rabbits, is_together: false }
 }
 
-async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
-    let (mut coordinator, client) = alone(directory, &[]).await?;
+async fn measure(directory: &Path, load: Load) -> anyhow::Result<Cost> {
+    let (mut coordinator, client) = start_empty(directory, &[]).await?;
     let machine = Machine::new(client.clone(), load.rabbits, COMPUTES);
     machine.describe().await?;
     let nodes = machine.start();
@@ -174,14 +175,14 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
     let computes = |lane: usize| machine.computes(lane * load.each, load.each);
     let (lanes, pid) = (load.rabbits / load.each, coordinator.pid()?);
     let states = if load.is_together { UP } else { &AFTER_PROPOSAL };
-    driver.many(load.workflows, lanes, computes, states).await?;
+    driver.run_all(load.workflows, lanes, computes, states).await?;
     let resident = super::agent::resident(pid)?;
     if load.is_together {
-        driver.down(load.workflows, lanes).await?;
+        driver.finish_all(load.workflows, lanes).await?;
     }
     let seconds = begun.elapsed().as_secs_f64();
     let writes = revision(&client).await? - before - driver.writes() - machine.writes();
-    let taken = Taken {
+    let cost = Cost {
         seconds,
         processor: processor(coordinator.pid()?)? - used,
         writes,
@@ -190,11 +191,11 @@ async fn measured(directory: &Path, load: Load) -> anyhow::Result<Taken> {
     };
     nodes.abort();
     coordinator.stop(PATIENCE)?;
-    Ok(taken)
+    Ok(cost)
 }
 
-/// A coordinator that serves an API of its own, with nothing in it.
-async fn alone(directory: &Path, arguments: &[&str]) -> anyhow::Result<(Program, Client)> {
+/// Starts a coordinator that serves an empty API of its own.
+async fn start_empty(directory: &Path, arguments: &[&str]) -> anyhow::Result<(Program, Client)> {
     let directory = directory.join("scale");
     #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
     let _ = fs::remove_dir_all(&directory);
@@ -211,7 +212,7 @@ async fn client(directory: &Path) -> anyhow::Result<Client> {
     control_plane::client(&kubeconfig).await
 }
 
-/// The number of writes that the store has seen.
+/// Returns the number of writes that the store has seen.
 async fn revision(client: &Client) -> anyhow::Result<f64> {
     let workflows: kube::Api<api::Workflow> = kube::Api::all(client.clone());
     let listed = workflows.list(&kube::api::ListParams::default()).await.context("list")?;
@@ -219,7 +220,7 @@ async fn revision(client: &Client) -> anyhow::Result<f64> {
     version.parse().context("a version that is a number")
 }
 
-/// Seconds of processor time that a process has used (proc_pid_stat(5), fields 14 and 15).
+/// Returns the seconds of processor time that a process has used (proc_pid_stat(5), fields 14 and 15).
 fn processor(pid: u32) -> anyhow::Result<f64> {
     let stat = procfs::process::Process::new(i32::try_from(pid)?)?.stat()?;
     let ticks = u32::try_from(stat.utime + stat.stime)?;

@@ -1,5 +1,5 @@
-//! `make bench`: what Warren adds to the bare system calls, measured in one run, and what it takes from a job. The words
-//! `rank` and `poller` are for processes that the measurement starts.
+//! `make bench`: the time that Warren adds to the bare system calls, measured in one run, and the noise that a job
+//! suffers. The arguments `rank` and `poller` are for processes that the measurement starts.
 
 use std::{path::Path, process::ExitCode};
 

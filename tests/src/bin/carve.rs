@@ -25,13 +25,13 @@ use storage::{
 };
 use tests::lab::report::{complain, say};
 
-/// Records, and nothing else that outlives this program.
+/// State directory: the records are all that outlives this program.
 const STATE: &str = "/var/tmp/carve";
 /// Bytes of an allocation.
 const CAPACITY: u64 = 1 << 30;
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A host whose program does not live long.
+/// A host that kills its own process after a given step.
 #[derive(Debug)]
 struct Mortal {
     host: LinuxHost,
@@ -48,7 +48,7 @@ impl Host for Mortal {
         let begun = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let outcome = self.host.apply(step);
         if Some(begun) == self.last {
-            // The other drives are in the middle of theirs.
+            // The other drives are in the middle of their steps.
             let _ = kill(Pid::this(), Signal::SIGKILL);
         }
         outcome
@@ -82,7 +82,7 @@ fn carve(words: &[String]) -> anyhow::Result<()> {
     let desired = all.collect::<anyhow::Result<Vec<_>>>()?;
     let host = Mortal { host: host()?, begun: AtomicUsize::new(0), last };
     let converger = Converger::new(Arc::new(host));
-    // Virtual functions and first looks are no part of an allocation.
+    // Virtual functions and the first observation do not count as part of an allocation.
     converger.converge(&Desired::Inventory)?;
     let begun = Instant::now();
     let mut steps = 0;

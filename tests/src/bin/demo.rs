@@ -14,7 +14,7 @@ use tokio::{
 
 const DIRECTORY: &str = "/var/tmp/warren-demo";
 
-/// The story runs on a thread of its own, so that Ctrl-C is answered at any moment of it.
+/// Runs the story on a thread of its own, so that Ctrl-C is answered at any moment of it.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).map(PathBuf::from).collect();
@@ -33,7 +33,7 @@ async fn main() -> ExitCode {
     thread::spawn(move || done.send(demo::run(&place)));
     tokio::select! {
         outcome = &mut story => demo::farewell(outcome.ok(), &directory),
-        _ = interrupt.recv() => demo::interrupted(story, &directory).await,
-        _ = terminate.recv() => demo::interrupted(story, &directory).await,
+        _ = interrupt.recv() => demo::handle_interrupt(story, &directory).await,
+        _ = terminate.recv() => demo::handle_interrupt(story, &directory).await,
     }
 }

@@ -12,13 +12,14 @@ use tokio::{
     time::sleep,
 };
 
-/// The scenarios run on a thread of their own, so that Ctrl-C is answered at any moment.
+/// Runs the scenarios on a thread of their own, so that Ctrl-C is answered at any moment.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
-    let asked = Assets::given().and_then(|assets| Ok((assets, scenarios::named(&names)?)));
-    let (assets, scenarios) = match asked {
-        Ok(asked) => asked,
+    let selected =
+        Assets::from_environment().and_then(|assets| Ok((assets, scenarios::select(&names)?)));
+    let (assets, scenarios) = match selected {
+        Ok(selected) => selected,
         Err(error) => {
             complain(&format!("lab: {error:#}"));
             return ExitCode::from(2);
@@ -33,13 +34,13 @@ async fn main() -> ExitCode {
     thread::spawn(move || done.send(scenarios::run(&assets, &scenarios)));
     tokio::select! {
         passed = &mut passed => ExitCode::from(u8::from(passed != Ok(true))),
-        _ = interrupt.recv() => interrupted(passed).await,
-        _ = terminate.recv() => interrupted(passed).await,
+        _ = interrupt.recv() => handle_interrupt(passed).await,
+        _ = terminate.recv() => handle_interrupt(passed).await,
     }
 }
 
 /// Switches every guest off and removes what they had.
-async fn interrupted(mut passed: oneshot::Receiver<bool>) -> ExitCode {
+async fn handle_interrupt(mut passed: oneshot::Receiver<bool>) -> ExitCode {
     complain("interrupted: switching the guests off and removing what they had");
     interrupt();
     while matches!(passed.try_recv(), Err(TryRecvError::Empty)) {

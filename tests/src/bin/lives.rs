@@ -21,7 +21,7 @@ fn main() -> ExitCode {
             lives::until_written(Path::new(directory)).and_then(|run| {
                 say(&run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "--json"])?);
                 say("written");
-                // The programs run until the power goes.
+                // The programs run until the computer loses its power.
                 pause();
                 drop(run);
                 Ok(())

@@ -1,4 +1,4 @@
-//! Several programs in one, by the name that it is called by.
+//! Several programs in one: the name by which it is called selects the program.
 
 use std::{env, path::Path, process::ExitCode, thread};
 
@@ -15,8 +15,8 @@ fn main() -> ExitCode {
     let Some((program, rest)) = words.split_first() else { return ExitCode::FAILURE };
     let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
     match lustre_tools::run(name, rest) {
-        Ok(said) => {
-            print!("{said}");
+        Ok(output) => {
+            print!("{output}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -1,15 +1,15 @@
-//! A Lustre file system's targets on a rabbit.
+//! The targets of a Lustre file system on a rabbit.
 
 use serde_json::{Value, json};
 
 use super::{Chassis, Job, NNF};
 use crate::lustre_tools::NID;
 
-/// The file system.
+/// Name of the Lustre file system (fsname).
 pub const FS_NAME: &str = "aaaaaaab";
 
 impl Job {
-    /// The sites' default profile, as far as it is about Lustre.
+    /// Returns the Lustre part of the sites' default profile.
     #[must_use]
     pub fn lustre_profile(&self) -> Value {
         let data = json!({"pinned": true, "lustreStorage": {
@@ -29,19 +29,19 @@ impl Job {
         })
     }
 
-    /// Name shared by the NnfNodeStorage and the NnfNodeBlockStorage of its targets of a kind.
+    /// Returns the name that the NnfNodeStorage and the NnfNodeBlockStorage of this kind of target share.
     #[must_use]
     pub fn lustre_storage(&self, kind: &str) -> String {
         format!("default-{}-{kind}-0", self.directive())
     }
 
-    /// Name of a target: the end of its pool's, and of the directory that it is mounted on.
+    /// Returns the name of a target: the end of its pool's name, and of the directory that it is mounted on.
     #[must_use]
     pub fn lustre_target(&self, kind: &str, index: u32) -> String {
         format!("{}-{kind}-{index}", self.storage_uid)
     }
 
-    /// Block storage and targets of one kind.
+    /// Returns block storage and targets of one kind.
     #[must_use]
     pub fn lustre_targets(&self, chassis: &Chassis, kind: &str, count: u32) -> [Value; 2] {
         let mut block = self.block_storage(chassis, false);
@@ -49,8 +49,8 @@ impl Job {
         let name = self.lustre_storage(kind);
         block["metadata"]["name"] = json!(name);
         targets["metadata"]["name"] = json!(name);
-        let one = json!({"capacity": self.capacity, "access": [chassis.rabbit]});
-        block["spec"]["allocations"] = (0..count).map(|_| one.clone()).collect();
+        let allocation = json!({"capacity": self.capacity, "access": [chassis.rabbit]});
+        block["spec"]["allocations"] = (0..count).map(|_| allocation.clone()).collect();
         let spec = &mut targets["spec"];
         spec["count"] = json!(count);
         spec["fileSystemType"] = json!("lustre");

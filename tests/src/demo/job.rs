@@ -1,4 +1,4 @@
-//! `warren run` while somebody looks on: its command waits at a gate until the story opens it.
+//! `warren run` while a person watches: its command waits at a gate until the story opens it.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
     run::{Narrator, Run},
 };
 
-/// What each compute does: it writes, waits at the gate, and reads.
+/// Script of each compute: it writes, waits at the gate, and reads.
 const SCRIPT: &str = "echo \"hello from $WARREN_NODE\" > $DW_JOB_scratch/hello
 echo \"hello from $WARREN_NODE\" | dd of=$DW_JOB_blocks conv=notrunc,fsync status=none
 touch $0/$WARREN_NODE
@@ -29,7 +29,7 @@ const DIRECTIVES: [&str; 2] = [
     "#DW jobdw type=raw capacity=64MiB name=blocks",
 ];
 
-/// The job.
+/// A job whose command waits at the gate.
 #[derive(Debug)]
 pub struct RunningJob {
     warren: Child,
@@ -38,10 +38,10 @@ pub struct RunningJob {
 }
 
 impl RunningJob {
-    /// Starts it on all computes.
+    /// Starts the job on all computes.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When `warren run` does not start.
     pub fn start(run: &Run<Screen>) -> anyhow::Result<Self> {
         let cluster = &run.cluster;
         let gate = cluster.logs().with_file_name("gate");
@@ -69,10 +69,10 @@ impl RunningJob {
         Ok(Self { warren, stderr, gate })
     }
 
-    /// Tells what it says until its storage is mounted and every compute has written.
+    /// Prints the job's messages until its storage is mounted and every compute has written.
     ///
     /// # Errors
-    /// When it ends before.
+    /// When the job ends before.
     pub fn until_written(&mut self, run: &Run<Screen>) -> anyhow::Result<()> {
         let mut line = String::new();
         while !line.contains("PreRun") {
@@ -83,17 +83,17 @@ impl RunningJob {
         }
         let computes = run.cluster.chassis().computes.clone();
         until("every compute to have written", PATIENCE, || {
-            let missing = computes.iter().find(|(name, _)| !self.written(name).exists());
+            let missing = computes.iter().find(|(name, _)| !self.written_mark(name).exists());
             ensure!(missing.is_none(), "{missing:?} has not");
             Ok(())
         })
     }
 
-    fn written(&self, compute: &str) -> PathBuf {
+    fn written_mark(&self, compute: &str) -> PathBuf {
         self.gate.join(compute)
     }
 
-    /// Opens the gate, and tells the rest.
+    /// Opens the gate, and prints the rest.
     ///
     /// # Errors
     /// When the job fails.

@@ -1,4 +1,4 @@
-//! What a person sees of the demo: chapters with their times, commands as one would type them, and a summary.
+//! The demo's output: chapters with their times, commands as a user would type them, and a summary.
 
 use std::{
     io::{IsTerminal, stdout},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::run::Narrator;
 
-/// The terminal, or the log of a machine without one.
+/// The terminal, or the log of a machine without a terminal.
 #[derive(Debug)]
 pub struct Screen {
     started: Instant,
@@ -16,14 +16,14 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Colour only on a terminal, and not when `NO_COLOR` is set.
+    /// Creates a screen, with colour only on a terminal and not when `NO_COLOR` is set.
     #[must_use]
     pub fn new() -> Self {
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Self { started: Instant::now(), chapters: Vec::new(), colour }
     }
 
-    /// A new part of the story begins, and the one before it ends.
+    /// Begins a new chapter of the story, and ends the one before.
     pub fn chapter(&mut self, title: &str) {
         self.chapters.push((title.to_owned(), Instant::now()));
         say(&format!(
@@ -33,14 +33,14 @@ impl Screen {
         ));
     }
 
-    /// One or more lines beneath a chapter.
-    pub fn told(&self, text: &str) {
+    /// Prints one or more lines beneath a chapter.
+    pub fn print(&self, text: &str) {
         for line in text.lines() {
             say(&format!("         {line}"));
         }
     }
 
-    /// How long each chapter took.
+    /// Prints how long each chapter took.
     pub fn summary(&self) {
         let end = Instant::now();
         say(&format!("\n{}", self.bold("timings")));
@@ -59,11 +59,11 @@ impl Screen {
 
 impl Narrator for Screen {
     fn typed(&self, words: &str) {
-        self.told(&format!("$ {words}"));
+        self.print(&format!("$ {words}"));
     }
 
     fn note(&self, text: &str) {
-        self.told(text);
+        self.print(text);
     }
 }
 
@@ -82,7 +82,7 @@ fn say(line: &str) {
     println!("{line}");
 }
 
-/// An error, on stderr.
+/// Prints an error to stderr.
 #[expect(clippy::print_stderr, reason = "the demo talks to the person who runs it")]
 pub fn complain(line: &str) {
     eprintln!("{line}");

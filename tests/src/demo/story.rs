@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Screen, job::RunningJob};
 use crate::run::{Narrator, Run};
 
-/// Everything from the first object to the last.
+/// Tells the whole story, from the first object to the last.
 ///
 /// # Errors
 /// When a chapter fails.
@@ -27,7 +27,7 @@ pub fn tell(run: &mut Run<Screen>) -> anyhow::Result<()> {
     nothing_left(run)
 }
 
-/// The tree of the second directive, and what compute-2 wrote, by its host name and by its index.
+/// Shows the tree of the second directive, and reads what compute-2 wrote, by its host name and by its index.
 fn tree(run: &Run<Screen>) -> anyhow::Result<()> {
     let workflow = run.prints(&["get", "workflow", "demo", "--json"])?;
     let workflow: Value = serde_json::from_str(&workflow).context("decode the workflow")?;

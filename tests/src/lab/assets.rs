@@ -7,18 +7,18 @@ use anyhow::{Context, ensure};
 
 /// Variable that names the directory of the lab's QEMU.
 const QEMU: &str = "WARREN_LAB_QEMU";
-/// Variable that names the directory of what guests boot.
+/// Variable that names the directory of the files that guests boot.
 const GUEST: &str = "WARREN_LAB_GUEST";
-/// Variable that names the directory of ZFS, which is made only for those who need it.
+/// Variable that names the directory of ZFS, which is made only for scenarios that need it.
 const ZFS: &str = "WARREN_LAB_ZFS";
 
-/// Variable that names the directory of Kubernetes' programs, likewise.
+/// Variable that names the directory of Kubernetes' programs, made only for scenarios that need them.
 const KUBERNETES: &str = "WARREN_LAB_KUBERNETES";
 
-/// Variable that names the directory of podhelper's image, likewise.
+/// Variable that names the directory of podhelper's image, made only for scenarios that need it.
 const PODHELPER: &str = "WARREN_LAB_PODHELPER";
 
-/// What `tests/lab/prepare` made.
+/// Files that `tests/lab/prepare` made.
 #[derive(Debug, Clone)]
 pub struct Assets {
     qemu: PathBuf,
@@ -29,17 +29,18 @@ pub struct Assets {
 }
 
 impl Assets {
-    /// Those that the environment names.
+    /// Finds the files by the variables of the environment.
     ///
     /// # Errors
-    /// When it names none, or something is missing there.
-    pub fn given() -> anyhow::Result<Self> {
-        let asked = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    /// When a variable is not set, or a file is missing.
+    pub fn from_environment() -> anyhow::Result<Self> {
+        let directory_in =
+            |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let assets = Self {
-            zfs: asked(ZFS),
-            kubernetes: asked(KUBERNETES),
-            podhelper: asked(PODHELPER),
-            ..Self::of(directory(QEMU)?, directory(GUEST)?)
+            zfs: directory_in(ZFS),
+            kubernetes: directory_in(KUBERNETES),
+            podhelper: directory_in(PODHELPER),
+            ..Self::new(directory(QEMU)?, directory(GUEST)?)
         };
         for file in [assets.qemu(), assets.kernel(), assets.initramfs(), assets.root()] {
             ensure!(
@@ -51,43 +52,43 @@ impl Assets {
         Ok(assets)
     }
 
-    /// Those in two directories, and no others.
+    /// Takes the files in these two directories, without ZFS, Kubernetes and podhelper.
     #[must_use]
-    pub fn of(qemu: PathBuf, guest: PathBuf) -> Self {
+    pub fn new(qemu: PathBuf, guest: PathBuf) -> Self {
         Self { qemu, guest, zfs: None, kubernetes: None, podhelper: None }
     }
 
-    /// The emulator.
+    /// Returns the path of the emulator.
     #[must_use]
     pub fn qemu(&self) -> PathBuf {
         self.qemu.join("qemu-system-x86_64")
     }
 
-    /// Its firmware.
+    /// Returns the directory of the emulator's firmware.
     #[must_use]
     pub fn firmware(&self) -> PathBuf {
         self.qemu.join("firmware")
     }
 
-    /// The kernel, unpacked.
+    /// Returns the path of the kernel, unpacked.
     #[must_use]
     pub fn kernel(&self) -> PathBuf {
         self.guest.join("vmlinux")
     }
 
-    /// What finds the root disk.
+    /// Returns the path of the initramfs, which finds the root disk.
     #[must_use]
     pub fn initramfs(&self) -> PathBuf {
         self.guest.join("initrd.gz")
     }
 
-    /// The root disk, which all guests share.
+    /// Returns the path of the root disk, which all guests share.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.guest.join("root.ext4")
     }
 
-    /// ZFS for a guest: modules, tools and libraries, to be unpacked there.
+    /// Returns the archive with ZFS for a guest: modules, tools and libraries, to be unpacked there.
     ///
     /// # Errors
     /// When the environment does not name it.
@@ -99,7 +100,7 @@ impl Assets {
         Ok(directory.join("zfs.tar"))
     }
 
-    /// Directory of kubelet, of the programs of a control plane, and of kubectl.
+    /// Returns the directory of kubelet, of the programs of a control plane, and of kubectl.
     ///
     /// # Errors
     /// When the environment does not name it.
@@ -111,7 +112,7 @@ impl Assets {
         })
     }
 
-    /// Directory of podhelper as administrators build it, and what its image is built by.
+    /// Returns the directory of podhelper as administrators build it, with the Containerfile of its image.
     ///
     /// # Errors
     /// When the environment does not name it.
@@ -121,10 +122,10 @@ impl Assets {
         })
     }
 
-    /// Release of the kernel, as `uname -r` has it.
+    /// Returns the release of the kernel, as `uname -r` prints it.
     ///
     /// # Errors
-    /// When it was not recorded.
+    /// When the file with the release cannot be read.
     pub fn kernel_release(&self) -> anyhow::Result<String> {
         let release =
             fs::read_to_string(self.guest.join("kernel-version")).context("read the release")?;

@@ -10,7 +10,7 @@ use crate::program::binary;
 
 use super::Assets;
 
-/// Where one scenario's guests and their files are; removed with it, unless it is kept.
+/// Directory of one scenario's guests and their files. It is removed when this is dropped, unless it is kept.
 #[derive(Debug)]
 pub struct Bench {
     assets: Assets,
@@ -19,7 +19,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// An empty bench.
+    /// Makes an empty bench.
     ///
     /// # Errors
     /// When its directory cannot be made, or our programs were not built.
@@ -31,32 +31,32 @@ impl Bench {
         Ok(Self { assets, programs, directory })
     }
 
-    /// Emulator, kernel and root disk.
+    /// Returns the emulator, kernel and root disk.
     #[must_use]
     pub fn assets(&self) -> &Assets {
         &self.assets
     }
 
-    /// Directory of our programs, as cargo built them.
+    /// Returns the directory of our programs, as cargo built them.
     #[must_use]
     pub fn programs(&self) -> &Path {
         &self.programs
     }
 
-    /// Directory of everything.
+    /// Returns the directory that has one directory per guest.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Keeps what guests printed and drops the media of their drives; gives the directory.
+    /// Keeps what guests printed, deletes the media of their drives, and returns the directory.
     #[must_use]
     pub fn keep(self) -> PathBuf {
         let directory = self.directory.keep();
         for guest in fs::read_dir(&directory).into_iter().flatten().flatten() {
             for file in fs::read_dir(guest.path()).into_iter().flatten().flatten() {
                 if file.path().extension().is_some_and(|extension| extension == "img") {
-                    // One that stays costs room, no more.
+                    // A medium that stays costs disk space only.
                     let _ = fs::remove_file(file.path());
                 }
             }

@@ -1,4 +1,4 @@
-//! Data that is told apart by its checksum.
+//! Scripts that write random data and compare them by checksum.
 
 /// Script that writes random data to `file`, through to the medium, and prints their checksum.
 #[must_use]
@@ -12,6 +12,6 @@ pub fn write(file: &str, mebibytes: u32) -> String {
 /// Script that prints the checksum of `file`.
 #[must_use]
 pub fn read(file: &str) -> String {
-    // Not from memory: what the medium has is what counts.
+    // The page cache is dropped first: the checksum must be that of the medium.
     format!("echo 1 > /proc/sys/vm/drop_caches\nsha256sum < {file} | cut -d' ' -f1\n")
 }

@@ -11,12 +11,12 @@ use super::{
 /// Longest time for a step of the cluster's software.
 const STEP: Duration = Duration::from_secs(180);
 
-/// Who fences a node that is lost.
+/// How a lost node is fenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fencing {
-    /// Nobody asks for it.
+    /// Lost nodes are not fenced.
     Off,
-    /// The lock manager waits until somebody says that it has happened.
+    /// The lock manager waits until the fence is acknowledged.
     Acknowledged,
 }
 
@@ -26,9 +26,9 @@ pub enum Fencing {
 pub struct Cluster {
     /// The node whose vote outweighs all others'.
     pub rabbit: Guest,
-    /// The computes.
+    /// The rabbit's computes, in the order of their numbers.
     pub computes: Vec<Guest>,
-    /// What they share.
+    /// Namespaces that the rabbit and its computes share.
     pub volumes: Vec<Volume>,
 }
 
@@ -62,14 +62,14 @@ impl Cluster {
         drives: usize,
         fencing: Fencing,
     ) -> anyhow::Result<Self> {
-        Self::boot_of(bench, &Machine::rabbit(drives), computes, fencing)
+        Self::boot_with(bench, &Machine::rabbit(drives), computes, fencing)
     }
 
-    /// The same with a rabbit that is made of something else.
+    /// Boots the same with a rabbit of another machine.
     ///
     /// # Errors
     /// When a guest does not boot, or the cluster does not form.
-    pub fn boot_of(
+    pub fn boot_with(
         bench: &Bench,
         chassis: &Machine,
         computes: u8,
@@ -86,18 +86,18 @@ impl Cluster {
             let small = Machine { memory: 768, processors: 1, network, ..machine };
             guests.push(Guest::switch_on(bench, small)?);
         }
-        Self::join(guests, &Ring::of_a_rabbit(computes), fencing)
+        Self::join(guests, &Ring::with_computes(computes), fencing)
     }
 
-    /// Boots several chassis on one network, whose rabbits are made like this: `rabbit-<k>` with `compute-<k>`, each pair a
-    /// cluster of its own. The drives are empty.
+    /// Boots several chassis on one network, whose rabbits are made like `chassis`: `rabbit-<k>` with `compute-<k>`,
+    /// each pair a cluster of its own. The drives are empty.
     ///
     /// # Errors
     /// When a guest does not boot, or a cluster does not form.
     pub fn boot_pairs(bench: &Bench, pairs: u8, chassis: &Machine) -> anyhow::Result<Vec<Self>> {
         let port = free_port()?;
         let switch_on = |pair| {
-            let ring = Ring::of_pair(pair);
+            let ring = Ring::for_pair(pair);
             Ok((switch_on_pair(bench, &ring, port, chassis)?, ring))
         };
         let booting = (1..=pairs).map(switch_on).collect::<anyhow::Result<Vec<_>>>()?;
@@ -105,7 +105,7 @@ impl Cluster {
         booting.into_iter().map(join).collect()
     }
 
-    /// Waits until the guests, the rabbit first, have booted and are a cluster.
+    /// Waits until the guests, the rabbit first, have booted and form a cluster.
     fn join(mut guests: Vec<Guest>, ring: &Ring, fencing: Fencing) -> anyhow::Result<Self> {
         for guest in &guests {
             guest.wait_for_boot()?;
@@ -134,24 +134,24 @@ fn switch_on_pair(
     nodes.map(switch_on).collect()
 }
 
-/// What a node does, step by step, to be one of the lab's only cluster: when all are there, and again when it alone has lost its
-/// power.
+/// Returns the scripts, step by step, with which a node joins the lab's only cluster: at the first boot of all nodes,
+/// and again when one node has lost its power.
 #[must_use]
 pub fn joining(computes: u8, fencing: Fencing) -> [String; 2] {
-    Ring::of_a_rabbit(computes).joining(fencing)
+    Ring::with_computes(computes).joining(fencing)
 }
 
 /// Runs a script on several guests at the same time.
 ///
 /// # Errors
-/// When it fails on one.
+/// When the script fails on one guest.
 pub fn together(guests: &mut [Guest], script: &str) -> anyhow::Result<Vec<String>> {
     let jobs: Vec<_> =
         guests.iter_mut().map(|guest| guest.start(script)).collect::<anyhow::Result<_>>()?;
     guests.iter().zip(jobs).map(|(guest, job)| guest.finish(job, STEP)).collect()
 }
 
-/// A port that nobody uses at the moment: two clusters must not hear each other.
+/// Finds a UDP port that is free at the moment: two clusters must not receive each other's messages.
 pub(super) fn free_port() -> anyhow::Result<u16> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("find a free port")?;
     Ok(socket.local_addr().context("find a free port")?.port())

@@ -6,10 +6,10 @@ use anyhow::{Context, ensure};
 
 use super::{Cluster, System};
 
-/// For what podman does with an image, emulated.
+/// Deadline of podman's work with an image, in an emulated guest.
 const LONG: Duration = Duration::from_secs(900);
 
-/// Names of the nodes, which rabbits must know of each other.
+/// Names of the nodes, by which rabbits reach each other.
 pub(super) const HOSTS: &str = "
 cat >> /etc/hosts <<'END'
 192.168.77.1 rabbit-1
@@ -19,8 +19,8 @@ cat >> /etc/hosts <<'END'
 END
 ";
 
-/// What the package has, and what an administrator says. podman keeps images and containers on a file system that overlays may lie
-/// on, as a guest's own is not.
+/// Script that installs what the package installs, with an administrator's settings. podman keeps images and containers
+/// on a file system on which overlays may lie, unlike a guest's own.
 const INSTALL: &str = "
 mkdir -p /var/lib/containers /usr/libexec/warren /etc/warren
 mount -t tmpfs -o mode=0711,size=75% containers /var/lib/containers
@@ -29,14 +29,14 @@ ln -s /programs/podhelper /usr/libexec/warren/podhelper
 printf 'WARREN_PODMAN=podman\\nWARREN_COMMAND_DEADLINE=600\\n' > /etc/warren/rabbit-agent
 ";
 
-/// What the package installs: how an administrator's agent runs, with podman beneath it.
+/// The unit that the package installs: an administrator's agent runs podman from it.
 const UNIT: &str = include_str!("../../../systemd/warren-rabbit-agent.service");
 
-/// Where rabbits find the image.
+/// Address of the image on rabbits.
 pub const IMAGE: &str = "oci-archive:/lab/ranks.tar";
 
-/// Makes the image as docs/use/containers.md does, from the guest's own Debian, with `/bin/ranks` in it. `$helper` may name a build of
-/// podhelper that is linked to libraries, as no site's is: the image gets them too.
+/// Script that makes the image as docs/use/containers.md does, from the guest's own Debian, with `/bin/ranks` in it.
+/// `$helper` may name a build of podhelper that is linked to libraries, as no site's is: the image gets them too.
 pub(super) const MAKE: &str = r#"
 chmod 755 /bin/ranks
 cd /var/tmp
@@ -50,7 +50,8 @@ podman rmi ranks:1 >/dev/null
 rm root.tar
 "#;
 
-/// What there is of containers on a rabbit: pods, files and packages of runs, tunnels, networks and mounts of containers.
+/// Script that prints what exists of containers on a rabbit: pods, files and job packages of
+/// runs, tunnels, networks, mounts.
 const LEFT: &str = r"
 podman pod ps --format '{{.Name}}'
 podman ps --all --format '{{.Names}}'
@@ -65,7 +66,7 @@ awk '$2 ~ /^.var.lib.containers.*.merged$/' /proc/self/mounts
 /// Prepares every node for its programs.
 ///
 /// # Errors
-/// When a node refuses.
+/// When a script fails on a node.
 pub fn install(clusters: &mut [Cluster]) -> anyhow::Result<()> {
     for cluster in clusters {
         let unit =
@@ -78,10 +79,10 @@ pub fn install(clusters: &mut [Cluster]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes [`IMAGE`] on one rabbit, with this script in it, and hands it to another.
+/// Makes [`IMAGE`] on one rabbit, with this script in it, and copies it to another.
 ///
 /// # Errors
-/// When podman or Open MPI is not as expected.
+/// When podman or Open MPI is not as expected, or the copy fails.
 pub fn make_image(system: &System, [on, other]: [&str; 2], ranks: &str) -> anyhow::Result<()> {
     let script = format!("helper=/programs/podhelper\n{}{MAKE}", script_of_ranks(ranks));
     system.guest(on).run(&script, LONG).context("make the image")?;
@@ -89,7 +90,7 @@ pub fn make_image(system: &System, [on, other]: [&str; 2], ranks: &str) -> anyho
     fs::copy(archive(on), archive(other)).context("hand the image over").map(drop)
 }
 
-/// Writes the script that [`MAKE`] puts into the image.
+/// Returns a script that writes the ranks' script, which [`MAKE`] puts into the image.
 pub(super) fn script_of_ranks(ranks: &str) -> String {
     format!("cat > /bin/ranks <<'END'\n{ranks}\nEND\n")
 }
@@ -97,7 +98,7 @@ pub(super) fn script_of_ranks(ranks: &str) -> String {
 /// Checks that nothing of containers is left on a rabbit.
 ///
 /// # Errors
-/// When something is.
+/// When something of them is left.
 pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
     let left = system.run(rabbit, LEFT)?;
     ensure!(left.is_empty(), "left on {rabbit}: {left}");

@@ -12,7 +12,7 @@ use crate::program::until;
 
 use super::{port::Port, qmp::Qmp};
 
-/// The emulator of a computer that is on, and the two ways to it.
+/// The emulator of a running computer, with its two connections.
 #[derive(Debug)]
 pub(super) struct Emulator {
     program: PathBuf,
@@ -23,7 +23,7 @@ pub(super) struct Emulator {
 }
 
 impl Emulator {
-    /// `directory` is where its arguments have its sockets.
+    /// Starts the emulator; `directory` has the sockets that its arguments name.
     pub(super) fn start(
         program: PathBuf,
         arguments: Vec<String>,
@@ -33,7 +33,7 @@ impl Emulator {
         Ok(Self { program, arguments, process, port, qmp })
     }
 
-    /// Ends it where it stands, and starts another with the same arguments.
+    /// Kills the emulator at once, and starts another with the same arguments.
     pub(super) fn restart(&mut self, directory: &Path) -> anyhow::Result<()> {
         self.process.kill();
         (self.process, self.port, self.qmp) = start(&self.program, &self.arguments, directory)?;
@@ -49,20 +49,20 @@ fn start(
     let log = directory.join("qemu.log");
     let mut process = Process::start(program, arguments, &log)?;
     let mut connect = |socket: &str| connect(&mut process, &directory.join(socket), &log);
-    let qmp = Qmp::new(connect("qmp.sock")?).with_context(|| said(&log))?;
+    let qmp = Qmp::new(connect("qmp.sock")?).with_context(|| describe_end(&log))?;
     let port = Port::new(connect("shell.sock")?)?;
     Ok((process, port, qmp))
 }
 
 fn connect(process: &mut Process, socket: &Path, log: &Path) -> anyhow::Result<UnixStream> {
     until(&format!("the emulator; see {}", log.display()), Duration::from_secs(20), || {
-        if process.ended() {
-            return Ok(Err(anyhow::anyhow!(said(log))));
+        if process.has_ended() {
+            return Ok(Err(anyhow::anyhow!(describe_end(log))));
         }
         Ok(Ok(UnixStream::connect(socket).context("connect")?))
     })?
 }
 
-fn said(log: &Path) -> String {
+fn describe_end(log: &Path) -> String {
     format!("the emulator ended: {}", fs::read_to_string(log).unwrap_or_default().trim_end())
 }

@@ -15,8 +15,9 @@ done
 : "${CONTROLLER:?no drive with serial number $SERIAL}"
 "#;
 
-/// The order in which a drive accepts it: resources are taken from the physical function, which knows only after a reset,
-/// and given to functions that exist but have no driver yet.
+/// Script that gives virtual functions their resources, in the order in which a drive accepts it: resources are taken
+/// from the physical function, which is aware of that only after a reset, and given to functions that exist but have no
+/// driver yet.
 const BRING_UP: &str = r#"
 nvme virt-mgmt $CONTROLLER -c 0 -r 0 -a 1 -n 0 >/dev/null
 nvme virt-mgmt $CONTROLLER -c 0 -r 1 -a 1 -n 0 >/dev/null
@@ -55,10 +56,10 @@ pub fn on_drive(drive: usize) -> String {
     format!("SERIAL={}\n{FIND}", Machine::serial(drive))
 }
 
-/// Gives every virtual function of a drive its resources and its driver, by the tools of the distribution.
+/// Gives every virtual function of a drive its resources and its driver, with the tools of the distribution.
 ///
 /// # Errors
-/// When one of them does not come alive.
+/// When a function does not come up.
 pub fn bring_up(guest: &mut Guest, drive: usize) -> anyhow::Result<()> {
     let states = guest.run(&(on_drive(drive) + BRING_UP), Duration::from_secs(120))?;
     let functions = guest.machine().drives[drive].virtual_functions;
@@ -70,16 +71,16 @@ pub fn bring_up(guest: &mut Guest, drive: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes that drives have left, as they say themselves.
+/// Reads the unallocated bytes of drives, as the drives report them.
 ///
 /// # Errors
-/// When one is not there.
+/// When a drive is missing.
 pub fn unallocated(
     guest: &mut Guest,
     drives: impl IntoIterator<Item = usize>,
 ) -> anyhow::Result<Vec<u64>> {
-    let left = "nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'\n";
-    let script: String = drives.into_iter().map(|drive| on_drive(drive) + left).collect();
-    let told = guest.run(&script, Duration::from_secs(120))?;
-    told.lines().map(|line| line.parse().context("unvmcap")).collect()
+    let read = "nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'\n";
+    let script: String = drives.into_iter().map(|drive| on_drive(drive) + read).collect();
+    let printed = guest.run(&script, Duration::from_secs(120))?;
+    printed.lines().map(|line| line.parse().context("unvmcap")).collect()
 }

@@ -22,7 +22,7 @@ const BOOT: Duration = Duration::from_secs(180);
 /// Longest time for an orderly unplug: the slot's button gives the operator five seconds to change his mind.
 const UNPLUG: Duration = Duration::from_secs(60);
 
-/// A computer that was booted; it is switched off when dropped.
+/// A computer that was booted; it is switched off when this is dropped.
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
@@ -35,15 +35,15 @@ impl Guest {
     /// Switches a computer on and waits until it takes scripts.
     ///
     /// # Errors
-    /// When it does not boot in time; its console is kept.
+    /// When the guest does not boot in time; its console is kept.
     pub fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
         let guest = Self::switch_on(bench, machine)?;
         guest.wait_for_boot()?;
         Ok(guest)
     }
 
-    /// Switches a computer on and does not wait: several boot in the time of one. One that was on before and was dropped has
-    /// on its drives, and in /lab, what it had.
+    /// Switches a computer on and does not wait: several boot in the time of one. A computer that ran before still has
+    /// its data on its drives and in /lab.
     ///
     /// # Errors
     /// When the emulator does not start.
@@ -52,7 +52,7 @@ impl Guest {
         fs::create_dir_all(directory.join("exchange")).context("make the guest's directory")?;
         forget_jobs(&directory.join("exchange")).context("forget an earlier boot's scripts")?;
         for (file, bytes) in machine.media(&directory) {
-            // What is there is a drive that was switched off.
+            // An existing file is the medium of a drive that was switched off.
             File::options()
                 .create(true)
                 .append(true)
@@ -68,56 +68,56 @@ impl Guest {
     /// Waits until the guest has booted.
     ///
     /// # Errors
-    /// When it does not in time.
+    /// When the guest does not boot in time.
     pub fn wait_for_boot(&self) -> anyhow::Result<()> {
         self.emulator.port.wait_for_boot(BOOT).with_context(|| self.console())
     }
 
-    /// What it is made of.
+    /// Returns the machine from which the guest was made.
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Directory that the guest sees as /lab.
+    /// Returns the directory that the guest sees as /lab.
     #[must_use]
     pub fn exchange(&self) -> PathBuf {
         self.directory.join("exchange")
     }
 
-    /// Runs a script of bash and gives what it printed; the host's programs are in /programs.
+    /// Runs a bash script and returns what it printed; the host's programs are in /programs.
     ///
     /// # Errors
-    /// When it fails, with what it printed, or takes longer than `deadline`.
+    /// When the script fails, with what it printed, or takes longer than `deadline`.
     pub fn run(&mut self, script: &str, deadline: Duration) -> anyhow::Result<String> {
         let job = self.start(script)?;
         self.finish(job, deadline)
     }
 
-    /// Starts a script and goes on.
+    /// Starts a script and does not wait for its end.
     ///
     /// # Errors
-    /// When the guest cannot be asked.
+    /// When the guest cannot be reached.
     pub fn start(&mut self, script: &str) -> anyhow::Result<Job> {
         self.jobs += 1;
         let job = Job(self.jobs);
         job.write(&self.exchange(), script)?;
-        self.emulator.port.ask(job.0).with_context(|| self.console())?;
+        self.emulator.port.request(job.0).with_context(|| self.console())?;
         Ok(job)
     }
 
-    /// Waits for a script to end well and gives what it printed.
+    /// Waits for a script to succeed and returns what it printed.
     ///
     /// # Errors
-    /// When it fails, with what it printed, or takes longer than `deadline`.
+    /// When the script fails, with what it printed, or takes longer than `deadline`.
     pub fn finish(&self, job: Job, deadline: Duration) -> anyhow::Result<String> {
         self.wait(job, deadline)?.ok(&format!("script {} on {}", job.0, self.machine.name))
     }
 
-    /// Waits for a script to end, well or not.
+    /// Waits for a script to end, with success or without.
     ///
     /// # Errors
-    /// When it takes longer than `deadline`.
+    /// When the script takes longer than `deadline`.
     pub fn wait(&self, job: Job, deadline: Duration) -> anyhow::Result<Output> {
         let code = self.emulator.port.wait_for_code(job.0, deadline).with_context(|| {
             let (out, err) = (self.printed(job), job.read(&self.exchange(), "err"));
@@ -126,18 +126,18 @@ impl Guest {
         job.output(&self.exchange(), code)
     }
 
-    /// What a script printed, if it has ended.
+    /// Returns the exit code and the output of a script, if it has ended.
     ///
     /// # Errors
-    /// When it cannot be read.
-    pub fn ended(&self, job: Job) -> anyhow::Result<Option<Output>> {
+    /// When the output cannot be read.
+    pub fn output_if_ended(&self, job: Job) -> anyhow::Result<Option<Output>> {
         self.emulator.port.code(job.0).map(|code| job.output(&self.exchange(), code)).transpose()
     }
 
-    /// What a running script has printed so far.
+    /// Returns what a running script has printed so far.
     ///
     /// # Errors
-    /// When it has not begun.
+    /// When the script has not begun.
     pub fn printed(&self, job: Job) -> anyhow::Result<String> {
         job.read(&self.exchange(), "out")
     }
@@ -145,7 +145,7 @@ impl Guest {
     /// Waits until a running script has printed `text`.
     ///
     /// # Errors
-    /// When it has not within `deadline`.
+    /// When the script has not printed it within `deadline`.
     pub fn wait_for_print(
         &self,
         job: Job,
@@ -160,32 +160,33 @@ impl Guest {
         .with_context(|| self.console())
     }
 
-    /// Takes its power and gives it back: nothing in memory survives, what is on the drives does, all of them in their slots.
+    /// Takes the computer's power and gives it back: memory is lost, the data on the drives is kept, and all drives
+    /// are in their slots.
     ///
-    /// By another emulator, for one that is only reset translates what it has in memory once more for each byte that the
-    /// kernel clears of it: a boot takes minutes then, or does not end.
+    /// The guest gets another emulator: one that is only reset translates the code in its memory again for each byte
+    /// that the kernel clears; a boot then takes minutes, or does not end.
     ///
     /// # Errors
-    /// When it does not boot again in time.
+    /// When the guest does not boot again in time.
     pub fn lose_power(&mut self) -> anyhow::Result<()> {
-        // What the drives were told before is done, or was not begun.
+        // First the processors stop: commands that drives have received are complete then, or were not begun.
         self.freeze()?;
         self.emulator.restart(&self.directory)?;
         self.wait_for_boot()
     }
 
-    /// Stops its processors, as a computer that hangs.
+    /// Stops the guest's processors, as in a computer that hangs.
     ///
     /// # Errors
-    /// When the emulator is gone.
+    /// When the emulator has ended.
     pub fn freeze(&mut self) -> anyhow::Result<()> {
         self.emulator.qmp.execute("stop", &json!({})).map(drop)
     }
 
-    /// Lets its processors go on.
+    /// Lets the guest's processors continue.
     ///
     /// # Errors
-    /// When the emulator is gone.
+    /// When the emulator has ended.
     pub fn thaw(&mut self) -> anyhow::Result<()> {
         self.emulator.qmp.execute("cont", &json!({})).map(drop)
     }
@@ -193,14 +194,14 @@ impl Guest {
     /// Pulls a drive out of its slot.
     ///
     /// # Errors
-    /// When the guest does not let go of it in time.
+    /// When the guest does not release the drive in time.
     pub fn unplug(&mut self, drive: usize) -> anyhow::Result<()> {
         let id = format!("drive{drive}");
         self.emulator.qmp.execute("device_del", &json!({ "id": id }))?;
         self.emulator.qmp.event("DEVICE_DELETED", UNPLUG, |data| data["device"] == *id)
     }
 
-    /// Puts a drive back into its slot, with everything on it.
+    /// Puts a drive back into its slot, with its data.
     ///
     /// # Errors
     /// When there is no such drive, or it is in its slot.
@@ -219,12 +220,12 @@ impl Guest {
         self.emulator.qmp.execute("device_add", &arguments).map(drop)
     }
 
-    /// The emulator's control line, for what has no name of its own here.
+    /// Returns the emulator's control connection, for commands that have no method here.
     pub fn qmp(&mut self) -> &mut Qmp {
         &mut self.emulator.qmp
     }
 
-    /// Where the console is, and its end, for messages.
+    /// Returns the path and the end of the console's output, for messages.
     fn console(&self) -> String {
         let path = self.directory.join("console.log");
         let text = fs::read(&path).unwrap_or_default();

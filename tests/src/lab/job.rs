@@ -6,14 +6,14 @@ use anyhow::{Context, ensure};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job(pub(super) u32);
 
-/// What a script printed.
+/// Result of a script that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Exit code.
+    /// Exit code of bash.
     pub code: i32,
-    /// Standard output.
+    /// Text that the script printed on its standard output.
     pub stdout: String,
-    /// Standard error.
+    /// Text that the script printed on its standard error.
     pub stderr: String,
 }
 
@@ -31,7 +31,7 @@ impl Job {
         })
     }
 
-    /// What it has printed so far.
+    /// Returns what the script has printed so far.
     pub(super) fn read(self, exchange: &Path, extension: &str) -> anyhow::Result<String> {
         let bytes = fs::read(exchange.join(format!("{}.{extension}", self.0)))
             .context("read what a script printed")?;
@@ -40,10 +40,10 @@ impl Job {
 }
 
 impl Output {
-    /// Its standard output, if it ended well.
+    /// Returns the standard output, if the script succeeded.
     ///
     /// # Errors
-    /// When it did not; what it printed is in the message.
+    /// When it did not succeed; its output is in the message.
     pub fn ok(self, what: &str) -> anyhow::Result<String> {
         ensure!(
             self.code == 0,

@@ -1,5 +1,5 @@
-//! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and the cluster's control plane,
-//! name service and keeper of NetworkPolicies beside them.
+//! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and beside them the cluster's
+//! control plane, its name service and the program that enforces NetworkPolicies.
 
 pub mod mpi;
 pub mod policies;
@@ -17,15 +17,15 @@ use workflow::shipped;
 use super::{Bench, Cluster, System, containers::HOSTS};
 pub use mpi::PODHELPER;
 
-/// For programs that take seconds elsewhere to start.
+/// Deadline of programs that start within seconds on real nodes.
 const LONG: Duration = Duration::from_secs(900);
 
-/// Where a guest has the programs of Kubernetes.
+/// Directory of Kubernetes' programs in a guest.
 const PROGRAMS: &str = "/opt/kube";
 
 /// The administrator's kubeconfig in the guest.
 pub const KUBECONFIG: &str = "/run/kube/kubeconfig";
-/// The coordinator's.
+/// The coordinator's kubeconfig in the guest.
 pub const COORDINATOR: &str = "/run/kube/coordinator.kubeconfig";
 
 /// Files of packaging/kubernetes that give a coordinator its rights; it has no others.
@@ -36,11 +36,11 @@ const RIGHTS: [&str; 4] = [
     "packages/packages-access.yaml",
 ];
 
-/// What pods are made of.
+/// Image of the pods.
 pub const IMAGE: &str = "localhost/view:1";
 
-/// A container runtime as Debian has it, network and all; systemd makes the control groups. Containers lie on a file system that
-/// overlays may lie on, as a guest's own is not.
+/// Script that starts a container runtime as Debian has it, with its network; systemd makes the control groups.
+/// Containers lie on a file system on which overlays may lie, unlike a guest's own.
 const RUNTIME: &str = r#"
 mkdir -p /var/lib/containerd /var/lib/containers
 for each in containerd containers; do mount -t tmpfs -o mode=0711,size=75% $each /var/lib/$each; done
@@ -57,8 +57,8 @@ END
 systemctl start containerd
 "#;
 
-/// Makes the image from the guest's own Debian, and puts it where a pull would: there is no registry. Without a command it does
-/// what the first container of a pod has to do.
+/// Script that makes the image from the guest's own Debian, and puts it where a pull would: there is no registry.
+/// Without a command the image does the work of a pod's first container.
 const MAKE: &str = r#"
 cd /var/tmp
 (echo /tmp; type -P catatonit; ldd $(type -P sh cat dd id mv sleep socat) | grep -o '/[^ :]*') | sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
@@ -69,7 +69,7 @@ ctr -n k8s.io images import view.tar >/dev/null
 rm root.tar view.tar
 "#;
 
-/// The control plane. What it writes is beneath /run/kube.
+/// Script that starts the control plane. It writes its files beneath /run/kube.
 const CONTROL_PLANE: &str = r#"
 cp -r /lab/kube /opt/kube
 export TMPDIR=/var/tmp KUBEBUILDER_ASSETS=/opt/kube
@@ -78,8 +78,9 @@ setsid /programs/control-plane --node "$(hostname)" sh -c 'ln -sfn "${KUBECONFIG
 until [ -e /run/kube ]; do kill -0 $! || { cat /var/log/control-plane.log >&2; exit 1; }; sleep 0.5; done
 "#;
 
-/// The kubelet, with the rights of its node; who asks it for a log is known by the cluster's authority. containerd 1.6 does not tell
-/// its driver of control groups: kubelet 1.36 is the last that takes it from its configuration.
+/// Script that starts the kubelet, with the rights of its node; it checks clients that ask for logs by the
+/// cluster's authority. containerd 1.6 does not report its driver of control groups: kubelet 1.36 is the last that
+/// takes it from its configuration.
 const KUBELET: &str = r"
 mkdir -p /etc/kubernetes
 cat > /etc/kubernetes/kubelet.yaml <<'END'
@@ -95,7 +96,7 @@ systemd-run --quiet --unit kubelet /opt/kube/kubelet --config /etc/kubernetes/ku
     --kubeconfig /run/kube/kubelet.kubeconfig --node-ip 192.168.77.1
 ";
 
-/// What an administrator installs, once the definitions are served.
+/// Script with an administrator's installation, once the API serves the definitions.
 const SITE: &str = r#"
 kubectl() { /opt/kube/kubectl --kubeconfig /run/kube/kubeconfig "$@"; }
 kubectl apply --server-side -f /lab/definitions.json
@@ -118,7 +119,8 @@ done
 until kubectl wait --for=condition=Ready node/rabbit-1 --timeout=10s; do sleep 1; done
 "#;
 
-/// The name service, with the rights that it needs and no others: pods reach it at their node's address.
+/// Script that starts the name service, with the rights that it needs and no others: pods reach it
+/// at their node's address.
 const NAMES: &str = r"
 cat > /etc/kubernetes/Corefile <<'END'
 .:53 {
@@ -135,7 +137,8 @@ journalctl -u coredns >&2
 exit 1
 ";
 
-/// What there is of pods on a node: mounts, directories and logs, containers, their networks, and the kubelet's hold on block devices.
+/// Script that prints what exists of pods on a node: mounts, directories and logs, containers, networks, and block
+/// devices that the kubelet holds.
 const LEFT: &str = r"
 find /var/lib/kubelet/pods /var/log/pods /var/log/containers /run/netns -mindepth 1 -maxdepth 1 2>/dev/null || true
 ctr -n k8s.io tasks list -q
@@ -145,7 +148,7 @@ losetup --list --noheadings
 awk '$2 ~ /^.var.lib.kubelet.(pods|plugins)|^.run.containerd.*.(rootfs|shm)$/' /proc/self/mounts
 ";
 
-/// What a cluster has of itself in a namespace, where nobody made anything.
+/// Objects that every namespace of a cluster has without anybody's request.
 const OWN: [&str; 2] = ["configmap/kube-root-ca.crt", "service/kubernetes"];
 
 /// Makes the rabbit, which systemd has booted, a node of a cluster of its own, with [`IMAGE`] on it.
@@ -183,15 +186,15 @@ fn hand_over(to: &Path, files: impl IntoIterator<Item = PathBuf>) -> anyhow::Res
     Ok(())
 }
 
-/// What kubectl prints as the administrator.
+/// Runs kubectl as the administrator, and returns what it prints.
 ///
 /// # Errors
-/// When it fails.
+/// When kubectl fails.
 pub fn kubectl(system: &System, rabbit: &str, words: &str) -> anyhow::Result<String> {
     system.run(rabbit, &format!("{PROGRAMS}/kubectl --kubeconfig {KUBECONFIG} {words}"))
 }
 
-/// Pods of the namespace of workflows.
+/// Returns the pods of the namespace of workflows.
 ///
 /// # Errors
 /// When they cannot be listed.
@@ -204,7 +207,7 @@ pub fn pods(system: &System, rabbit: &str) -> anyhow::Result<Vec<Value>> {
 /// Checks that nothing of containers is left in the cluster, nor on its node.
 ///
 /// # Errors
-/// When something is.
+/// When something of them is left.
 pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
     let kinds = "jobs,pods,services,configmaps,secrets,networkpolicies,pvc,pv";
     let objects = kubectl(system, rabbit, &format!("get {kinds} -n default -o name"))?;

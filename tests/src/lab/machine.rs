@@ -10,36 +10,36 @@ use super::{Bench, assets::Assets};
 /// Bytes of a gibibyte.
 pub const GIB: u64 = 1 << 30;
 
-/// Where guests meet.
+/// The network between guests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// Multicast port on the host's loopback; guests with the same hear each other.
+    /// Multicast port on the host's loopback; guests with the same port receive each other's packets.
     pub port: u16,
     /// Last part of the address, 192.168.77.x.
     pub host: u8,
 }
 
-/// What a guest is made of.
+/// The parts of which a guest is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
-    /// Its host name.
+    /// Host name of the guest.
     pub name: String,
-    /// Memory in MiB.
+    /// Size of the memory in MiB.
     pub memory: u32,
-    /// Processors.
+    /// Number of its virtual processors.
     pub processors: u8,
-    /// Drives of its own.
+    /// Drives that only this guest sees, or views of another guest's drives.
     pub drives: Vec<Drive>,
-    /// Disks that others see too.
+    /// Disks that other guests see too.
     pub shared: Vec<SharedDisk>,
     /// The network, if it has one.
     pub network: Option<Network>,
-    /// Whether systemd is its first process, as on real nodes; without, it boots sooner.
+    /// Whether systemd is its first process, as on real nodes; without it the guest boots sooner.
     pub systemd: bool,
 }
 
 impl Machine {
-    /// A computer without drives.
+    /// Describes a computer without drives.
     #[must_use]
     pub fn plain(name: &str) -> Self {
         Self {
@@ -53,21 +53,22 @@ impl Machine {
         }
     }
 
-    /// A computer with drives of 2 GiB that have no virtual functions: quicker, where one controller is enough.
+    /// Describes a computer with drives of 2 GiB that have no virtual functions: quicker, where
+    /// one controller is enough.
     #[must_use]
     pub fn with_drives(name: &str, drives: usize) -> Self {
-        Self { drives: vec![Drive::of(2 * GIB); drives], ..Self::plain(name) }
+        Self { drives: vec![Drive::new(2 * GIB); drives], ..Self::plain(name) }
     }
 
-    /// A rabbit: drives of 2 GiB with 17 virtual functions each.
+    /// Describes a rabbit: drives of 2 GiB with 17 virtual functions each.
     #[must_use]
     pub fn rabbit(drives: usize) -> Self {
-        let drive = Drive { virtual_functions: 17, ..Drive::of(2 * GIB) };
+        let drive = Drive { virtual_functions: 17, ..Drive::new(2 * GIB) };
         Self { drives: vec![drive; drives], ..Self::plain("rabbit") }
     }
 
-    /// Compute `index` in the chassis of a rabbit on the same bench: it sees the rabbit's drives, each through the virtual
-    /// function that is its own. The rabbit has the first, so compute 0 has the second.
+    /// Describes compute `index` in the chassis of a rabbit on the same bench: it sees the rabbit's drives, each
+    /// through its own virtual function. The rabbit has the first, so compute 0 has the second.
     #[must_use]
     pub fn compute(index: u16, bench: &Bench, rabbit: &Self) -> Self {
         let guest = bench.directory().join(&rabbit.name);
@@ -80,26 +81,27 @@ impl Machine {
         Self { drives, ..Self::plain(&format!("compute-{index}")) }
     }
 
-    /// NQN of a drive's subsystem.
+    /// Returns the NQN of a drive's subsystem.
     #[must_use]
     pub fn subsystem(drive: usize) -> String {
         format!("nqn.2019-08.org.qemu:drive{drive}")
     }
 
-    /// Serial number of a drive.
+    /// Returns the serial number of a drive.
     #[must_use]
     pub fn serial(drive: usize) -> String {
         format!("DRIVE{drive}")
     }
 
-    /// Media of a drive's namespaces beneath `directory`: files to make, with their size.
+    /// Returns the media of a drive's namespaces beneath `directory`: files to make, with their size.
     #[must_use]
     pub fn media(&self, directory: &Path) -> Vec<(PathBuf, u64)> {
         let own = self.drives.iter().enumerate().filter(|(_, drive)| drive.elsewhere.is_none());
         own.flat_map(|(number, drive)| drive.media(number, directory)).collect()
     }
 
-    /// Arguments of the emulator; `directory` is the guest's own, `programs` is what it may run of the host's.
+    /// Returns the arguments of the emulator; `directory` is the guest's own, `programs` has the host's programs
+    /// that it may run.
     #[must_use]
     pub fn arguments(&self, assets: &Assets, directory: &Path, programs: &Path) -> Vec<String> {
         let mut arguments = self.board(assets);
@@ -128,7 +130,7 @@ impl Machine {
             "-cpu max".to_owned(),
             format!("-m {}", self.memory),
             format!("-smp {}", self.processors),
-            // Slots that announce what is plugged and pulled as hardware does, without ACPI.
+            // Slots that announce plugged and pulled devices as hardware does, without ACPI.
             "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off".to_owned(),
             "-action reboot=reset".to_owned(),
             format!("-kernel {}", assets.kernel().display()),
@@ -152,7 +154,7 @@ impl Machine {
 }
 
 impl Network {
-    /// Its address.
+    /// Returns the guest's address in this network.
     #[must_use]
     pub fn address(&self) -> String {
         format!("192.168.77.{}", self.host)
@@ -170,11 +172,11 @@ impl Network {
     }
 }
 
-/// The ways between guest and harness: console, port of the shell, QMP, and directories.
+/// Returns arguments for the connections between guest and harness: console, port of the shell, QMP, and directories.
 fn exchange(directory: &Path, programs: &Path) -> Vec<String> {
     let own = directory.display();
     words(&[
-        // All that it says from one loss of power to the next.
+        // The console's output is appended, across losses of power.
         format!("-chardev file,id=console,path={own}/console.log,append=on"),
         "-serial chardev:console".to_owned(),
         format!("-qmp unix:{own}/qmp.sock,server=on,wait=off"),
@@ -192,7 +194,7 @@ fn exchange(directory: &Path, programs: &Path) -> Vec<String> {
     .collect()
 }
 
-/// Each line is an option and its value; the value may have spaces.
+/// Splits each line into an option and its value; the value may have spaces.
 fn words(lines: &[impl AsRef<str>]) -> impl Iterator<Item = String> {
     lines.iter().flat_map(|line| line.as_ref().splitn(2, ' ')).map(str::to_owned)
 }
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_directory_may_have_spaces_in_its_name() {
-        let assets = Assets::of("/the lab/qemu".into(), "/the lab/guest".into());
+        let assets = Assets::new("/the lab/qemu".into(), "/the lab/guest".into());
         let machine = Machine::plain("compute-1");
         let arguments = machine.arguments(&assets, Path::new("/a b"), Path::new("/programs"));
         assert!(arguments.contains(&"/the lab/guest/vmlinux".to_owned()), "{arguments:?}");

@@ -1,4 +1,4 @@
-//! A system in which something befalls a node after every step that its agent takes.
+//! A system in which a mishap hits a node after every step that its agent takes.
 
 use std::{cell::Cell, fs, io::ErrorKind, path::PathBuf, time::Duration};
 
@@ -12,31 +12,31 @@ use super::{
 use crate::{
     centre::Chassis,
     program::until,
-    run::{Machines, repeated},
+    run::{Machines, prepare_repetition},
 };
 
-/// For one command of the workload manager's, whatever befalls the nodes meanwhile.
+/// Deadline of one command of the workload manager, with the mishaps during it.
 const COMMAND: Duration = Duration::from_secs(3600);
 
-/// `warren`'s exit code for what may hold later.
+/// `warren`'s exit code for a condition that may become true later.
 const NOT_YET: i32 = 3;
 
-/// Files of a node, in the directory that it shares with the host: not lost with its power.
+/// Names of files of a node, in the directory that it shares with the host: they survive a loss of its power.
 const SEEN: &str = "steps-seen";
 const TAKEN: &str = "step-taken";
 
-/// What befalls a node.
+/// What happens to a node.
 #[derive(Debug, Clone, Copy)]
 pub enum Mishap {
     /// Its agent is killed, and started again.
     Kill,
-    /// Its computer loses power and is switched on again; this is what it does then, before our programs are started.
+    /// Its computer loses power and is switched on again; the function restores it before our programs are started.
     PowerLoss(fn(&System, &str) -> anyhow::Result<()>),
 }
 
-/// The nodes of a [`System`] meet a mishap after each step that their agents have not told of since the last
-/// [`Self::begin`], and their computers go on from there: told by step, so that what is done again after each loss of power
-/// is no reason for the next.
+/// A [`System`] whose nodes meet a mishap after each step that their agents have not logged since the last
+/// [`Self::begin`]; then they continue. A step is known by its text in the log, so that a step that is repeated after
+/// each loss of power does not cause the next.
 #[derive(Debug)]
 pub struct Afflicted {
     system: System,
@@ -45,22 +45,22 @@ pub struct Afflicted {
 }
 
 impl Afflicted {
-    /// Nothing befalls it before [`Self::begin`].
+    /// Makes a system without mishaps until [`Self::begin`].
     #[must_use]
     pub fn new(system: System, mishap: Mishap) -> Self {
         Self { system, mishap, mishaps: Cell::new(0) }
     }
 
-    /// What it befalls.
+    /// Returns the system that the mishaps hit.
     #[must_use]
     pub fn system(&self) -> &System {
         &self.system
     }
 
-    /// From now on every step that is new counts.
+    /// Begins the mishaps: from now on every step that was not logged before causes one.
     ///
     /// # Errors
-    /// When a node cannot be watched.
+    /// When the log of a node cannot be followed.
     pub fn begin(&self) -> anyhow::Result<()> {
         self.mishaps.set(0);
         self.system.nodes().iter().try_for_each(|node| {
@@ -69,13 +69,13 @@ impl Afflicted {
         })
     }
 
-    /// How often something befell a node since the beginning.
+    /// Returns the number of mishaps since the beginning.
     #[must_use]
     pub fn mishaps(&self) -> usize {
         self.mishaps.get()
     }
 
-    /// Lets a node's agent stand still after the next step that it has not told of before.
+    /// Follows a node's log, and stops its agent (SIGSTOP) after the next step that it has not logged before.
     fn watch(&self, node: &str) -> anyhow::Result<()> {
         let agent = self.system.agent(node);
         let script = format!(
@@ -98,11 +98,11 @@ done >/dev/null 2>&1 &"#
         self.system.run(node, &script).map(drop)
     }
 
-    /// What befalls whoever has taken a step; whether the rabbit lost its power.
+    /// Hits every node whose agent has taken a step; returns whether the rabbit lost its power.
     fn befall(&self) -> anyhow::Result<bool> {
         let mut rabbit_was_off = false;
         for node in self.system.nodes() {
-            let Some(step) = self.taken(&node)? else { continue };
+            let Some(step) = self.step_taken(&node)? else { continue };
             self.strike(&node).with_context(|| format!("{node} after{}", step.trim_end()))?;
             self.mishaps.set(self.mishaps.get() + 1);
             let was_off = matches!(self.mishap, Mishap::PowerLoss(_));
@@ -127,7 +127,7 @@ done >/dev/null 2>&1 &"#
         self.system.start_agent(node)
     }
 
-    fn taken(&self, node: &str) -> anyhow::Result<Option<String>> {
+    fn step_taken(&self, node: &str) -> anyhow::Result<Option<String>> {
         match fs::read_to_string(self.file(node, TAKEN)) {
             Ok(step) => Ok(Some(step)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -139,8 +139,8 @@ done >/dev/null 2>&1 &"#
         self.system.guest(node).exchange().join(name)
     }
 
-    /// Runs a command on the rabbit to its end, while things befall it and the others; none when it was lost with the
-    /// rabbit's power, or is to be repeated because of what befell others.
+    /// Runs a command on the rabbit to its end, while mishaps hit the rabbit and the other nodes. Returns none when the
+    /// command was lost with the rabbit's power, or has to be repeated because of a mishap elsewhere.
     fn attempt(&self, words: &[&str]) -> anyhow::Result<Option<String>> {
         let before = self.mishaps();
         let job = self.system.guest(&self.chassis().rabbit).start(&self.system.warren(words))?;
@@ -155,7 +155,7 @@ done >/dev/null 2>&1 &"#
         until("a command to end", COMMAND, || match self.befall() {
             Err(error) => Ok(Err(error)),
             Ok(true) => Ok(Ok(None)),
-            Ok(false) => match self.system.guest(&self.chassis().rabbit).ended(job)? {
+            Ok(false) => match self.system.guest(&self.chassis().rabbit).output_if_ended(job)? {
                 None => bail!("it runs"),
                 output => Ok(Ok(output)),
             },
@@ -182,7 +182,7 @@ impl Machines for Afflicted {
             if let Some(printed) = self.attempt(&words)? {
                 return Ok(printed);
             }
-            repeated(&mut words);
+            prepare_repetition(&mut words);
         }
     }
 

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 /// Longest time that the emulator may take for an answer.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The emulator's own control line.
+/// The emulator's control connection, which speaks the QEMU Machine Protocol.
 #[derive(Debug)]
 pub struct Qmp {
     lines: BufReader<UnixStream>,
-    /// Events that came before anyone asked for them.
+    /// Events that were received before a caller waited for them.
     events: Vec<Value>,
 }
 
@@ -26,10 +26,10 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Executes a command and gives its result.
+    /// Executes a command and returns its result.
     ///
     /// # Errors
-    /// When the emulator refuses it or is gone.
+    /// When the emulator refuses the command or has ended.
     pub fn execute(&mut self, command: &str, arguments: &Value) -> anyhow::Result<Value> {
         let line = json!({ "execute": command, "arguments": arguments });
         writeln!(self.lines.get_mut(), "{line}").with_context(|| format!("send {command}"))?;
@@ -45,10 +45,10 @@ impl Qmp {
         }
     }
 
-    /// Waits for an event for which `wanted` holds; those before it are forgotten.
+    /// Waits for an event for which `wanted` holds; earlier events are dropped.
     ///
     /// # Errors
-    /// When the emulator is silent for `deadline`.
+    /// When the emulator sends nothing for `deadline`.
     pub fn event(
         &mut self,
         name: &str,

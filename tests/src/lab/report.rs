@@ -1,19 +1,19 @@
-//! What the lab says to the person who runs it: scenarios as they go, and one table at the end.
+//! Output of the lab for the person who runs it: lines about scenarios, and one table at the end.
 
 use std::time::Duration;
 
 /// How a scenario ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Its name.
+    /// Name of the scenario.
     pub scenario: &'static str,
-    /// How long it took.
+    /// Time that the scenario took.
     pub took: Duration,
-    /// Why it failed, if it did.
+    /// Why the scenario failed, if it did.
     pub failure: Option<String>,
 }
 
-/// The rows in columns.
+/// Formats the rows in columns.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.scenario.len()).max().unwrap_or(0).max("scenario".len());
@@ -26,13 +26,13 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// A line for the person who runs it.
+/// Prints a line for the person who runs the lab.
 #[expect(clippy::print_stdout, reason = "the lab talks to the person who runs it")]
 pub fn say(line: &str) {
     println!("{line}");
 }
 
-/// A complaint, on stderr.
+/// Prints an error on stderr.
 #[expect(clippy::print_stderr, reason = "the lab talks to the person who runs it")]
 pub fn complain(line: &str) {
     eprintln!("{line}");
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_took_how_long_and_how_it_ended() {
+    fn the_table_has_time_and_verdict_of_each_scenario() {
         let row =
             |scenario, failure| Row { scenario, took: Duration::from_millis(12_340), failure };
         let rows = [row("boot", None), row("gfs2-two-guests", Some("no quorum".to_owned()))];

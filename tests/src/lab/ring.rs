@@ -1,42 +1,42 @@
 use super::cluster::Fencing;
 
-/// Number of the lab's only rabbit in its cluster. Those of computes are the numbers of their controllers: compute 0 is 2.
+/// Number of the lab's only rabbit in its cluster. A compute has the number of its controller: compute 0 has 2.
 pub(super) const RABBIT: u8 = 1;
 
-/// Who is in a cluster of locks.
+/// The members of a cluster that shares locks.
 #[derive(Debug)]
 pub(super) struct Ring {
-    /// Names of the nodes, the rabbit first, and the last part of each one's address, which is its number too.
+    /// Names of the nodes, the rabbit first, and the last part of each one's address, which is also its number.
     pub(super) nodes: Vec<(String, u8)>,
 }
 
 impl Ring {
-    /// That of the lab's only rabbit.
-    pub(super) fn of_a_rabbit(computes: u8) -> Self {
+    /// Returns the cluster of the lab's only rabbit.
+    pub(super) fn with_computes(computes: u8) -> Self {
         let rabbit = ("rabbit".to_owned(), RABBIT);
         let computes =
             (0..computes).map(|compute| (format!("compute-{compute}"), RABBIT + 1 + compute));
         Self { nodes: [rabbit].into_iter().chain(computes).collect() }
     }
 
-    /// That of a rabbit and its only compute, of several on one network. The first is pair 1.
-    pub(super) fn of_pair(pair: u8) -> Self {
+    /// Returns the cluster of a rabbit and its only compute, one of several pairs on one network. The first is pair 1.
+    pub(super) fn for_pair(pair: u8) -> Self {
         let rabbit = (format!("rabbit-{pair}"), 2 * pair - 1);
         let compute = (format!("compute-{pair}"), 2 * pair);
         Self { nodes: vec![rabbit, compute] }
     }
 
-    /// Its rabbit, whose name is the cluster's too: the GFS2s that the rabbit makes have it.
+    /// Returns the rabbit's name, which is also the cluster's: the GFS2s that the rabbit makes carry it.
     pub(super) fn rabbit(&self) -> &str {
         &self.nodes[0].0
     }
 
-    /// What a node does, step by step, to be one of it.
+    /// Returns the scripts, step by step, with which a node joins the cluster.
     pub(super) fn joining(&self, fencing: Fencing) -> [String; 2] {
         [self.form(fencing), self.start_locking()]
     }
 
-    /// The cluster of a rabbit as sites have it: 17 votes for the rabbit, one for each compute.
+    /// Returns corosync.conf of a rabbit's cluster as sites have it: 17 votes for the rabbit, one for each compute.
     fn corosync_conf(&self) -> String {
         let node = |(place, (name, host)): (usize, &(String, u8))| {
             let votes = if place == 0 { 17 } else { 1 };
@@ -46,7 +46,7 @@ impl Ring {
         };
         let nodes: String = self.nodes.iter().enumerate().map(node).collect();
         let name = self.rabbit();
-        // The token's time is for guests that are emulated, on a host that has other work.
+        // The token's time is long because the guests are emulated, on a host that has other work.
         format!(
             "totem {{\n  version: 2\n  cluster_name: {name}\n  transport: udpu\n  crypto_cipher: none\n  crypto_hash: none\n  token: 8000\n}}\n\
              quorum {{\n  provider: corosync_votequorum\n}}\n\
@@ -85,7 +85,7 @@ impl Ring {
     }
 }
 
-/// `wait_for CONDITION`: a minute and a half at most.
+/// Shell function `wait_for CONDITION`: waits a minute and a half at most.
 const WAIT: &str = r#"
 wait_for() {
     for try in $(seq 300); do
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_rabbit_alone_is_quorate_and_its_computes_without_it_are_not() {
-        let conf = Ring::of_a_rabbit(16).corosync_conf();
+        let conf = Ring::with_computes(16).corosync_conf();
         let votes = |value: &str| conf.matches(&format!("quorum_votes: {value}\n")).count();
         assert_eq!((votes("17"), votes("1")), (1, 16));
         assert!(conf.contains("name: compute-15\n    nodeid: 17\n"), "{conf}");
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn pairs_on_one_network_are_clusters_with_names_and_addresses_of_their_own() {
-        let conf = Ring::of_pair(2).corosync_conf();
+        let conf = Ring::for_pair(2).corosync_conf();
         for part in [
             "cluster_name: rabbit-2\n",
             "ring0_addr: 192.168.77.3\n    name: rabbit-2\n",

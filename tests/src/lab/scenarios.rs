@@ -1,4 +1,4 @@
-//! What is tried in the lab, one scenario per file.
+//! The lab's scenarios, one per file.
 
 mod allocations;
 mod boot;
@@ -39,17 +39,17 @@ use super::{
     report::{Row, say, table},
 };
 
-/// One scenario.
+/// One test of the lab, with guests of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// What it is called by.
+    /// Name by which `make lab SCENARIO=` selects it.
     pub name: &'static str,
-    /// What it shows.
+    /// What it shows, in one line.
     pub about: &'static str,
     run: fn(&Bench) -> anyhow::Result<()>,
 }
 
-/// All of them, in the order in which they run.
+/// Scenarios that run by default, in this order.
 pub const ALL: &[Scenario] = &[
     boot::SCENARIO,
     main_job::SCENARIO,
@@ -84,14 +84,14 @@ pub const ALL: &[Scenario] = &[
     zpool_job::SCENARIO,
 ];
 
-/// Those that run only when they are named: they need more than the lab makes.
+/// Scenarios that run only when they are named: they need more than the lab makes.
 const NAMED: &[Scenario] = &[packages::DEBS, packages::RPMS];
 
-/// Those with a name; all, if none is named.
+/// Returns the scenarios with these names; the default ones, if no name is given.
 ///
 /// # Errors
 /// When there is no scenario of a name.
-pub fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
+pub fn select(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
     let all = || ALL.iter().chain(NAMED);
     let known = || all().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
     for name in names {
@@ -104,7 +104,7 @@ pub fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
     Ok(all().filter(|scenario| names.iter().any(|name| name == scenario.name)).copied().collect())
 }
 
-/// Runs scenarios one after another, prints the table, and says whether all passed.
+/// Runs scenarios one after another, prints the table, and returns whether all passed.
 #[must_use]
 pub fn run(assets: &Assets, scenarios: &[Scenario]) -> bool {
     let mut rows = Vec::new();
@@ -119,7 +119,7 @@ fn attempt(assets: &Assets, scenario: &Scenario) -> Row {
     say(&format!("== {}: {}", scenario.name, scenario.about));
     let begun = Instant::now();
     let failure = Bench::new(assets.clone())
-        .and_then(|bench| (scenario.run)(&bench).map_err(|error| kept(error, bench)))
+        .and_then(|bench| (scenario.run)(&bench).map_err(|error| keep_files(error, bench)))
         .err()
         .map(|error| format!("{error:#}"));
     if let Some(failure) = &failure {
@@ -128,8 +128,8 @@ fn attempt(assets: &Assets, scenario: &Scenario) -> Row {
     Row { scenario: scenario.name, took: begun.elapsed(), failure }
 }
 
-/// Keeps what the guests printed; nobody reads it who has interrupted.
-fn kept(error: anyhow::Error, bench: Bench) -> anyhow::Error {
+/// Keeps the guests' output and names its directory in the error, unless the run was interrupted.
+fn keep_files(error: anyhow::Error, bench: Bench) -> anyhow::Error {
     if interrupted() {
         return error;
     }
@@ -141,10 +141,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_means_all_and_an_unknown_one_is_refused_with_those_there_are() {
-        assert_eq!(named(&[]).unwrap().len(), ALL.len());
-        assert_eq!(named(&["boot".to_owned()]).unwrap().len(), 1);
-        let error = named(&["bot".to_owned()]).unwrap_err().to_string();
+    fn no_name_selects_all_and_an_unknown_name_is_refused_with_the_known_ones() {
+        assert_eq!(select(&[]).unwrap().len(), ALL.len());
+        assert_eq!(select(&["boot".to_owned()]).unwrap().len(), 1);
+        let error = select(&["bot".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("\"bot\"") && error.contains("boot"), "{error}");
     }
 }

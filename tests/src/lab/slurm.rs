@@ -6,7 +6,7 @@ use super::{
     Bench,
     cluster::{Cluster, Fencing, joining},
     functions::unallocated,
-    system::{MOUNT_ROOT, System, quoted},
+    system::{MOUNT_ROOT, System, quote},
 };
 use crate::{
     centre::Job as Storage,
@@ -20,16 +20,17 @@ use crate::{
 const COMPUTES: u8 = 2;
 const DRIVES: usize = 4;
 
-/// Where slurmctld is: beside the coordinator.
+/// Node of slurmctld: the coordinator's.
 const HEAD: &str = "rabbit";
 
-/// For a command of Slurm's, or for its daemons to start.
+/// Deadline of one of Slurm's commands, or of the start of its daemons.
 const STEP: Duration = Duration::from_secs(180);
 
-/// What of `packaging` is in packages for Slurm, and in the place where packages have it.
+/// Directories of `packaging` that packages for Slurm install, at the place where they install them.
 const PACKAGED: [&str; 2] = ["slurm", "perilog"];
 
-/// Names of the nodes, and what docs/use/slurm.md tells a site to do on each. Nothing of it outlives the power of a node.
+/// Script that writes the names of the nodes and does what docs/use/slurm.md tells a site to do on each. All of it is
+/// lost with the power of a node.
 const INSTALL: &str = "
 printf '192.168.77.1 rabbit\\n192.168.77.2 compute-0\\n192.168.77.3 compute-1\\n' >> /etc/hosts
 mkdir -p /usr/share/warren /etc/slurm/prolog.d /etc/slurm/epilog.d
@@ -45,26 +46,26 @@ install -d -o munge -g munge /run/munge
 setpriv --reuid munge --regid munge --clear-groups munged
 ";
 
-/// Emulated, and on a host that has other work: what Slurm waits for takes ten times as long.
+/// Settings for emulated guests on a host that has other work: Slurm's waits are ten times as long.
 const SLOW: &str = "SlurmdTimeout=300\nMessageTimeout=60\nBatchStartTimeout=120\n";
 
-/// `started DAEMON`: in the background, with a log of its own.
+/// Shell function `started DAEMON`: starts a daemon in the background, with a log of its own.
 const STARTED: &str = "started() { setsid \"$1\" -D >> \"/var/log/$1.log\" 2>&1 < /dev/null & }\n";
 
 /// Slurm in the guests of a rabbit and its computes, with our programs and `packaging/slurm`, as a site has them.
 #[derive(Debug)]
 pub struct Slurm {
-    /// The computers; the job of it is not used.
+    /// The computers; its job is not used.
     pub run: Run<Silent, System>,
-    /// Bytes that each drive had when there was no job.
+    /// Unallocated bytes of each drive when there was no job.
     empty: Vec<u64>,
 }
 
 impl Slurm {
-    /// Boots all of it, and waits until Slurm takes jobs.
+    /// Boots the guests and starts Slurm, and waits until Slurm takes jobs.
     ///
     /// # Errors
-    /// When something does not start.
+    /// When a guest, program or daemon does not start.
     pub fn boot(bench: &Bench) -> anyhow::Result<Self> {
         let mut cluster = Cluster::boot_bare(bench, COMPUTES, DRIVES, Fencing::Off)?;
         let empty = unallocated(&mut cluster.rabbit, 0..DRIVES)?;
@@ -86,13 +87,13 @@ impl Slurm {
         self.wait_for_nodes("idle")
     }
 
-    /// A failure, with what the nodes' daemons logged last.
+    /// Adds the last log lines of the nodes' daemons to an error.
     #[must_use]
     pub fn explained(&self, failure: anyhow::Error) -> anyhow::Error {
         self.run.cluster.explained(failure)
     }
 
-    /// Puts our part where the node sees it.
+    /// Copies `packaging` to where the node sees it.
     fn hand_over(&self, node: &str) -> anyhow::Result<()> {
         let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging");
         let exchange = self.run.cluster.guest(node).exchange().join("packaging");
@@ -114,10 +115,10 @@ impl Slurm {
         self.run.cluster.run(node, &script).map(drop).with_context(|| format!("start {daemon}"))
     }
 
-    /// Takes a compute's power and gives it back; everything is started as at its first boot.
+    /// Takes a compute's power and gives it back; all programs are started as at its first boot.
     ///
     /// # Errors
-    /// When it does not come back.
+    /// When the compute does not boot or its programs do not start.
     pub fn lose_power(&self, node: &str) -> anyhow::Result<()> {
         let system = &self.run.cluster;
         system.guest(node).lose_power()?;
@@ -129,10 +130,11 @@ impl Slurm {
         self.start_daemons(node)
     }
 
-    /// Waits until Slurm knows that a node has rebooted, and has it serve again, as an administrator does who knows why.
+    /// Waits until Slurm reports that a node has rebooted, and makes it available again, as an administrator does
+    /// who knows the reason.
     ///
     /// # Errors
-    /// When it does not.
+    /// When it is not idle in time.
     pub fn resume(&self, node: &str) -> anyhow::Result<()> {
         until(&format!("{node} to be down"), patience(), || {
             let shown = self.prints("scontrol", &["show", "node", "--oneliner", node])?;
@@ -143,26 +145,26 @@ impl Slurm {
         self.wait_for_nodes("idle")
     }
 
-    /// Hands in a script whose directives and commands are `lines`, as the user.
+    /// Submits a script whose directives and commands are `lines`, as the user.
     ///
     /// # Errors
     /// When sbatch refuses it.
     pub fn submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Job> {
         let script = format!("#!/bin/bash\n{}\n", lines.join("\n"));
         let user = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"];
-        // No directory is on all nodes: a job's output is on its first one.
+        // No directory is shared by all nodes: a job's output is on its first node.
         let sbatch =
             ["sbatch", "--parsable", "--chdir=/tmp", "--output=/tmp/%j.out", "/tmp/script"];
         let words = [&user[..], &sbatch[..4], words, &sbatch[4..]].concat();
-        let submit = format!("cat > /tmp/script <<'END'\n{script}END\n{}", quoted(&words));
+        let submit = format!("cat > /tmp/script <<'END'\n{script}END\n{}", quote(&words));
         let text = self.run.cluster.run(HEAD, &submit).context("sbatch")?;
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
     }
 
-    /// What a job printed on its first node.
+    /// Returns what a job printed on its first node.
     ///
     /// # Errors
-    /// When it printed nothing yet.
+    /// When it has printed nothing yet.
     pub fn output(&self, node: &str, job: Job) -> anyhow::Result<String> {
         self.run.cluster.run(node, &format!("sleep 1; cat /tmp/{job}.out"))
     }
@@ -170,11 +172,11 @@ impl Slurm {
     /// Checks that nothing is left of any job: in Slurm, in the API, on the nodes and on the drives.
     ///
     /// # Errors
-    /// When something is.
+    /// When something of a job is left.
     pub fn nothing_is_left(&self) -> anyhow::Result<()> {
         self.wait_for_empty_queue()?;
         until("no object to be left", patience(), || {
-            let left = workflow::left(&self.run)?;
+            let left = workflow::remaining_objects(&self.run)?;
             ensure!(left.is_empty(), "left: {left:?}");
             Ok(())
         })?;
@@ -187,13 +189,13 @@ impl Slurm {
 
 impl Commands for Slurm {
     fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String> {
-        // Who waits asks again at once, and the one processor there has better to do.
-        let line = format!("sleep 1; {program}{}", quoted(words));
+        // Callers repeat the command at once while they wait, and would take the only processor from Slurm's daemons.
+        let line = format!("sleep 1; {program}{}", quote(words));
         self.run.cluster.guest(HEAD).run(&line, STEP)
     }
 }
 
-/// slurm.conf, the same on every node.
+/// Returns slurm.conf, the same for every node.
 fn configuration() -> String {
     let node = |compute| {
         format!("NodeName=compute-{compute} NodeAddr=192.168.77.{} CPUs=1\n", compute + 2)

@@ -19,45 +19,48 @@ use crate::{
 use programs::Api;
 
 const STEP: Duration = Duration::from_secs(180);
-/// For a node to say what it knows of a failure; it may hang.
+/// Deadline of a node's last log lines after a failure; the node may hang.
 const LAST_WORDS: Duration = Duration::from_secs(20);
 
-/// Beneath which nodes mount.
+/// Directory beneath which nodes mount.
 pub const MOUNT_ROOT: &str = "/mnt/nnf";
 
-/// Where a node's programs keep what they know: not lost with the computer's power when a disk is mounted there.
+/// Directory in which a node's programs keep their state: it survives a loss of the computer's power when a
+/// disk is mounted there.
 pub const STATE: &str = "/var/lib/warren";
 
-/// Where fence requests and their answers are.
+/// Directory of fence requests and their answers.
 pub const FENCE: &str = "/var/lib/warren/fence";
 
-/// What every line of a log has in it that tells of a step.
+/// Text that is in every line of a log that reports a step.
 pub const STEP_TAKEN: &str = "storage::execute";
 
-/// Script that prints what there is of a job on a node: mappings, lock spaces of volume groups, mounts. What cannot be listed
-/// fails it: it is not nothing.
+/// Script that prints what exists of a job on a node: mappings, lock spaces of volume groups, mounts. It fails when
+/// something cannot be listed: that does not mean that nothing exists.
 pub const LEFT: &str = r"
 dmsetup ls | awk '!/^No devices/'
 for each in /sys/kernel/dlm/lvm_[0-9a-f]*; do [ ! -e $each ] || echo $each; done
 awk '$3 ~ /^(gfs2|xfs)$/' /proc/self/mounts
 ";
 
-/// Rabbits and their computes with our programs in them, as in production: each a computer with a kernel of its own, the
-/// coordinator on the first rabbit, the others told over TLS, and the drives between a rabbit and its computes.
+/// Rabbits and their computes with our programs in them, as in production: each a computer with a kernel of its
+/// own, the coordinator on the first rabbit, which the other nodes reach over TLS, and the drives between a
+/// rabbit and its computes.
 #[derive(Debug)]
 pub struct System {
     guests: RefCell<BTreeMap<String, Guest>>,
     api: Api,
     chassis: Vec<Chassis>,
-    /// Scripts that install a node's certificate, which is its own and the same after it was switched off.
+    /// Scripts that install a node's certificate, by node; the certificate stays the same when the
+    /// node was switched off.
     certificates: BTreeMap<String, String>,
 }
 
 impl System {
-    /// Starts the programs.
+    /// Starts the programs of a rabbit and its computes.
     ///
     /// # Errors
-    /// When one cannot be started.
+    /// When a program cannot be started.
     pub fn start(cluster: Cluster) -> anyhow::Result<Self> {
         Self::start_all(vec![cluster])
     }
@@ -65,37 +68,38 @@ impl System {
     /// Starts the programs of several chassis on one network.
     ///
     /// # Errors
-    /// When one cannot be started.
+    /// When a program cannot be started.
     pub fn start_all(clusters: Vec<Cluster>) -> anyhow::Result<Self> {
         let chassis = clusters.iter().map(chassis).collect();
         let guests = clusters
             .into_iter()
             .flat_map(|cluster| cluster.computes.into_iter().chain([cluster.rabbit]));
-        Self::of(chassis, guests, Api::Embedded)
+        Self::new(chassis, guests, Api::Embedded)
     }
 
-    /// Starts the programs on the API of a cluster, of which the rabbit is a node ([`kubernetes`](super::kubernetes)).
+    /// Starts the programs on the API of a Kubernetes cluster, of which the rabbit
+    /// is a node ([`kubernetes`](super::kubernetes)).
     ///
     /// # Errors
-    /// When one cannot be started.
+    /// When a program cannot be started.
     pub fn start_on_kubernetes(cluster: Cluster) -> anyhow::Result<Self> {
         let chassis = vec![chassis(&cluster)];
-        Self::of(chassis, cluster.computes.into_iter().chain([cluster.rabbit]), Api::Kubernetes)
+        Self::new(chassis, cluster.computes.into_iter().chain([cluster.rabbit]), Api::Kubernetes)
     }
 
-    /// Starts the programs of a rabbit whose only compute is not there.
+    /// Starts the programs of a rabbit whose only compute is missing.
     ///
     /// # Errors
-    /// When one cannot be started.
+    /// When a program cannot be started.
     pub fn of_rabbit(rabbit: Guest) -> anyhow::Result<Self> {
         let chassis = Chassis {
             rabbit: rabbit.machine().name.clone(),
             computes: vec![("compute-0".to_owned(), 0)],
         };
-        Self::of(vec![chassis], [rabbit], Api::Embedded)
+        Self::new(vec![chassis], [rabbit], Api::Embedded)
     }
 
-    fn of(
+    fn new(
         chassis: Vec<Chassis>,
         guests: impl IntoIterator<Item = Guest>,
         api: Api,
@@ -108,10 +112,10 @@ impl System {
         Ok(system)
     }
 
-    /// Starts the programs of every node: at first, and when all have lost their power.
+    /// Starts the programs of every node: at first, and when all nodes have lost their power.
     ///
     /// # Errors
-    /// When one cannot be started.
+    /// When a program cannot be started.
     pub fn start_programs(&self) -> anyhow::Result<()> {
         for node in self.nodes() {
             self.prepare(&node)?;
@@ -120,8 +124,8 @@ impl System {
         Ok(())
     }
 
-    /// Installs what a node's agent needs, and starts the coordinator if it is on that node: at first, and when it has lost its
-    /// power.
+    /// Installs what a node's agent needs, and starts the coordinator if it is on that node: at first, and when the
+    /// node has lost its power.
     ///
     /// # Errors
     /// When the coordinator cannot be started.
@@ -139,7 +143,7 @@ impl System {
         Ok(())
     }
 
-    /// Where the coordinator is: the first rabbit.
+    /// Returns the node of the coordinator: the first rabbit.
     fn head(&self) -> &str {
         &self.chassis[0].rabbit
     }
@@ -148,7 +152,7 @@ impl System {
         self.chassis.iter().any(|chassis| chassis.rabbit == node)
     }
 
-    /// Those that are there, each rabbit before its computes.
+    /// Returns the nodes that exist, each rabbit before its computes.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
         let guests = self.guests.borrow();
@@ -159,7 +163,7 @@ impl System {
         all.filter(|name| guests.contains_key(*name)).cloned().collect()
     }
 
-    /// The program that is a node's agent.
+    /// Returns the name of a node's agent.
     #[must_use]
     pub fn agent(&self, node: &str) -> &'static str {
         if self.is_rabbit(node) { "rabbit-agent" } else { "clientmount-agent" }
@@ -180,34 +184,34 @@ impl System {
         self.run(node, &script).map(drop)
     }
 
-    /// A node's computer.
+    /// Borrows the computer of a node.
     ///
     /// # Panics
-    /// When there is none of that name.
+    /// When there is no node of this name.
     pub fn guest(&self, node: &str) -> RefMut<'_, Guest> {
         RefMut::map(self.guests.borrow_mut(), |guests| {
             guests.get_mut(node).unwrap_or_else(|| panic!("{node} is a node"))
         })
     }
 
-    /// Script of a `warren` command where the coordinator is.
+    /// Returns a script that runs a `warren` command on the coordinator's node.
     pub(super) fn warren(&self, words: &[&str]) -> String {
         let at = format!(
             "export WARREN_API={} WARREN_COORDINATOR=unix:///run/warren/coordinator.sock",
             self.api.address()
         );
-        format!("{at}\n/programs/warren{}", quoted(words))
+        format!("{at}\n/programs/warren{}", quote(words))
     }
 
-    /// Runs a script of bash on a node, as root.
+    /// Runs a bash script on a node, as root.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When the script fails; its stderr is in the message.
     pub fn run(&self, node: &str, script: &str) -> anyhow::Result<String> {
         self.guest(node).run(script, STEP).with_context(|| format!("on {node}"))
     }
 
-    /// A failure, with what the nodes' agents logged last.
+    /// Adds the last log lines of the nodes' agents to an error.
     #[must_use]
     pub fn explained(&self, failure: anyhow::Error) -> anyhow::Error {
         self.nodes().iter().fold(failure, |failure, node| {
@@ -217,11 +221,11 @@ impl System {
         })
     }
 
-    /// Waits until no node has a namespace, a mapping, a lock space of a volume group, or a mount of a job: a compute sees a
-    /// moment later what was detached from it.
+    /// Waits until no node has a namespace, a mapping, a lock space of a volume group, or a mount of a job: a compute
+    /// notices a moment later that a namespace was detached.
     ///
     /// # Errors
-    /// When one still has.
+    /// When a node still has one.
     pub fn until_empty(&self) -> anyhow::Result<()> {
         until("nothing to be left", patience(), || self.is_empty())
     }
@@ -237,15 +241,15 @@ impl System {
     }
 }
 
-/// What a cluster's guests are to a coordinator.
+/// Describes a cluster's guests as a chassis.
 fn chassis(cluster: &Cluster) -> Chassis {
     let name = |guest: &Guest| guest.machine().name.clone();
     let computes = cluster.computes.iter().map(name).zip(0..).collect();
     Chassis { rabbit: name(&cluster.rabbit), computes }
 }
 
-/// Words of a shell, each with a blank before it.
-pub(super) fn quoted(words: &[&str]) -> String {
+/// Quotes words for a shell, each with a blank before it.
+pub(super) fn quote(words: &[&str]) -> String {
     words.iter().map(|word| format!(" '{}'", word.replace('\'', r"'\''"))).collect()
 }
 
@@ -274,6 +278,6 @@ impl Machines for System {
 
     fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {
         let user = format!("setpriv --reuid {id} --regid {id} --clear-groups /bin/sh -ec");
-        self.run(node, &format!("{user}{}", quoted(&[script])))
+        self.run(node, &format!("{user}{}", quote(&[script])))
     }
 }

@@ -6,8 +6,8 @@ use super::{Guest, Machine, functions::on_drive};
 
 const STEP: Duration = Duration::from_secs(90);
 
-/// Sets `DISK`, the block device of namespace `NSID` of subsystem `SUBSYSTEM`: by what it is, never by a name the kernel
-/// happened to give.
+/// Script that sets `DISK`, the block device of namespace `NSID` of subsystem `SUBSYSTEM`: found by these, never by the
+/// name that the kernel gave it.
 const FIND: &str = r#"
 DISK=
 for try in $(seq 400); do
@@ -24,9 +24,9 @@ done
 /// A namespace of a drive with a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Volume {
-    /// Drive.
+    /// Number of the drive.
     pub drive: usize,
-    /// Namespace id.
+    /// Namespace id on the drive.
     pub nsid: u32,
 }
 
@@ -51,9 +51,10 @@ impl Volume {
         Ok(Self { drive, nsid: nsid.trim().parse().context("read the new namespace's id")? })
     }
 
-    /// Beginning of scripts that concern it: sets `DISK`, its block device, which may take a moment to appear.
+    /// Returns the beginning of scripts that concern the volume: it sets `DISK`, its block device, which may take
+    /// a moment to appear.
     #[must_use]
-    pub fn found(&self) -> String {
+    pub fn find_script(&self) -> String {
         format!("NSID={}\nSUBSYSTEM={}\n{FIND}", self.nsid, Machine::subsystem(self.drive))
     }
 }

@@ -7,7 +7,7 @@ use crate::lustre_tools::LUSTRES_OWN;
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// What a rabbit's boot does: tools, modules, and the host's number, by which a pool knows that it is at home.
+/// Script of a rabbit's boot: tools, modules, and the host id, by which a pool recognizes its host.
 const INSTALL: &str = "\
 tar -xf /lab/zfs.tar -C / --skip-old-files
 ldconfig
@@ -16,10 +16,11 @@ zgenhostid -f 7ab817c0
 modprobe zfs
 ";
 
-/// Puts ZFS into a guest that has booted, and stand-ins for Lustre's own programs. What it had in it went with its power.
+/// Installs ZFS in a guest that has booted, and stand-ins for Lustre's own programs. An earlier installation was
+/// lost with the power.
 ///
 /// # Errors
-/// When ZFS was not built, or the guest's kernel does not take it.
+/// When ZFS was not built, or the guest's kernel does not load it.
 pub fn install(bench: &Bench, guest: &mut Guest) -> anyhow::Result<()> {
     let archive = guest.exchange().join("zfs.tar");
     fs::copy(bench.assets().zfs()?, archive).context("hand ZFS to the guest")?;

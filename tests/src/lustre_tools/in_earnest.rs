@@ -1,20 +1,20 @@
-//! Lustre's own programs where zpool(8) and zfs(8) are the real ones: what they do to pools and datasets is done, what they do
-//! with the kernel's part of Lustre is not.
+//! Lustre's own programs where zpool(8) and zfs(8) are the real ones: their effects on pools and datasets are real,
+//! those on the kernel's part of Lustre are not.
 
 use anyhow::Context;
 
-use super::{Datasets, asked, mkfs, mounts, pool_of};
+use super::{Datasets, answer, mkfs, mounts, pool_of};
 use crate::program::command;
 
 pub(super) fn act(name: &str, words: &[&str]) -> anyhow::Result<String> {
     match name {
         "mkfs.lustre" => mkfs::make(&mut RealZfs, words),
         "mount.lustre" => mounts::mount(&mut RealZfs, words),
-        _ => asked(name, words),
+        _ => answer(name, words),
     }
 }
 
-/// The node's ZFS, by its commands.
+/// The node's ZFS, used by its commands.
 struct RealZfs;
 
 impl RealZfs {
@@ -22,7 +22,7 @@ impl RealZfs {
         // By its whole path: mount(8) starts its helpers without PATH.
         let mut argv = command(format!("/sbin/{program}"));
         argv.args(words);
-        mounts::done(&mut argv)
+        mounts::run_to_end(&mut argv)
     }
 }
 
@@ -37,11 +37,11 @@ impl Datasets for RealZfs {
         Self::run("zfs", &["set", &format!("{name}={value}"), dataset]).map(drop)
     }
 
-    /// What the service knows is kept nowhere: this node asks it nothing.
-    fn registers(&mut self, _: &str) {}
+    /// Records nothing: this node does not ask the management service anything.
+    fn record_registration(&mut self, _: &str) {}
 
-    /// mkfs.lustre makes no difference whether its wishes for the pool and for speed are granted; that the dataset is made
-    /// and every property written does.
+    /// Creates a dataset as mkfs.lustre does, which ignores whether its wishes for the pool and for speed are granted,
+    /// but not whether the dataset is created and every property written.
     fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()> {
         let (device, pool) = (target.device, pool_of(target.device));
         for wish in ["multihost=on", "feature@userobj_accounting=enabled"] {

@@ -4,20 +4,20 @@ use anyhow::{Context, ensure};
 
 use super::{Datasets, Refusal, mounts};
 
-/// What a target's dataset is made with.
+/// The dataset of a target, as mkfs.lustre is to create it.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
-    /// Its whole name.
+    /// Whole name of the dataset.
     pub(super) device: &'a str,
-    /// What `--mkfsoptions` says.
+    /// Value of the option `--mkfsoptions`.
     pub(super) options: Option<&'a str>,
-    /// Whether it is for objects: those have large records.
+    /// True for an object target, which has large records.
     pub(super) is_ost: bool,
-    /// Properties in the order in which they are written: the last one tells that all are.
+    /// Properties in the order in which they are written: the last proves that all are.
     pub(super) properties: Vec<(&'static str, String)>,
 }
 
-/// A complaint as mkfs.lustre words it.
+/// Formats a complaint as mkfs.lustre words it.
 pub(super) fn fatal(text: &str) -> String {
     format!("\nmkfs.lustre FATAL: {text}")
 }
@@ -43,7 +43,7 @@ pub(super) fn make(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Resu
     Ok(format!("{DISK_DATA}Writing {device} properties\n{lines}"))
 }
 
-/// What it prints first.
+/// First line that mkfs.lustre prints.
 const DISK_DATA: &str = "   Permanent disk data:\n";
 /// The property that names a target's service. mkfs.lustre writes it last.
 pub(super) const SERVICE: &str = "lustre:svname";
@@ -77,7 +77,7 @@ fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
     }
     let server = value("--mgsnode");
     ensure!(mgs || server.is_some(), fatal("Must specify --mgsnode"));
-    // A management server has no place among others: 0xffff.
+    // A management server has no index: 0xffff.
     let index = value("--index").map_or(Ok(u16::MAX), str::parse).context("--index")?;
     let service = match name.filter(|_| mdt || ost) {
         Some(name) => format!("{name}:{}{index:04x}", if ost { "OST" } else { "MDT" }),
@@ -102,17 +102,17 @@ fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
     })
 }
 
-/// Which bit of a target's flags says that it is a management server.
+/// The bit of a target's flags that marks a management server.
 const MGS: u32 = 2;
 /// The flag of a target that was never mounted.
 pub(super) const VIRGIN: u8 = 0x40;
 
-/// The flags of a target.
+/// Returns the flags of a target.
 pub(super) fn flags(datasets: &impl Datasets, dataset: &str) -> Option<u8> {
     datasets.property(dataset, FLAGS)?.parse().ok()
 }
 
-/// Whether a dataset is a management server.
+/// Returns whether a dataset is a management server.
 pub(super) fn is_mgs(datasets: &impl Datasets, dataset: &str) -> bool {
     flags(datasets, dataset).is_some_and(|flags| flags >> MGS & 1 == 1)
 }

@@ -1,4 +1,4 @@
-//! mount.lustre(8), and what is asked of a client's mount.
+//! mount.lustre(8), and requests about a client's mount.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -7,10 +7,10 @@ use anyhow::{Context, bail, ensure};
 use super::{Datasets, Refusal, State, mkfs};
 use crate::program::command;
 
-/// Where the real one is, whatever `PATH` says.
+/// Path of the real mount(8), whatever `PATH` says.
 const MOUNT: &str = "/bin/mount";
 
-/// `-t lustre …`; everything else is for the real mount(8).
+/// Returns whether the words are `-t lustre …`; everything else is for the real mount(8).
 pub(super) fn is_lustre(words: &[&str]) -> bool {
     matches!(words, ["-t", "lustre", ..])
 }
@@ -18,26 +18,27 @@ pub(super) fn is_lustre(words: &[&str]) -> bool {
 pub(super) fn plain(words: &[&str]) -> anyhow::Result<String> {
     let mut real = command(MOUNT);
     real.args(words);
-    done(&mut real)
+    run_to_end(&mut real)
 }
 
-pub(super) fn done(program: &mut Command) -> anyhow::Result<String> {
+pub(super) fn run_to_end(program: &mut Command) -> anyhow::Result<String> {
     let output = program.output().with_context(|| format!("start {program:?}"))?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Sources of all mounts that this process sees.
+/// Returns the sources of all mounts that this process sees.
 pub(super) fn sources() -> anyhow::Result<Vec<String>> {
     Ok(table()?.into_iter().map(|(source, _)| source).collect())
 }
 
-/// Sources of the mounts of all nodes, which are mount namespaces of this host: a client reaches a target over the network.
+/// Returns the sources of the mounts of all nodes, which are mount namespaces of this host: a client reaches a
+/// target over the network.
 fn everywhere() -> anyhow::Result<BTreeSet<String>> {
     let (mut nodes, mut found) = (BTreeSet::new(), BTreeSet::new());
     for process in fs::read_dir("/proc").context("list the processes")? {
         let process = process.context("list the processes")?.path();
-        // One that ended meanwhile has no namespace, and what is no process neither.
+        // A process that ended meanwhile has no namespace; nor have other entries of /proc.
         let Ok(node) = fs::read_link(process.join("ns/mnt")) else { continue };
         if nodes.insert(node) {
             let Ok(table) = fs::read_to_string(process.join("mounts")) else { continue };
@@ -47,7 +48,7 @@ fn everywhere() -> anyhow::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// Source and target of each mount that this process sees.
+/// Returns source and target of each mount that this process sees.
 fn table() -> anyhow::Result<Vec<(String, String)>> {
     let table = fs::read_to_string("/proc/self/mounts").context("read the mounts")?;
     Ok(sources_and_targets(&table))
@@ -63,7 +64,7 @@ fn sources_and_targets(table: &str) -> Vec<(String, String)> {
 pub(super) fn mount(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Result<String> {
     let words = match words {
         ["-t", "lustre", "-o", _, rest @ ..] | ["-t", "lustre", rest @ ..] => rest,
-        // As mount(8) calls its helpers.
+        // mount(8) calls its helpers like this.
         [source, target, "-o", _] => &[*source, *target],
         _ => words,
     };
@@ -76,15 +77,15 @@ pub(super) fn mount(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Res
     }
     let mut real = command(MOUNT);
     real.args(["-t", "tmpfs", "-o", "size=1m,mode=0755", source, target]);
-    let said = done(&mut real)?;
+    let said = run_to_end(&mut real)?;
     if !source.contains(":/") {
         record_first_mount(datasets, source)?;
     }
     Ok(said)
 }
 
-/// Refuses a client whose file system does not exist, and hangs when no management server answers. An object target need not
-/// serve: the client waits for it only when it comes to a file there.
+/// Refuses a client whose file system does not exist, and hangs when no management server answers. An object target
+/// need not serve: the client waits for it only when it accesses a file there.
 fn check_client(
     datasets: &impl Datasets,
     name: &str,
@@ -114,7 +115,7 @@ fn check_server(
     );
     let running = sources()?;
     let is_taken =
-        |other: &String| services(datasets, other).iter().any(|one| wanted.contains(one));
+        |other: &String| services(datasets, other).iter().any(|service| wanted.contains(service));
     if running.iter().any(is_taken) {
         let why = format!(
             "Operation already in progress\nThe target service is already running. ({source})"
@@ -124,7 +125,7 @@ fn check_server(
     Ok(())
 }
 
-/// The services of a dataset, by the names that are unique on a node.
+/// Returns the services of a dataset, by the names that are unique on a node.
 fn services(datasets: &impl Datasets, dataset: &str) -> BTreeSet<String> {
     if !dataset.contains('/') || dataset.starts_with('/') || dataset.contains(':') {
         return BTreeSet::new();
@@ -143,11 +144,11 @@ fn record_first_mount(datasets: &mut impl Datasets, source: &str) -> anyhow::Res
     if service.contains("OST") {
         datasets.set_property(source, "lustre:autodegrade", "on")?;
     }
-    datasets.registers(source);
+    datasets.record_registration(source);
     Ok(())
 }
 
-/// Whether a mounted dataset is a metadata target of the file system.
+/// Returns whether a mounted dataset is a metadata target of the file system.
 fn is_metadata(datasets: &impl Datasets, dataset: &str, name: &str) -> bool {
     let start = format!("{name}-MDT");
     services(datasets, dataset).iter().any(|service| service.starts_with(&start))

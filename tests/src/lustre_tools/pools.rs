@@ -23,7 +23,7 @@ impl Datasets for State {
         Ok(())
     }
 
-    fn registers(&mut self, dataset: &str) {
+    fn record_registration(&mut self, dataset: &str) {
         self.registered.extend(self.property(dataset, mkfs::FS_NAME));
     }
 
@@ -40,14 +40,14 @@ impl Datasets for State {
     }
 }
 
-/// Words of a configuration that are no devices (zpoolconcepts(7)).
+/// Returns whether a word of a configuration is no device (zpoolconcepts(7)).
 fn is_layout(word: &str) -> bool {
     ["mirror", "raidz", "draid", "spare", "log", "cache"]
         .iter()
         .any(|layout| word.starts_with(layout))
 }
 
-/// Options and the rest; these take a value.
+/// Splits words into options and the rest; the options in `valued` take a value.
 fn split<'a>(words: &[&'a str], valued: &[&str]) -> (Vec<(&'a str, &'a str)>, Vec<&'a str>) {
     let (mut options, mut rest) = (Vec::new(), Vec::new());
     let mut words = words.iter();
@@ -86,13 +86,13 @@ pub(super) fn create(state: &mut State, words: &[&str]) -> anyhow::Result<String
 fn is_free(state: &State, device: &str) -> anyhow::Result<()> {
     let kind = fs::metadata(device).with_context(|| format!("cannot open '{device}'"))?;
     ensure!(kind.file_type().is_block_device(), "cannot use '{device}': must be a block device");
-    // As ZFS 2.1 says it of a device that it has partitioned; it tells whose it is only of a partition.
+    // The words of ZFS 2.1 about a device that it has partitioned; it names the owner only of a partition.
     let is_used = state.pools.values().any(|pool| pool.devices.contains(device));
     ensure!(!is_used, "{device} is in use and contains a unknown filesystem.");
     Ok(())
 }
 
-fn imported<'a>(state: &'a mut State, name: &str) -> anyhow::Result<&'a mut Pool> {
+fn find_imported<'a>(state: &'a mut State, name: &str) -> anyhow::Result<&'a mut Pool> {
     let pool = state.pools.get_mut(name).filter(|pool| pool.imported);
     pool.with_context(|| format!("cannot open '{name}': no such pool"))
 }
@@ -107,7 +107,7 @@ fn is_idle(name: &str, what: &str) -> anyhow::Result<()> {
 pub(super) fn destroy(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
     let (_, rest) = split(words, &[]);
     let [name] = rest[..] else { bail!("missing pool argument") };
-    imported(state, name)?;
+    find_imported(state, name)?;
     is_idle(name, "destroy")?;
     state.pools.remove(name);
     Ok(String::new())
@@ -115,11 +115,11 @@ pub(super) fn destroy(state: &mut State, words: &[&str]) -> anyhow::Result<Strin
 
 pub(super) fn export(state: &mut State, name: &str) -> anyhow::Result<String> {
     is_idle(name, "export")?;
-    imported(state, name)?.imported = false;
+    find_imported(state, name)?.imported = false;
     Ok(String::new())
 }
 
-/// What is on one of the devices that are searched: ZFS looks for the others of a pool where they were.
+/// Imports or lists pools with one of the searched devices: ZFS looks for a pool's other devices where they were.
 pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
     let (options, rest) = split(words, &["-o", "-d"]);
     let searched: BTreeSet<_> =
@@ -166,7 +166,7 @@ pub(super) fn replace(
     new: &str,
 ) -> anyhow::Result<String> {
     is_free(state, new)?;
-    let pool = imported(state, name)?;
+    let pool = find_imported(state, name)?;
     ensure!(pool.devices.remove(old), "cannot replace {old} with {new}: no such device in pool");
     pool.devices.insert(new.to_owned());
     Ok(String::new())
@@ -178,7 +178,7 @@ pub(super) fn list(state: &State) -> String {
 }
 
 pub(super) fn status(state: &mut State, name: &str) -> anyhow::Result<String> {
-    let pool = imported(state, name)?;
+    let pool = find_imported(state, name)?;
     let is_there = |device: &str| Path::new(device).exists();
     let state = |device: &str| if is_there(device) { "ONLINE" } else { "UNAVAIL" };
     let whole = pool.devices.iter().all(|device| is_there(device));

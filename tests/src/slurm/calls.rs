@@ -1,4 +1,4 @@
-//! Calls of burst_buffer.lua that wait on their way to the coordinator, so that a job stays in a state.
+//! Calls of burst_buffer.lua that are held on their way to the coordinator, so that a job stays in a state.
 
 use std::{fs, path::PathBuf};
 
@@ -10,7 +10,7 @@ use crate::{
     program::{binary, until},
 };
 
-/// Stands before `warren`: a call about a job waits while there is a file for both, and says that it does.
+/// Wrapper of `warren`: a call about a job waits while a file names both, and writes a mark that it waits.
 const WAITING: &str = r#"#!/bin/bash
 call=${2-}
 [[ $call != post-run || " $* " == *" --only-nodes "* ]] || call=data-out
@@ -23,7 +23,7 @@ exec "$WARREN" "$@"
 "#;
 
 impl Slurm {
-    /// Lets calls be held from now on.
+    /// Installs the wrapper: from now on calls can be held.
     ///
     /// # Errors
     /// When the script cannot be written.
@@ -33,15 +33,15 @@ impl Slurm {
         self.replace_program("warren", &WAITING.replacen('\n', &format!("\n{lines}"), 1))
     }
 
-    /// Where the script looks: a call is a verb of `warren workload`, or `data-out`, the second `post-run`.
+    /// Returns the file that holds a call. A call is a verb of `warren workload`, or `data-out`, the second `post-run`.
     fn call(&self, call: &str, job: Job) -> PathBuf {
         self.jobs().join(format!("{call}.{job}"))
     }
 
-    /// Hands in a job one of whose calls will wait.
+    /// Submits a job one of whose calls is held.
     ///
     /// # Errors
-    /// When Slurm does not take it.
+    /// When Slurm refuses the job.
     pub fn submit_held(&self, call: &str, words: &[&str], lines: &[&str]) -> anyhow::Result<Job> {
         let job = self.submit(&[&["--hold"], words].concat(), lines)?;
         fs::write(self.call(call, job), "").context("hold the call")?;
@@ -49,22 +49,22 @@ impl Slurm {
         Ok(job)
     }
 
-    /// Waits until a call waits.
+    /// Waits until a call is held.
     ///
     /// # Errors
-    /// When it is not made in time.
+    /// When the call is not made in time.
     pub fn wait_for_call(&self, call: &str, job: Job) -> anyhow::Result<()> {
         let waits = self.call(call, job).with_extension(format!("{job}.waits"));
         until(&format!("{call} of job {job}"), patience(), || {
-            ensure!(waits.exists(), "nobody called: {}", self.shown(job)?);
+            ensure!(waits.exists(), "no such call: {}", self.show(job)?);
             Ok(())
         })
     }
 
-    /// Lets a call go on.
+    /// Releases a held call.
     ///
     /// # Errors
-    /// When it was not held.
+    /// When the call was not held.
     pub fn let_go(&self, call: &str, job: Job) -> anyhow::Result<()> {
         fs::remove_file(self.call(call, job)).with_context(|| format!("let {call} of {job} go on"))
     }

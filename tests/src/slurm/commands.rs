@@ -3,12 +3,12 @@ use anyhow::ensure;
 use super::Job;
 use crate::{cluster::patience, program::until};
 
-/// Slurm, by what its commands say: wherever its daemons run.
+/// Slurm as its commands report it, wherever its daemons run.
 pub trait Commands {
-    /// What one of Slurm's commands prints, as root.
+    /// Runs one of Slurm's commands as root, and returns what it prints.
     ///
     /// # Errors
-    /// When it fails.
+    /// When the command fails.
     fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String>;
 
     /// Waits until all nodes are in a state.
@@ -18,50 +18,50 @@ pub trait Commands {
     fn wait_for_nodes(&self, state: &str) -> anyhow::Result<()> {
         until(&format!("nodes to be {state}"), patience(), || {
             let states = self.prints("sinfo", &["--noheader", "--Node", "--format=%T"])?;
-            ensure!(states.lines().all(|one| one == state), "{states}");
+            ensure!(states.lines().all(|reported| reported == state), "{states}");
             Ok(())
         })
     }
 
-    /// Everything that Slurm says of a job.
+    /// Returns everything that Slurm reports of a job.
     ///
     /// # Errors
     /// When Slurm does not know it.
-    fn shown(&self, job: Job) -> anyhow::Result<String> {
+    fn show(&self, job: Job) -> anyhow::Result<String> {
         self.prints("scontrol", &["show", "job", "--oneliner", &job.to_string()])
     }
 
-    /// Waits until what Slurm says of a job has all of these parts.
+    /// Waits until Slurm's report of a job has all of these parts.
     ///
     /// # Errors
     /// When it has not in time.
     fn wait_for(&self, job: Job, parts: &[&str]) -> anyhow::Result<String> {
         until(&format!("job {job} to have {parts:?}"), patience(), || {
-            let shown = self.shown(job)?;
-            let lacks = parts.iter().find(|part| !shown.contains(**part));
-            ensure!(lacks.is_none(), "no {lacks:?} in: {shown}");
-            Ok(shown)
+            let show = self.show(job)?;
+            let lacks = parts.iter().find(|part| !show.contains(**part));
+            ensure!(lacks.is_none(), "no {lacks:?} in: {show}");
+            Ok(show)
         })
     }
 
-    /// Has a job that was requeued begin, without the two minutes that Slurm waits.
+    /// Lets a requeued job begin at once, without the two minutes that Slurm waits.
     ///
     /// # Errors
     /// When it does not in time.
     fn begin_again(&self, job: Job) -> anyhow::Result<()> {
         until(&format!("job {job} to begin again"), patience(), || {
-            let shown = self.shown(job)?;
-            if shown.contains("Reason=BeginTime") {
+            let show = self.show(job)?;
+            if show.contains("Reason=BeginTime") {
                 let job = format!("JobId={job}");
                 self.prints("scontrol", &["update", &job, "StartTime=now"])?;
             }
             let is_there = ["JobState=RUNNING", "JobState=COMPLETED"];
-            ensure!(is_there.iter().any(|state| shown.contains(state)), "{shown}");
+            ensure!(is_there.iter().any(|state| show.contains(state)), "{show}");
             Ok(())
         })
     }
 
-    /// Waits until Slurm has no job any more.
+    /// Waits until Slurm has no job left.
     ///
     /// # Errors
     /// When it still has one.

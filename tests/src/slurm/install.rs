@@ -17,7 +17,7 @@ use crate::{
     workflow::Flow,
 };
 
-/// Functions that do nothing.
+/// Functions of burst_buffer.lua that do nothing.
 const EMPTY: &str = r#"
 for _, name in ipairs({"job_process", "job_teardown", "setup", "data_in", "real_size", "paths", "pre_run", "post_run",
                        "data_out", "get_status"}) do
@@ -40,33 +40,33 @@ pub(crate) const EVERYWHERE: &str = "SlurmUser=slurm\nAuthType=auth/munge\nCredT
 pub(crate) const PARTITION: &str =
     "PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=EXCLUSIVE\n";
 
-fn packaged(file: &str) -> PathBuf {
+fn packaged_file(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm").join(file)
 }
 
-/// Writes the administrator's file.
-pub(super) fn set(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> {
+/// Writes the administrator's settings for the scripts, /etc/warren on a real node.
+pub(super) fn write_settings(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> {
     let sockets = flow.fixture.run.cluster.workloads_socket();
     let text = format!("WARREN_COORDINATOR=unix://{}\n{settings}", sockets.display());
     fs::write(directory.join("etc/warren"), text).context("write settings")
 }
 
-/// A port that nobody listens on now. It is none of those that the kernel gives to connections, of which other tests have many:
-/// Slurm's daemons take it seconds later.
+/// Finds a port on which nothing listens. It is outside the range from which the kernel takes ports of connections, of
+/// which other tests have many: Slurm's daemons take the port seconds later.
 fn port() -> anyhow::Result<u16> {
     let any = (0..100).map(|_| fastrand::u16(10_000..32_768));
     let mut free = any.filter(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());
     free.next().context("find a port: none of 100 between 10000 and 32767 is free")
 }
 
-/// PATH with our programs first.
+/// Returns PATH with our programs first.
 fn path() -> anyhow::Result<String> {
-    let ours = binary("warren")?;
-    let ours = ours.parent().context("a directory")?.display().to_string();
-    Ok(format!("{ours}:{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()))
+    let own = binary("warren")?;
+    let own = own.parent().context("a directory")?.display().to_string();
+    Ok(format!("{own}:{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default()))
 }
 
-/// The directories and files that an administrator makes.
+/// Makes the directories and files that an administrator makes.
 pub(super) fn prepare(
     directory: &Path,
     flow: &Flow,
@@ -95,12 +95,12 @@ pub(super) fn prepare(
     open(&directory.join("munge/key"), 0o600)?;
     let etc = directory.join("etc");
     for name in ["burst_buffer.lua", "burst_buffer.conf", "job_submit.lua"] {
-        fs::copy(packaged(name), etc.join(name)).with_context(|| format!("install {name}"))?;
+        fs::copy(packaged_file(name), etc.join(name)).with_context(|| format!("install {name}"))?;
     }
     fs::write(etc.join("slurm.conf"), configuration(directory, flow)?).context("configure")?;
-    set(directory, flow, settings)?;
+    write_settings(directory, flow, settings)?;
     for script in ["prolog", "epilog"] {
-        // Slurm gives its scripts hardly any environment: what a package finds at fixed places is named here.
+        // Slurm gives its scripts hardly any environment: files that packages install at fixed places are named here.
         let text = format!(
             "#!/bin/sh\nexport PATH='{}' WARREN_SLURM_FILE='{}' WARREN_RUN='{}'\n\
              export WARREN_LISTEN=\"{}/$SLURMD_NODENAME.sock\"\n\
@@ -109,7 +109,7 @@ pub(super) fn prepare(
             etc.join("warren").display(),
             directory.display(),
             cluster.coordinator_socket().with_file_name("").display(),
-            packaged(script).display(),
+            packaged_file(script).display(),
             cluster.logs().display(),
         );
         plant(&etc.join(script), &text)?;

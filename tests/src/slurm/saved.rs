@@ -1,4 +1,4 @@
-//! What slurmctld has written down of its state, and its death before or after that.
+//! The state that slurmctld has saved, and its death before or after a save.
 
 use std::{fs, time::SystemTime};
 
@@ -8,13 +8,13 @@ use super::{Commands, Job, Slurm};
 use crate::{cluster::patience, program::until};
 
 impl Slurm {
-    /// When slurmctld last wrote down a part of its state.
-    fn saved(&self, part: &str) -> anyhow::Result<SystemTime> {
+    /// Returns when slurmctld last saved a part of its state.
+    fn saved_at(&self, part: &str) -> anyhow::Result<SystemTime> {
         let file = fs::metadata(self.directory.join("state").join(part));
         file.and_then(|file| file.modified()).context("look at Slurm's state")
     }
 
-    /// Waits until slurmctld has written down, as it does every 30 s, that jobs have burst buffers.
+    /// Waits until slurmctld has saved, as it does every 30 s, that jobs have burst buffers.
     ///
     /// # Errors
     /// When it has not in time.
@@ -31,17 +31,17 @@ impl Slurm {
     }
 
     fn saves_buffers(&self, jobs: &[Job]) -> anyhow::Result<()> {
-        // It saves between two looks at its pools, which take longer while calls of other jobs wait.
+        // It saves between two reads of its pools, which take longer while calls of other jobs wait.
         until("Slurm to save its burst buffers", patience(), || {
             let state = fs::read(self.directory.join("state/burst_buffer_lua_state"))
                 .context("read Slurm's state")?;
-            let lost = jobs.iter().find(|job| !is_named(&state, **job));
-            ensure!(lost.is_none(), "not yet that of job {lost:?}");
+            let missing = jobs.iter().find(|job| !is_named(&state, **job));
+            ensure!(missing.is_none(), "not yet that of job {missing:?}");
             Ok(())
         })
     }
 
-    /// `kill -9` once slurmctld has written down in which states its jobs are; waits until it serves again.
+    /// Kills slurmctld with `kill -9` once it has saved the states of its jobs, and waits until it serves again.
     ///
     /// # Errors
     /// When it does not.
@@ -49,7 +49,7 @@ impl Slurm {
         let since = SystemTime::now();
         let another = self.submit(&["--hold"], &["true"])?;
         until("Slurm to save its jobs", patience(), || {
-            ensure!(self.saved("job_state")? > since, "not yet");
+            ensure!(self.saved_at("job_state")? > since, "not yet");
             Ok(())
         })?;
         self.slurmctld().kill()?;
@@ -59,7 +59,8 @@ impl Slurm {
     }
 }
 
-/// Whether the name of a burst buffer is in what slurmctld saved: its length with the byte after it, the text, that byte.
+/// Returns whether the name of a burst buffer is in what slurmctld saved: its length with the byte after it,
+/// the text, that byte.
 fn is_named(state: &[u8], job: Job) -> bool {
     let name = format!("{job}\0");
     let length = u32::try_from(name.len()).unwrap_or_default().to_be_bytes();

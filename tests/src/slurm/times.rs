@@ -1,4 +1,4 @@
-//! How long Slurm was in what it calls of ours before jobs started.
+//! The time that Slurm spends in our functions and scripts before jobs start.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::program::plant;
 /// Prologs that ran, with the microseconds that the longest of each job took.
 const PROLOGS: &str = "prologs";
 
-/// Stands before the prolog.
+/// Script that runs in the prolog's place, and measures it.
 const TIMED: &str = r#"#!/bin/bash
 begun=${EPOCHREALTIME/./}
 "${BASH_SOURCE[0]}-itself" "$@"
@@ -21,10 +21,10 @@ exit "$code"
 "#;
 
 impl Slurm {
-    /// Measures prologs from now on.
+    /// Measures prologs from now on: puts a script before the prolog.
     ///
     /// # Errors
-    /// When the script cannot be put before it.
+    /// When the script cannot be installed.
     pub fn time_prologs(&self) -> anyhow::Result<()> {
         let prolog = self.directory.join("etc/prolog");
         fs::rename(&prolog, prolog.with_file_name("prolog-itself")).context("move the prolog")?;
@@ -32,8 +32,8 @@ impl Slurm {
         plant(&prolog, &TIMED.replace("PROLOGS", &format!("'{}'", times.display())))
     }
 
-    /// The time spent so far in functions of burst_buffer.lua, as slurmctld measures it, and in prologs: for each job the longest,
-    /// for they run on all nodes at once.
+    /// Returns the time spent so far in functions of burst_buffer.lua, as slurmctld measures it, and in prologs: of
+    /// each job the longest, since they run on all nodes at once.
     ///
     /// # Errors
     /// When a log cannot be read.
@@ -46,7 +46,7 @@ impl Slurm {
         let micros = |text: &str| text.parse::<u64>().unwrap_or_default();
         let in_functions: u64 = functions.captures_iter(&log).map(|found| micros(&found[1])).sum();
         let prologs = self.flow.fixture.run.cluster.logs().join(PROLOGS);
-        // None ran yet.
+        // The file is missing while no prolog has run.
         let prologs = fs::read_to_string(prologs).unwrap_or_default();
         let mut longest = BTreeMap::<&str, u64>::new();
         for (job, took) in prologs.lines().filter_map(|line| line.split_once(' ')) {

@@ -1,11 +1,11 @@
-//! Changes of Workflows, and what is refused of them: by the engine's rules, and by the packaged admission policy on a real API
-//! server on which no coordinator runs.
+//! Which changes of Workflows are refused: by the engine's rules, and by the packaged admission policy on a real API server
+//! without a coordinator.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use tests::{api_server::ApiServer, cluster::PATIENCE, gate, program::until, webhook::packaged};
 
-/// A Workflow with one directive.
+/// Returns a Workflow with one directive.
 pub(crate) fn workflow(name: &str, desired: &str, status: &Value) -> Value {
     json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
@@ -18,7 +18,7 @@ pub(crate) fn workflow(name: &str, desired: &str, status: &Value) -> Value {
     })
 }
 
-/// A status in this state with a share of it and one of Teardown.
+/// Returns a status in this state, with two shares (entries of `status.drivers`): one of this state and one of Teardown.
 fn status(state: &str, ready: bool) -> Value {
     let share = |watched: &str, completed: bool| {
         json!({
@@ -31,14 +31,14 @@ fn status(state: &str, ready: bool) -> Value {
 
 struct Case {
     name: &'static str,
-    /// As it is stored; none for a creation.
+    /// Stored Workflow; `None` for a creation.
     old: Option<Value>,
     new: Value,
-    /// Words of the refusal.
+    /// Words in the refusal; `None` if the change is admitted.
     refused: Option<&'static str>,
 }
 
-/// A change of a stored Workflow.
+/// Returns a case that changes a stored Workflow.
 fn change(
     name: &'static str,
     old: Value,
@@ -170,7 +170,7 @@ fn shares() -> Vec<Case> {
         }
     };
     let remove =
-        |new: &mut Value| drop(new["status"]["drivers"].as_array_mut().map(|all| all.pop()));
+        |new: &mut Value| drop(new["status"]["drivers"].as_array_mut().map(|shares| shares.pop()));
     let ready = workflow("undone", "Setup", &status("Setup", true));
     vec![
         change("told", setup("told"), share(0, "message", "pending storage".into()), None),
@@ -203,12 +203,12 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn the_engine_judges_every_change_as_the_table_says() {
+fn the_engine_admits_and_refuses_the_changes_of_the_table() {
     for Case { name, old, new, refused } in cases() {
         let judged = workflow::admit(old.as_ref(), &new, None);
         let is_right = match (&judged, refused) {
             (Ok(()), None) => true,
-            (Err(why), Some(words)) => why.contains(words),
+            (Err(refusal), Some(words)) => refusal.contains(words),
             _ => false,
         };
         assert!(is_right, "{name}: {judged:?}, expected {refused:?}");
@@ -216,7 +216,7 @@ fn the_engine_judges_every_change_as_the_table_says() {
 }
 
 #[test]
-fn the_admission_policy_judges_every_change_as_the_table_says() -> anyhow::Result<()> {
+fn the_admission_policy_admits_and_refuses_the_changes_of_the_table() -> anyhow::Result<()> {
     if !gate::real_server() {
         return Ok(());
     }
@@ -257,9 +257,9 @@ fn the_admission_policy_judges_every_change_as_the_table_says() -> anyhow::Resul
     Ok(())
 }
 
-/// Storage cannot be removed without the profile that it was made by, and root runs the profile's lines.
+/// The agent needs the pinned profile to remove the storage, and runs the profile's command lines as root.
 #[test]
-fn the_admission_policy_keeps_pinned_profiles() -> anyhow::Result<()> {
+fn the_admission_policy_refuses_changes_and_deletions_of_pinned_profiles() -> anyhow::Result<()> {
     if !gate::real_server() {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! What is completed and refused before an object is stored: by the coordinator, which its own API asks directly and a cluster over
-//! HTTPS, and by a cluster's admission policies.
+//! Admission: which fields are filled in and which objects are refused before they are stored. The coordinator decides, called
+//! directly by its own API and over HTTPS by a cluster; a cluster's admission policies decide too.
 
 mod changes;
 mod sites;
@@ -38,14 +38,14 @@ fn configurations(client: Client) -> Api<DynamicObject> {
     Api::namespaced_with(client, "default", &ApiResource::from_gvk(&kind))
 }
 
-/// The answer to a dry run of creating it.
-async fn tried(api: &Api<DynamicObject>, compute: &str) -> anyhow::Result<kube::Result<()>> {
+/// Creates the SystemConfiguration with `dryRun` and returns the server's answer.
+async fn dry_run(api: &Api<DynamicObject>, compute: &str) -> anyhow::Result<kube::Result<()>> {
     let object = serde_json::from_value(configuration(compute))?;
     let parameters = PostParams { dry_run: true, ..PostParams::default() };
     Ok(api.create(&parameters, &object).await.map(drop))
 }
 
-fn is_refused<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
+fn expect_refusal<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
     let Err(kube::Error::Api(status)) = answer else { anyhow::bail!("it was not refused") };
     let why = &status.message;
     ensure!(why.contains("spec.storageNodes[0].computesAccess[0].name"), "{why}");
@@ -53,13 +53,13 @@ fn is_refused<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates, and changes what is there.
-async fn judged(api: Api<DynamicObject>) -> anyhow::Result<()> {
-    is_refused(tried(&api, "compute 1").await?)?;
+/// Checks that a bad creation and a bad change are refused, and good ones admitted.
+async fn check_admission(api: Api<DynamicObject>) -> anyhow::Result<()> {
+    expect_refusal(dry_run(&api, "compute 1").await?)?;
     let good = serde_json::from_value(configuration("compute-1"))?;
     api.create(&PostParams::default(), &good).await.context("create a good one")?;
     let bad = Patch::Merge(json!({"spec": configuration("compute 1")["spec"]}));
-    is_refused(api.patch("default", &PatchParams::default(), &bad).await)?;
+    expect_refusal(api.patch("default", &PatchParams::default(), &bad).await)?;
     let good = Patch::Merge(json!({"spec": configuration("compute-2")["spec"]}));
     api.patch("default", &PatchParams::default(), &good).await.context("change it")?;
     Ok(())
@@ -78,10 +78,10 @@ fn the_embedded_api_asks_the_coordinator() -> anyhow::Result<()> {
     block_on(async {
         until_ok("the API", async || {
             let api = configurations(client(&kubeconfig).await?);
-            tried(&api, "compute-1").await?.context("a good one")
+            dry_run(&api, "compute-1").await?.context("a good one")
         })
         .await?;
-        judged(configurations(client(&kubeconfig).await?)).await
+        check_admission(configurations(client(&kubeconfig).await?)).await
     })
 }
 
@@ -97,10 +97,10 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
     block_on(async {
         until_ok("the webhook counts", async || {
             let api = configurations(client(&server.kubeconfig()).await?);
-            is_refused(tried(&api, "compute 1").await?)
+            expect_refusal(dry_run(&api, "compute 1").await?)
         })
         .await?;
-        judged(configurations(client(&server.kubeconfig()).await?)).await
+        check_admission(configurations(client(&server.kubeconfig()).await?)).await
     })
 }
 

@@ -1,4 +1,4 @@
-//! A cluster with the sites' own CRDs takes what Warren writes.
+//! A cluster with the CRDs of a site (those of DWS and NNF) accepts all objects that Warren writes.
 
 use std::{fs, path::Path};
 
@@ -12,35 +12,36 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tests::{api_server::ApiServer, gate};
 
-fn through<T: DeserializeOwned + Serialize>(object: Value) -> serde_json::Result<Value> {
+/// Decodes the object as `T` and encodes it again, as our programs do.
+fn reencode<T: DeserializeOwned + Serialize>(object: Value) -> serde_json::Result<Value> {
     serde_json::to_value(serde_json::from_value::<T>(object)?)
 }
 
 /// Returns the object as our programs write it; `None` for a kind that they do not write to a site's CRD.
-fn written(object: Value) -> Option<serde_json::Result<Value>> {
+fn as_written(object: Value) -> Option<serde_json::Result<Value>> {
     Some(match object["kind"].as_str()? {
-        "ClientMount" => through::<ClientMount>(object),
-        "Computes" => through::<Computes>(object),
-        "DWDirectiveRule" => through::<DWDirectiveRule>(object),
-        "DirectiveBreakdown" => through::<DirectiveBreakdown>(object),
-        "NnfContainerProfile" => through::<NnfContainerProfile>(object),
-        "NnfLustreMGT" => through::<NnfLustreMgt>(object),
-        "NnfNode" => through::<NnfNode>(object),
-        "NnfNodeBlockStorage" => through::<NnfNodeBlockStorage>(object),
-        "NnfNodeStorage" => through::<NnfNodeStorage>(object),
-        "NnfPortManager" => through::<NnfPortManager>(object),
-        "NnfStorageProfile" => through::<NnfStorageProfile>(object),
-        "PersistentStorageInstance" => through::<PersistentStorageInstance>(object),
-        "Servers" => through::<Servers>(object),
-        "Storage" => through::<Storage>(object),
-        "SystemConfiguration" => through::<SystemConfiguration>(object),
-        "SystemStatus" => through::<SystemStatus>(object),
-        "Workflow" => through::<Workflow>(object),
+        "ClientMount" => reencode::<ClientMount>(object),
+        "Computes" => reencode::<Computes>(object),
+        "DWDirectiveRule" => reencode::<DWDirectiveRule>(object),
+        "DirectiveBreakdown" => reencode::<DirectiveBreakdown>(object),
+        "NnfContainerProfile" => reencode::<NnfContainerProfile>(object),
+        "NnfLustreMGT" => reencode::<NnfLustreMgt>(object),
+        "NnfNode" => reencode::<NnfNode>(object),
+        "NnfNodeBlockStorage" => reencode::<NnfNodeBlockStorage>(object),
+        "NnfNodeStorage" => reencode::<NnfNodeStorage>(object),
+        "NnfPortManager" => reencode::<NnfPortManager>(object),
+        "NnfStorageProfile" => reencode::<NnfStorageProfile>(object),
+        "PersistentStorageInstance" => reencode::<PersistentStorageInstance>(object),
+        "Servers" => reencode::<Servers>(object),
+        "Storage" => reencode::<Storage>(object),
+        "SystemConfiguration" => reencode::<SystemConfiguration>(object),
+        "SystemStatus" => reencode::<SystemStatus>(object),
+        "Workflow" => reencode::<Workflow>(object),
         _ => return None,
     })
 }
 
-/// Reads one object of each kind and case, under the name of its file.
+/// Reads the API crate's fixtures; each object is named after its file.
 fn fixtures() -> anyhow::Result<Vec<Value>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/api/fixtures");
     let mut found = Vec::new();
@@ -63,28 +64,29 @@ fn refusal(server: &ApiServer, object: &Value) -> anyhow::Result<String> {
 }
 
 #[test]
-fn a_cluster_with_the_sites_crds_takes_every_kind_that_we_write() -> anyhow::Result<()> {
+fn a_cluster_with_the_sites_crds_accepts_every_kind_that_warren_writes() -> anyhow::Result<()> {
     if !gate::real_server() {
         return Ok(());
     }
     let directory = tempfile::tempdir()?;
     let server = ApiServer::real(directory.path())?;
     server.install_crds(|crd| *crd = site_rules::strict(vec![crd.take()]).remove(0))?;
-    let mut taken = 0;
-    for object in fixtures()?.into_iter().filter_map(written) {
+    let mut created = 0;
+    for object in fixtures()?.into_iter().filter_map(as_written) {
         let object = object?;
         server.create(&object)?;
         if object["status"].is_object() && object["kind"] != "Workflow" {
             server.patch(&object, &json!({"status": object["status"]}), true)?;
         }
-        taken += 1;
+        created += 1;
     }
-    ensure!(taken > 20, "only {taken} objects");
-    ports_need_their_lists(&server)
+    ensure!(created > 20, "only {created} objects");
+    port_manager_needs_its_lists(&server)
 }
 
-/// The CRDs are strict: they refuse the object with which no container with ports started at a site, and take today's.
-fn ports_need_their_lists(server: &ApiServer) -> anyhow::Result<()> {
+/// Checks that the CRDs are as strict as a site's: they refuse an NnfPortManager without its lists, with which no container with
+/// ports started at a site, and accept the one that Warren writes today.
+fn port_manager_needs_its_lists(server: &ApiServer) -> anyhow::Result<()> {
     let mut ports = json!({
         "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfPortManager",
         "metadata": {"name": "nnf-port-manager", "namespace": "default"},
@@ -92,6 +94,6 @@ fn ports_need_their_lists(server: &ApiServer) -> anyhow::Result<()> {
     });
     let why = refusal(server, &ports)?;
     ensure!(why.contains("spec.allocations: Required value"), "{why}");
-    ports = written(ports).context("a kind of ours")??;
+    ports = as_written(ports).context("a kind of ours")??;
     server.create(&ports).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Workflows from their first moment, with and without a coordinator that answers.
+//! New Workflows, with and without a running coordinator.
 
 use anyhow::{Context, ensure};
 use control_plane::client;
@@ -12,8 +12,8 @@ use tests::{
 
 use crate::{block_on, changes::workflow, cluster, on_cluster, until_ok};
 
-/// Checks what flux-coral2 reads of the answer to a creation and of the first event of a watch.
-fn is_complete(created: &Value) -> anyhow::Result<()> {
+/// Checks the fields that flux-coral2 reads in the answer to a creation and in the first event of a watch.
+fn check_complete(created: &Value) -> anyhow::Result<()> {
     let (status, spec) = (&created["status"], &created["spec"]);
     ensure!(status["state"] == "Proposal" && status["ready"] == false, "{status}");
     ensure!(status["env"]["DW_WORKFLOW_NAME"] == created["metadata"]["name"], "{status}");
@@ -45,7 +45,7 @@ fn a_new_workflow_has_its_status_on_the_embedded_api() -> anyhow::Result<()> {
         until_ok("a status from the first moment", async || {
             name += 1;
             let object = workflow(&format!("w-{name}"), "Proposal", &json!({}));
-            is_complete(&create(&client(&kubeconfig).await?, &object).await?)
+            check_complete(&create(&client(&kubeconfig).await?, &object).await?)
         })
         .await
     })
@@ -59,15 +59,15 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let at = directory.path();
     let (server, webhook) = cluster(at)?;
-    // While no coordinator answers, a creation passes, whatever its directives.
+    // Without a coordinator, the API server admits a Workflow whatever its directives.
     let refused_later = json!(["#DW jobdw type=ext4 capacity=1GiB name=scratch"]);
-    let mut unjudged = workflow("unjudged", "Proposal", &json!({}));
-    unjudged["spec"]["dwDirectives"] = refused_later.clone();
-    server.create(&unjudged)?;
+    let mut unchecked = workflow("unchecked", "Proposal", &json!({}));
+    unchecked["spec"]["dwDirectives"] = refused_later.clone();
+    server.create(&unchecked)?;
     until("a status from the first moment, without a coordinator", PATIENCE, || {
         let probe = json!({"generateName": "probe-", "namespace": "default"});
         let created = server.create(&json!({
-            "apiVersion": unjudged["apiVersion"], "kind": "Workflow", "metadata": probe, "spec": unjudged["spec"],
+            "apiVersion": unchecked["apiVersion"], "kind": "Workflow", "metadata": probe, "spec": unchecked["spec"],
         }))?;
         ensure!(created["status"] == json!({"ready": false}), "{created}");
         Ok(())
@@ -82,21 +82,21 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
         until_ok("a status from the first moment", async || {
             name += 1;
             let object = workflow(&format!("w-{name}"), "Proposal", &json!({}));
-            is_complete(&create(&client(&server.kubeconfig()).await?, &object).await?)
+            check_complete(&create(&client(&server.kubeconfig()).await?, &object).await?)
         })
         .await?;
         let client = client(&server.kubeconfig()).await?;
-        let mut judged = workflow("judged", "Proposal", &json!({}));
-        judged["spec"]["dwDirectives"] = refused_later;
-        let Err(kube::Error::Api(refusal)) = create(&client, &judged).await else {
+        let mut checked = workflow("checked", "Proposal", &json!({}));
+        checked["spec"]["dwDirectives"] = refused_later;
+        let Err(kube::Error::Api(refusal)) = create(&client, &checked).await else {
             anyhow::bail!("the webhook admitted an unknown type")
         };
         ensure!(refusal.code == 403 && refusal.message.contains("type=ext4"), "{refusal:?}");
         Ok(())
     })?;
-    // The engine says of what the webhook did not see what the webhook would have said.
-    until("the engine to judge it", PATIENCE, || {
-        let seen = server.get(&unjudged)?.context("it is gone")?;
+    // The engine later refuses the Workflow that the webhook did not see, with the webhook's message.
+    until("the engine to refuse the directive", PATIENCE, || {
+        let seen = server.get(&unchecked)?.context("it is gone")?;
         let status = &seen["status"];
         ensure!(status["status"] == "Error", "{status}");
         ensure!(status["message"].as_str().unwrap_or_default().contains("type=ext4"), "{status}");

@@ -1,4 +1,5 @@
-//! The examples of docs/use/containers.md, word for word: real images, podman on two rabbits with networks of their own, and Open MPI.
+//! Runs the examples of docs/use/containers.md word for word, with real images, Open MPI, and podman on two rabbits, each in a
+//! network namespace of its own.
 
 mod page;
 mod scene;
@@ -10,7 +11,7 @@ use self::{
     scene::Scene,
 };
 
-/// Runs an example's blocks in their order. After each job on a compute, and in the end, somebody may look.
+/// Runs an example's blocks in their order. Calls `look` after each job, with its compute, and once at the end.
 fn run(
     scene: &mut Scene,
     title: &str,
@@ -25,9 +26,9 @@ fn run(
                 scene.job(compute, text)?;
                 look(scene, Some(compute))?;
             }
-            // Ranks write at the same time.
+            // Sorted, since the order of the ranks' lines varies.
             Block::Output(text) => ensure!(
-                sorted(text) == sorted(without_open_mpi_s_warnings(&printed).as_str()),
+                sorted(text) == sorted(without_setpgid_warnings(&printed).as_str()),
                 "{title}: the page has\n{text}and this was printed:\n{printed}"
             ),
         }
@@ -35,9 +36,9 @@ fn run(
     look(scene, None)
 }
 
-/// mpirun moves its remote shell into a process group of its own, and so does the remote shell: where mpirun comes second,
-/// setpgid(2) answers EACCES, and mpirun prints that and goes on (Open MPI 4.1, `plm_rsh_module.c`).
-fn without_open_mpi_s_warnings(printed: &str) -> String {
+/// Removes mpirun's warnings about setpgid(2). Both mpirun and its remote shell move the remote shell into a process group of its
+/// own; if mpirun comes second it gets EACCES, prints that and goes on (Open MPI 4.1, `plm_rsh_module.c`).
+fn without_setpgid_warnings(printed: &str) -> String {
     printed
         .lines()
         .filter(|line| !line.contains("plm:rsh: Warning: setpgid("))
@@ -52,7 +53,7 @@ fn sorted(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_program_looks_on_as_the_page_says() -> anyhow::Result<()> {
+fn the_example_of_a_program_beside_the_job_prints_what_the_page_shows() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::podman() {
         return Ok(());
     }
@@ -62,7 +63,7 @@ fn a_program_looks_on_as_the_page_says() -> anyhow::Result<()> {
 }
 
 #[test]
-fn ranks_run_beside_the_data_of_two_rabbits_as_the_page_says() -> anyhow::Result<()> {
+fn the_example_of_mpi_on_two_rabbits_prints_what_the_page_shows() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::podman() || !gate::mpi() {
         return Ok(());
     }
@@ -72,25 +73,25 @@ fn ranks_run_beside_the_data_of_two_rabbits_as_the_page_says() -> anyhow::Result
         let keys = scene.keys()?;
         let secrets = scene.administrator("warren get secret -n default --json")?;
         match job {
-            // Ranks on the other rabbit still wait for their compute.
+            // The container still runs: its ranks on the second rabbit wait for compute-2.
             Some("compute-1") => {
                 runs += 1;
                 ensure!(
                     keys == [6, 3],
-                    "of launcher and worker, and of a worker, keys that the job's user alone reads: {keys:?}"
+                    "key files: launcher and worker on the first rabbit have 6, the worker on the second 3, not {keys:?}"
                 );
                 ensure!(secrets.contains("ranks-1-a1-"), "{secrets}");
                 let hosts = scene.hosts_of_a_worker().context("look into a worker")?;
                 ensure!(hosts.contains("198.18.0.3\tranks-worker-1."), "{hosts}");
             }
             None => {
-                ensure!(keys == [0, 0], "keys stay: {keys:?}");
+                ensure!(keys == [0, 0], "key files are left: {keys:?}");
                 ensure!(!secrets.contains("ranks-1-a1-"), "{secrets}");
             }
             _ => {}
         }
         Ok(())
     })?;
-    ensure!(runs == 1, "nobody looked");
+    ensure!(runs == 1, "{runs} jobs ran on compute-1 instead of 1");
     scene.end()
 }

@@ -1,24 +1,24 @@
-//! The page: what each of its fenced blocks is, by the line before it.
+//! Parses the page: the line before a fenced block says what the block is.
 
 use anyhow::Context;
 
 const PAGE: &str = include_str!("../../../docs/use/containers.md");
 const FENCE: &str = "```";
 
-/// A block of an example.
+/// A fenced block of an example.
 #[derive(Debug)]
 pub(crate) enum Block<'a> {
-    /// A file, by its path.
+    /// Path and text of a file.
     File(&'a str, &'a str),
-    /// What an administrator types.
+    /// Commands of an administrator.
     Commands(&'a str),
-    /// What a job does on a compute.
+    /// Name of a compute, and the commands of the job on it.
     Job(&'a str, &'a str),
-    /// What the commands before print.
+    /// Output of the commands before.
     Output(&'a str),
 }
 
-/// The blocks beneath a heading.
+/// Returns the blocks below a heading.
 pub(crate) fn example(title: &str) -> anyhow::Result<Vec<Block<'static>>> {
     let (_, rest) = PAGE.split_once(&format!("\n{title}\n")).with_context(|| title.to_owned())?;
     let text = rest.split("\n## ").next().and_then(|text| text.split("\n### ").next());

@@ -1,4 +1,4 @@
-//! Two rabbits, each with a network and a podman of its own, and a compute at each.
+//! Two rabbits, each with a network namespace and a podman of its own, and one compute at each.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use tests::{
     workflow::{Flow, RABBITS},
 };
 
-/// The addresses of the rabbits.
+/// IP addresses of the two rabbits, with their prefix lengths.
 const ADDRESSES: [&str; 2] = ["10.77.0.1/24", "10.77.0.2/24"];
 const HOSTS: &str = "127.0.0.1\tlocalhost\n10.77.0.1\trabbit-1\n10.77.0.2\trabbit-2\n";
 
@@ -25,29 +25,29 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Starts everything; the workflow will have this name.
+    /// Starts the cluster and a workflow of this name.
     pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
         let directory = tempfile::TempDir::with_prefix_in("warren-example-", "/var/tmp")?;
         let podmans = [Podman::new(), Podman::new()];
         podmans[0].connect(&podmans[1], ADDRESSES);
         fs::create_dir_all(directory.path().join("srv/images"))?;
         fs::create_dir_all(directory.path().join("bin"))?;
-        // Each rabbit has its own in its place.
+        // An empty file, over which each rabbit bind-mounts its own podman.
         let podman = directory.path().join("bin/podman");
         fs::write(&podman, "")?;
-        // This build of podhelper is linked to libraries, as no site's is: the image gets them too.
+        // The packaged podhelper is static, and the one of a test build is not: its libraries are copied into the image too.
         let podhelper = binary("podhelper")?;
         let ldd = format!("#!/bin/sh\n/usr/bin/ldd \"$@\"\n/usr/bin/ldd {}\n", podhelper.display());
         plant(&directory.path().join("bin/ldd"), &ldd)?;
         let fixture = Fixture::with_podman(2, &podman)?;
         let mut scene = Self { flow: Flow::on(fixture, name)?, podmans, directory };
         fs::write(scene.at("hosts"), HOSTS)?;
-        scene.give_places()?;
+        scene.move_rabbits_into_networks()?;
         Ok(scene)
     }
 
-    /// Starts the rabbits' agents in their networks.
-    fn give_places(&mut self) -> anyhow::Result<()> {
+    /// Starts the rabbits' agents in their network namespaces.
+    fn move_rabbits_into_networks(&mut self) -> anyhow::Result<()> {
         for (index, (rabbit, _)) in RABBITS.iter().enumerate() {
             let starter = self.at(&format!("start-{rabbit}"));
             plant(&starter, &self.starter(index)?)?;
@@ -59,7 +59,7 @@ impl Scene {
         self.flow.add_second_rabbit()
     }
 
-    /// What has an agent find its network, its podman and the other rabbit.
+    /// Returns a script that starts an agent in its rabbit's network namespace, with its podman and the names of both rabbits.
     fn starter(&self, index: usize) -> anyhow::Result<String> {
         let (at, podman) = (self.directory.path().display(), &self.podmans[index]);
         let (program, network) = (podman.program_on_a_node(), podman.network());
@@ -79,14 +79,14 @@ impl Scene {
         self.directory.path().join(path)
     }
 
-    /// Writes a file of the page.
+    /// Writes a file that the page shows.
     pub(crate) fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
         let path = self.at(path);
         fs::create_dir_all(path.parent().context("a directory")?)?;
         Ok(fs::write(path, text)?)
     }
 
-    /// Runs commands on the first rabbit, as root; what they printed.
+    /// Runs commands on the first rabbit as root, and returns their output.
     pub(crate) fn administrator(&self, text: &str) -> anyhow::Result<String> {
         let cluster = &self.flow.fixture.run.cluster;
         let (at, warren) = (self.directory.path().display(), binary("warren")?);
@@ -99,19 +99,19 @@ impl Scene {
         cluster.run_on("rabbit-1", 0, &script)
     }
 
-    /// Does what a job does on a compute.
+    /// Runs a job's commands on a compute.
     pub(crate) fn job(&self, compute: &str, text: &str) -> anyhow::Result<()> {
         let env = &self.flow.workflow()?["status"]["env"];
         let path = env["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
         self.flow.run_on(compute, &format!("DW_JOB_scratch={path}\n{text}")).map(drop)
     }
 
-    /// How many files with keys each rabbit has that the job's user alone reads.
+    /// Counts the key files on each rabbit, and checks that only the job's user can read them.
     pub(crate) fn keys(&self) -> anyhow::Result<[usize; 2]> {
         let mut counts = [0; 2];
         for (count, (rabbit, _)) in counts.iter_mut().zip(RABBITS) {
-            let all = self.flow.fixture.run.cluster.state_of(rabbit).join("containers");
-            for directory in entries(&all)? {
+            let containers = self.flow.fixture.run.cluster.state_of(rabbit).join("containers");
+            for directory in entries(&containers)? {
                 for file in entries(&directory.join("keys"))? {
                     let file = fs::metadata(file)?;
                     ensure!(file.mode() & 0o777 == 0o400 && file.uid() == 1050, "{file:?}");
@@ -122,7 +122,7 @@ impl Scene {
         Ok(counts)
     }
 
-    /// `/etc/hosts` in a container on the second rabbit.
+    /// Reads `/etc/hosts` in the worker's container on the second rabbit.
     pub(crate) fn hosts_of_a_worker(&self) -> anyhow::Result<String> {
         let name = self.podmans[1].run(&["ps", "--format", "{{.Names}}"]);
         let name = name.lines().find(|name| name.ends_with("-mpi")).context("a container")?;
@@ -144,9 +144,10 @@ impl Scene {
     }
 }
 
-fn entries(of: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    if !of.exists() {
+/// Lists a directory; one that does not exist is empty.
+fn entries(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !directory.exists() {
         return Ok(Vec::new());
     }
-    fs::read_dir(of)?.map(|entry| Ok(entry?.path())).collect()
+    fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
 }

@@ -1,4 +1,4 @@
-"""Holds service.py to recordings of flux-coral2's service: of each case, the calls to Kubernetes.
+"""Compares service.py with recordings of flux-coral2's service: the calls to Kubernetes in each case.
 
 usage: golden.py DIRECTORY
 """
@@ -12,7 +12,7 @@ from service import Job, Service, SystemStatus, directives, usable
 
 RABBITS = {"n1": "rabbit1", "n2": "rabbit1", "n3": "rabbit1", "n4": "rabbit1", "n5": "rabbit2", "n6": "rabbit2"}
 HOSTS = ["n1", "n2", "n3", "n4", "n5"]
-# What the recorded service read of the breakdowns.
+# Allocation sets that the recorded service read from the breakdowns.
 SETS = {
     "setup-xfs-timeout": [{"label": "xfs", "allocationStrategy": "AllocatePerCompute", "minimumCapacity": 10 << 30}],
     "setup-lustre": [
@@ -24,7 +24,7 @@ TIMERS = {"setup_timeout_cb": Service.setup_timeout, "prerun_timeout_cb": Servic
 
 
 class Recorder:
-    """Answers with the lists of a case, and records what is written."""
+    """Answers lists with the objects of a case, and records all writes."""
 
     def __init__(self, case):
         self.case, self.actions = case, []
@@ -59,13 +59,13 @@ def of_kubernetes(actions):
 
 def events(cases):
     for case in cases:
-        # The service threw over what Flux's scheduler needs of a breakdown, which is no object.
+        # The service failed in its call of Flux's scheduler, which these tests do not cover.
         if "uncaught" in case["name"]:
             continue
         recorder, job = Recorder(case), Job(77, HOSTS)
         job.toredown = case["name"].startswith("toredown")
         Service(recorder, job, RABBITS).event(case["event"]["type"], case["event"]["object"])
-        # Of Teardown's own flag the recording says whether the event set it.
+        # The recording has the flag of Teardown only as it was after the event.
         yield case, recorder.actions, job.transient == case["in_transient_condition"] and job.deleted == case["flags"]["deleted"]
 
 

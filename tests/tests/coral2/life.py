@@ -1,7 +1,7 @@
 """Drives a job against a Kubernetes API as flux-coral2's service does, with the client that it uses.
 
-usage: life.py KUBECONFIG WORD JOB [ARGUMENT ...]; prints one JSON object. Each run is a service that was restarted: what it
-knows it reads from the objects.
+usage: life.py KUBECONFIG WORD JOB [ARGUMENT ...]; prints one JSON object. Each run acts as a restarted
+service, which reads all its knowledge from the objects.
 """
 
 import json
@@ -16,7 +16,7 @@ from service import DWS, Job, Service, SystemStatus, directives, usable
 NNF = "nnf.cray.hpe.com"
 DWS_VERSIONS = ("v1alpha7", "v1alpha6")
 NNF_VERSIONS = ("v1alpha11", "v1alpha10", "v1alpha9", "v1alpha8")
-# Its setting save_datamovements; with its default of 0 it does not ask.
+# The service's setting save_datamovements; with the default of 0 it does not list data movements.
 SAVED = 10
 PATIENCE = 60
 
@@ -30,7 +30,7 @@ def is_served(lists, *kind):
 
 
 def install(kubeconfig, file):
-    """Has a server serve what a file defines; one that does already is left as it is."""
+    """Creates the CRD of a file, unless the server has it already."""
     config.load_kube_config(kubeconfig)
     try:
         utils.create_from_yaml(client.ApiClient(), file)
@@ -46,12 +46,12 @@ def install(kubeconfig, file):
 
 
 class Api:
-    """The calls that the service makes, by the client's own functions."""
+    """Makes the service's calls with the functions of the Kubernetes client."""
 
     def __init__(self, kubeconfig):
         config.load_kube_config(kubeconfig)
         self.objects, self.movements = client.CustomObjectsApi(), None
-        # What the service does first: it takes the first versions that are served, and ends when there are none.
+        # At its start the service takes the first version that the API serves, and ends if there is none.
         self.dws = next((version for version in DWS_VERSIONS if self.is_dws(version)), None)
         self.nnf = next((version for version in NNF_VERSIONS if self.is_nnf(version)), None)
         if self.dws is None or self.nnf is None:
@@ -89,7 +89,7 @@ class Api:
         self.objects.delete_namespaced_custom_object(DWS, self.dws, "default", "workflows", name)
 
     def events(self, plural):
-        """Each version of each object; the watch is begun anew each second, and from the beginning after a 410."""
+        """Yields each version of each object; restarts the watch each second, and lists again after a 410."""
         version = "0"
         while True:
             try:
@@ -113,7 +113,7 @@ def rabbits(api):
 
 
 def follow(api, service, is_done):
-    """Acts on the events until what is waited for is so."""
+    """Acts on the events until the condition holds."""
     end = monotonic() + PATIENCE
     for kind, workflow in api.events("workflows"):
         if kind is not None:
@@ -140,7 +140,7 @@ def gone(api, name):
 
 
 def proposed(api, service, name):
-    """The Proposal that is complete, or refused."""
+    """Waits until the Proposal is complete or refused."""
     for kind, workflow in api.events("workflows"):
         if kind is None or workflow["metadata"]["name"] != name:
             continue
@@ -157,7 +157,7 @@ def main(kubeconfig, word, jobid, *rest):
     if word == "versions":
         return {"dws": api.dws, "nnf": api.nnf}
     job = Job(int(jobid), rest[0].split(",") if rest else ())
-    # Small drives: the service's own least of 4 GiB does not fit them.
+    # The test's drives are too small for the service's minimum of 4 GiB.
     service = Service(api, job, rabbits(api), least=1)
     if word == "submit":
         user, lines = int(rest[0]), directives(list(rest[1:]), {})
@@ -199,7 +199,7 @@ def main(kubeconfig, word, jobid, *rest):
         job.tolerance = len(job.hosts)
         return {}
     if word == "advance":
-        # As far as it comes within some seconds.
+        # Acts on events for five seconds, and prints the last state.
         seen, end = {}, monotonic() + 5
         for kind, workflow in api.events("workflows"):
             if kind is not None:

@@ -1,26 +1,27 @@
-//! flux-coral2's view of the engine: the Python client of Kubernetes makes exactly the calls that its service makes.
+//! Tests that flux-coral2's service can drive jobs with Warren's engine. `service.py` makes exactly the service's API calls, with
+//! the Kubernetes client for Python.
 //!
-//! `service.py` makes those calls. It is held to recordings of the service (`golden/`), and then drives jobs on real loop devices
-//! and XFS, on the embedded server and, in `make kube`, on a real one. Of the recordings
+//! `golden.py` compares those calls with recordings of the service (`golden/`). `life.py` then drives jobs on real loop devices and
+//! XFS, on the embedded API and, in `make kube`, on a real API server. From the recordings, the tests use:
 //!
-//! | file | what of it speaks of objects |
+//! | file | part that the tests compare |
 //! |---|---|
-//! | `workflow_events` | all that is written on an event of a Workflow, but a case that ends in an exception before any write |
-//! | `rpc_and_timers` | every create and patch; not what Flux is answered, nor its timers and exceptions |
+//! | `workflow_events` | all writes on an event of a Workflow, except a case that ends in an exception before any write |
+//! | `rpc_and_timers` | every create and patch; not the answers to Flux, nor timers and exceptions |
 //! | `systemstatus` | every patch of SystemStatus |
-//! | `mount_and_server_queries` | which nodes and rabbits are taken from ClientMounts and Servers, but for a list that failed |
-//! | `storage_events` | which rabbits and links a Storage says are usable; not what Flux's scheduler is told of them |
-//! | `build_allocation_sets` | all that is written into Servers; in `crates/directive`, and here by `service.py` |
-//! | `parse_dw_directives`, `jobid_f58` | the Workflow's directives and job; in `crates/directive` |
-//! | `hostlist` | no objects; in `crates/directive`, for command lines |
-//! | `prolog_epilog_traces` | no objects; in `tests/tests/flux` |
-//! | `apply_breakdowns` | reads breakdowns, and writes Flux's job specifications: Flux's own |
-//! | `rabbitmapping`, `mapping_fixture_digest`, `dws2jgf`, `getrabbit` | Flux's own commands and files |
-//! | `jobspec_plugins`, `idset` | Flux's own |
+//! | `mount_and_server_queries` | which nodes and rabbits the service finds in ClientMounts and Servers, except for a failed list |
+//! | `storage_events` | which rabbits and links a Storage reports as usable; not the messages to Flux's scheduler |
+//! | `build_allocation_sets` | all writes of Servers; in `crates/directive`, and here by `service.py` |
+//! | `parse_dw_directives`, `jobid_f58` | the Workflow's directives and job ID; in `crates/directive` |
+//! | `hostlist` | no API objects; in `crates/directive`, for command lines |
+//! | `prolog_epilog_traces` | no API objects; in `tests/tests/flux` |
+//! | `apply_breakdowns` | nothing: the service writes Flux's jobspecs from DirectiveBreakdowns |
+//! | `rabbitmapping`, `mapping_fixture_digest`, `dws2jgf`, `getrabbit` | nothing: Flux's own commands and files |
+//! | `jobspec_plugins`, `idset` | nothing: Flux's own |
 //!
-//! The recordings leave out what the service reads. Of that
+//! The recordings leave out the service's reads:
 //!
-//! | call | here |
+//! | call of the service | in these tests |
 //! |---|---|
 //! | at its start, lists of Storages, SystemStatuses, SystemConfigurations and NnfDataMovements, by version | made by every run of `life.py`; without one of them the service ends |
 //! | the NnfDataMovements of a workflow, before Teardown | made, as with `save_datamovements`; Warren copies nothing, and the list is empty |
@@ -40,17 +41,17 @@ fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/coral2").join(name)
 }
 
-/// A script's output; nothing is written beside it.
+/// Runs a script and decodes its output as JSON. `-B`: Python writes no byte code beside the script.
 fn python(python: &Path, file: &str, arguments: &[&str]) -> anyhow::Result<Value> {
     let mut argv = command(python);
     argv.arg("-B").arg(script(file)).args(arguments);
     let output = argv.output().context("start python")?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{file} {arguments:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{file} {arguments:?}: {stderr}");
     serde_json::from_slice(&output.stdout).context("decode what it printed")
 }
 
-/// One job, and the service that drives it.
+/// A job of Flux, and the stand-in for the service that drives it.
 struct Job {
     flow: Flow,
     python: PathBuf,
@@ -72,7 +73,7 @@ impl Job {
         self.life(&arguments)
     }
 
-    /// One start of the service.
+    /// Starts the service once, with these words.
     fn life(&self, words: &[&str]) -> anyhow::Result<Value> {
         let kubeconfig = self.flow.fixture.run.cluster.kubeconfig().display().to_string();
         let mut arguments = vec![kubeconfig.as_str()];
@@ -81,8 +82,8 @@ impl Job {
     }
 
     fn submit(&self) -> anyhow::Result<()> {
-        let told = self.call("submit", &["1050", XFS])?;
-        ensure!(told["ready"] == true, "{told}");
+        let submitted = self.call("submit", &["1050", XFS])?;
+        ensure!(submitted["ready"] == true, "{submitted}");
         Ok(())
     }
 
@@ -154,7 +155,7 @@ fn jobs_that_are_cancelled_leave_nothing() -> anyhow::Result<()> {
 }
 
 #[test]
-fn directives_that_are_refused_are_told_to_the_user() -> anyhow::Result<()> {
+fn the_user_gets_the_reason_why_a_directive_is_refused() -> anyhow::Result<()> {
     let (Some(found), true) = (gate::python_kubernetes(), gate::loop_devices()) else {
         return Ok(());
     };
@@ -162,12 +163,12 @@ fn directives_that_are_refused_are_told_to_the_user() -> anyhow::Result<()> {
     let refused =
         job.call("submit", &["1050", "#DW jobdw type=ext4 capacity=1GiB name=scratch"])?;
     ensure!(refused.to_string().contains("type=ext4"), "{refused}");
-    // By the embedded API itself, and by the webhook that is installed on a real server.
+    // The embedded API refuses it itself; a real server refuses it through the webhook.
     ensure!(refused["status"] == 403, "{refused}");
     job.end()
 }
 
-/// A compute that is dead while the job starts, within the tolerance that the job has; then one that never unmounts.
+/// A compute is dead while the job starts, which the job tolerates; the same compute then never unmounts.
 #[test]
 fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::Result<()> {
     let (Some(found), true) = (gate::python_kubernetes(), gate::loop_devices()) else {
@@ -182,8 +183,8 @@ fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::
     let forced = job.call("force", &[COMPUTES])?;
     ensure!(forced["failed"] == json!(["compute-2"]), "{forced}");
     ensure!(forced["variables"]["DW_JOB_scratch"].is_string(), "{forced}");
-    // The service asks at once who has not unmounted: of the computes that are up some may still be at it, and the mount of the
-    // one that is dead goes with its object, which no agent ever took on.
+    // The service asks at once which computes have not unmounted. Computes that are up may still be unmounting; the ClientMount of
+    // the dead one is deleted at once, since no agent ever put its finalizer on.
     let aborted = job.call("abort", &[COMPUTES])?;
     let still = aborted["nodes"].as_array().context("nodes")?;
     let is_a_compute = |node: &serde_json::Value| {
@@ -193,7 +194,7 @@ fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::
     let storage = job.flow.object("storage", "rabbit-1", "default")?;
     ensure!(storage["spec"]["state"] == "Disabled", "{storage}");
     ensure!(storage["metadata"]["annotations"]["disable_reason"].is_string(), "{storage}");
-    // It tells that the node is down: nobody waits for it any more.
+    // An empty SystemStatus, in which the service then disables compute-2: teardown no longer waits for that node.
     let empty = json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
         "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {}},

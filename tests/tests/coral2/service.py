@@ -1,8 +1,8 @@
-"""What flux-coral2's service does with Kubernetes, and nothing of what it does with Flux.
+"""The Kubernetes part of flux-coral2's service, without its calls of Flux.
 
-Every method makes the calls that the service makes, in its order and with its bodies; golden.py holds it to recordings of the
-service. Every method reads the fields that v0.36 reads, in the way it does: a field that the service takes for granted and an object
-lacks ends the stand-in with a KeyError, as it ends the job under Flux. `api` is the real client (life.py) or a recorder (golden.py).
+Every method makes the calls that the service makes, in its order and with its bodies; golden.py compares it with recordings of
+the service. Every method reads the fields that v0.36 reads, in the way it does: if an object lacks a field that the service
+requires, the stand-in ends with a KeyError, as the job ends under Flux. `api` is the real client (life.py) or a recorder (golden.py).
 """
 
 from datetime import datetime
@@ -42,7 +42,7 @@ def directives(text, presets):
 
 
 def allocation_set(wanted, counts):
-    """One set of Servers; counts: how many of the job's computes each rabbit serves."""
+    """Returns one allocation set of Servers; `counts` has the number of the job's computes at each rabbit."""
     capacity, strategy = wanted["minimumCapacity"], wanted["allocationStrategy"]
     count = wanted.get("constraints", {}).get("count")
     if strategy == "AllocatePerCompute":
@@ -66,7 +66,7 @@ def allocation_set(wanted, counts):
 
 
 def usable(storage):
-    """Whether the service takes a rabbit for usable, and whose links to it for lost."""
+    """Returns whether the service counts a rabbit as usable, and the computes whose links to it are lost."""
     try:
         status = storage["status"]["status"]
     except KeyError:
@@ -87,7 +87,7 @@ class Job:
 
 
 class Service:
-    """One job's part of the service; `rabbits` maps each compute to its rabbit."""
+    """The service's work for one job; `rabbits` maps each compute to its rabbit."""
 
     def __init__(self, api, job, rabbits, least=LEAST):
         self.api, self.job, self.rabbits, self.least = api, job, rabbits, least
@@ -105,7 +105,7 @@ class Service:
             yield self.api.get("directivebreakdowns", reference["name"], reference["namespace"])
 
     def proposed(self, workflow):
-        """Reads what Flux's scheduler is told of the storage."""
+        """Reads the fields of the breakdowns that the service passes to Flux's scheduler."""
         for breakdown in self.breakdowns(workflow):
             breakdown["status"].get("requiredDaemons", [])
             assert breakdown["kind"] == "DirectiveBreakdown", breakdown
@@ -151,7 +151,7 @@ class Service:
             self.api.teardown(self.job.name)
 
     def event(self, kind, workflow):
-        """One event of the watch on Workflows, in the service's order of tests."""
+        """Handles one event of the watch on Workflows, with the checks in the service's order."""
         job, _ = self.job, workflow["spec"]["jobID"]
         if workflow["metadata"]["name"] != job.name or kind == "DELETED":
             job.deleted = job.deleted or kind == "DELETED"
@@ -196,7 +196,7 @@ class Service:
         self.patch("workflows", self.job.name, {"metadata": {"finalizers": finalizers}})
 
     def not_in_state(self, state):
-        """Nodes of which the service says that they are not mounted, or not unmounted."""
+        """Returns the nodes that the service reports as not mounted, or not unmounted."""
         nodes = []
         for mount in self.api.list_all("clientmounts", f"{WORKFLOW_LABEL}={self.job.name}"):
             try:
@@ -253,7 +253,7 @@ class Service:
 
 
 class SystemStatus:
-    """Which nodes are usable, as the service tells it."""
+    """Writes the SystemStatus, which says which nodes are usable."""
 
     def __init__(self, api, hosts):
         self.api, self.hosts, self.online, self.disabled = api, hosts, set(), set()
@@ -277,7 +277,7 @@ class SystemStatus:
         back = self.disabled & set(hosts)
         self.disabled -= back
         if back:
-            # Also of a node that is not online: so it was recorded.
+            # The recording has Enabled for a node that is not online too.
             nodes = {host: "Disabled" for host in self.hosts if host not in self.online or host in self.disabled}
             nodes.update({host: "Enabled" for host in back})
             self.api.patch("systemstatuses", "default", {"data": {"nodes": nodes}})

@@ -1,4 +1,4 @@
-//! The API server dies, or its database hangs.
+//! The API server is killed, or etcd hangs.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tests::{
     program::{pause, signal},
 };
 
-use crate::{computes, nobody_died, pids_of};
+use crate::{computes, no_program_died, pids_of};
 
 const ETCD_AWAY: Duration = Duration::from_secs(60);
 
-/// Every round flips all ClientMounts while the server dies under the statuses that come back.
+/// Every round changes the desired state of all ClientMounts, and kills the API server while the agents write their statuses.
 #[test]
 fn no_status_is_lost_when_the_apiserver_is_killed_under_load() -> anyhow::Result<()> {
     let mut disturbed = Disturbed::new(&api::crd_values())?;
@@ -33,7 +33,7 @@ fn no_status_is_lost_when_the_apiserver_is_killed_under_load() -> anyhow::Result
         }
         fixture.run.wait_for_computes(state)?;
     }
-    nobody_died(&fixture, &pids)?;
+    no_program_died(&fixture, &pids)?;
     fixture.run.unmount_from_computes()?;
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
@@ -41,7 +41,7 @@ fn no_status_is_lost_when_the_apiserver_is_killed_under_load() -> anyhow::Result
     fixture.end()
 }
 
-/// A job runs on while the cluster's database hangs; agents that start meanwhile unmount nothing.
+/// A job goes on while etcd hangs; agents that are started meanwhile unmount nothing.
 #[test]
 fn mounts_stay_while_etcd_is_away_for_a_minute() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;
@@ -74,10 +74,9 @@ fn mounts_stay_while_etcd_is_away_for_a_minute() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// The daemons hang while the cluster goes on and forgets its past: what they ask for next is too old, so they read
-/// everything anew.
+/// The daemons are stopped while etcd is compacted: the revision of their watches is gone, and they must list everything again.
 #[test]
-fn a_past_that_is_forgotten_is_read_anew() -> anyhow::Result<()> {
+fn daemons_list_again_after_their_revision_was_compacted() -> anyhow::Result<()> {
     let mut disturbed = Disturbed::new(&api::crd_values())?;
     let mut fixture = disturbed.fixture(2, "raw")?;
     let pids = pids_of(&fixture)?;
@@ -94,6 +93,6 @@ fn a_past_that_is_forgotten_is_read_anew() -> anyhow::Result<()> {
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
     fixture.run.tear_down_storage()?;
-    nobody_died(&fixture, &pids)?;
+    no_program_died(&fixture, &pids)?;
     fixture.end()
 }

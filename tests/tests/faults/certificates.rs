@@ -1,11 +1,11 @@
-//! Certificates come and go while jobs run.
+//! The API server's certificate and its authority are replaced while jobs run.
 
 use tests::disturbed::Disturbed;
 
-use crate::{nobody_died, pids_of};
+use crate::{no_program_died, pids_of};
 
-/// The server gets a new certificate, and then the whole authority is replaced, as sites do once a year. Only the
-/// kubeconfig files are replaced for the daemons; none of them is restarted.
+/// The server gets a new certificate; then the whole authority is replaced, as sites do once a year. The daemons get new kubeconfig
+/// files and are not restarted.
 #[test]
 fn daemons_follow_a_new_certificate_and_a_new_authority() -> anyhow::Result<()> {
     let mut disturbed = Disturbed::new(&api::crd_values())?;
@@ -28,6 +28,6 @@ fn daemons_follow_a_new_certificate_and_a_new_authority() -> anyhow::Result<()> 
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
     fixture.run.tear_down_storage()?;
-    nobody_died(&fixture, &pids)?;
+    no_program_died(&fixture, &pids)?;
     fixture.end()
 }

@@ -1,4 +1,4 @@
-//! Clocks that do not agree: every program has its own idea of today.
+//! Every program runs with a different wall clock.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -10,21 +10,20 @@ use tests::{
 
 use crate::log;
 
-/// As `faketime` says what it would do: its library, for LD_PRELOAD.
+/// Asks `faketime` for the path of its library, which goes into LD_PRELOAD.
 fn library() -> anyhow::Result<String> {
     let mut argv = command("faketime");
     argv.args(["-f", "+0s", "printenv", "LD_PRELOAD"]);
     Ok(output(argv).context("ask faketime for its library")?.trim().to_owned())
 }
 
-/// Starts a program again with a clock that is off by this much. The clock that only counts stays right, as on a machine
-/// whose calendar is wrong.
+/// Restarts a program with its wall clock off by `by`. CLOCK_MONOTONIC stays right, as on a machine with a wrong date.
 fn skew(cluster: &mut Cluster, name: &str, by: &str) -> anyhow::Result<()> {
     let library = library()?;
     let clock =
         [("LD_PRELOAD", library.as_str()), ("FAKETIME", by), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
     if name == "coordinator" {
-        // Its nodes find it again.
+        // The nodes connect to it again by themselves.
         cluster.stop_one(name)?;
         return cluster.start_coordinator_with(&clock);
     }
@@ -33,7 +32,7 @@ fn skew(cluster: &mut Cluster, name: &str, by: &str) -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_job_lives_where_no_two_clocks_agree() -> anyhow::Result<()> {
+fn a_job_succeeds_although_all_clocks_differ() -> anyhow::Result<()> {
     if !gate::clock() {
         return Ok(());
     }
@@ -53,10 +52,9 @@ fn a_job_lives_where_no_two_clocks_agree() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// For a rabbit that believes it is 1970, every certificate is from the future. It says so, and works once its clock is
-/// right.
+/// For a rabbit whose clock says 1970, every certificate is not valid yet. It logs that, and works once its clock is right.
 #[test]
-fn a_certificate_from_the_future_is_named() -> anyhow::Result<()> {
+fn a_certificate_that_is_not_valid_yet_is_logged() -> anyhow::Result<()> {
     if !gate::clock() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The cluster's CRDs are missing, or older than we are.
+//! The cluster's CRDs are missing, older than Warren, or of another version.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -10,11 +10,11 @@ use tests::{
     server::install_crds,
 };
 
-use crate::{log, nobody_died, pids_of};
+use crate::{log, no_program_died, pids_of};
 
-/// Every program says which kind is missing, waits for it, and needs no restart.
+/// Coordinator and rabbit agent log the missing kind, wait for it, and need no restart.
 #[test]
-fn missing_definitions_are_named_and_waited_for() -> anyhow::Result<()> {
+fn missing_crds_are_logged_and_waited_for() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&[])?;
     let mut fixture = Fixture::started_on(disturbed.server(), Link::of_this_run(), 1, "xfs")?;
     let cluster = &fixture.run.cluster;
@@ -23,8 +23,8 @@ fn missing_definitions_are_named_and_waited_for() -> anyhow::Result<()> {
         (cluster.node("rabbit-1")?, "nnfnodestorages.nnf.cray.hpe.com"),
     ] {
         until("the missing kind to be named", PATIENCE, || {
-            let told = log(program)?;
-            ensure!(told.contains(kind), "{}: no word of {kind}:\n{told}", program.name());
+            let logged = log(program)?;
+            ensure!(logged.contains(kind), "{}: no word of {kind}:\n{logged}", program.name());
             Ok(())
         })?;
     }
@@ -32,40 +32,42 @@ fn missing_definitions_are_named_and_waited_for() -> anyhow::Result<()> {
     disturbed.wait(install_crds(&disturbed.client()?, &api::crd_values()))?;
     fixture.run.describe_system()?;
     fixture.run.whole_life()?;
-    nobody_died(&fixture, &pids)?;
+    no_program_died(&fixture, &pids)?;
     fixture.end()
 }
 
-/// A site's CRDs know less of a status than we write: what they know is there, and nobody writes it again and again.
+/// The API server drops status fields that a site's older CRDs lack. The agents write the fields that remain, and do not repeat
+/// the write because of the dropped ones.
 #[test]
-fn definitions_that_know_less_are_lived_with() -> anyhow::Result<()> {
+fn a_job_succeeds_with_crds_that_lack_status_fields() -> anyhow::Result<()> {
     let mut crds = api::crd_values();
     for crd in &mut crds {
-        forget(crd, "ClientMount", &["allReady"]);
-        forget(crd, "NnfNodeStorage", &["health"]);
-        forget(crd, "NnfNode", &["capacity", "capacityAllocated"]);
+        remove_status_fields(crd, "ClientMount", &["allReady"]);
+        remove_status_fields(crd, "NnfNodeStorage", &["health"]);
+        remove_status_fields(crd, "NnfNode", &["capacity", "capacityAllocated"]);
     }
     let disturbed = Disturbed::new(&crds)?;
     let mut fixture = disturbed.fixture(1, "xfs")?;
     fixture.run.whole_life()?;
-    let writes = disturbed.plane.audit()?;
-    let patches = writes.iter().filter(|event| {
+    let requests = disturbed.plane.audit()?;
+    let patches = requests.iter().filter(|event| {
         event.user == tests::disturbed::DAEMONS && event.verb == "patch" && event.code < 300
     });
-    let mut of: std::collections::BTreeMap<(String, String), usize> = Default::default();
+    let mut patches_by_object: std::collections::BTreeMap<(String, String), usize> =
+        Default::default();
     for event in patches {
-        *of.entry((event.resource.clone(), event.name.clone())).or_default() += 1;
+        *patches_by_object.entry((event.resource.clone(), event.name.clone())).or_default() += 1;
     }
     ensure!(
-        !of.is_empty() && of.values().all(|count| *count < 20),
-        "written again and again: {of:?}"
+        !patches_by_object.is_empty() && patches_by_object.values().all(|count| *count < 20),
+        "patched too often: {patches_by_object:?}"
     );
     fixture.end()
 }
 
-/// A cluster that serves another version only: the version that we need is named.
+/// The cluster serves another API version only; the programs log the version that they need.
 #[test]
-fn definitions_of_another_version_are_named() -> anyhow::Result<()> {
+fn the_needed_version_is_logged_if_the_crds_have_another() -> anyhow::Result<()> {
     let mut crds = api::crd_values();
     for crd in &mut crds {
         for version in crd["spec"]["versions"].as_array_mut().context("versions")? {
@@ -79,15 +81,19 @@ fn definitions_of_another_version_are_named() -> anyhow::Result<()> {
         [(cluster.coordinator()?, "v1alpha7"), (cluster.node("rabbit-1")?, "v1alpha11")]
     {
         until("the version to be named", PATIENCE, || {
-            let told = log(program)?;
-            ensure!(told.contains(version), "{}: no word of {version}:\n{told}", program.name());
+            let logged = log(program)?;
+            ensure!(
+                logged.contains(version),
+                "{}: no word of {version}:\n{logged}",
+                program.name()
+            );
             Ok(())
         })?;
     }
     fixture.end()
 }
 
-fn forget(crd: &mut Value, kind: &str, fields: &[&str]) {
+fn remove_status_fields(crd: &mut Value, kind: &str, fields: &[&str]) {
     if crd["spec"]["names"]["kind"] != kind {
         return;
     }

@@ -1,4 +1,4 @@
-//! What happens to a machine's Kubernetes while the engine drives a workflow there.
+//! Faults of the cluster's API, and CRDs of a newer version, while the engine drives a workflow.
 
 use std::{env, time::Duration};
 
@@ -19,15 +19,15 @@ use tests::{
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 const RAW: &str = "#DW jobdw type=raw capacity=64MiB name=other";
 
-/// Seconds for which the API is away in each state, or about one.
-fn away() -> Duration {
+/// How long the API is away in each state: `WARREN_TEST_AWAY` seconds, or one.
+fn time_away() -> Duration {
     let seconds = env::var("WARREN_TEST_AWAY").ok().and_then(|seconds| seconds.parse().ok());
     seconds.map_or(Duration::from_secs(1), Duration::from_secs)
 }
 
-/// By turns the server dies and its database hangs, each time right after a state was asked for.
+/// Right after each state was asked for, the API server is killed or, in every second state, etcd is stopped.
 #[test]
-fn an_api_that_is_away_in_each_state_is_waited_for() -> anyhow::Result<()> {
+fn the_engine_waits_for_an_api_that_is_away_in_any_state() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -40,12 +40,12 @@ fn an_api_that_is_away_in_each_state_is_waited_for() -> anyhow::Result<()> {
         }
         if turn % 2 == 0 {
             disturbed.plane.kill_apiserver();
-            pause(away());
+            pause(time_away());
             disturbed.plane.start_apiserver()?;
         } else {
             let etcd = disturbed.plane.etcd().context("etcd")?;
             etcd.pause()?;
-            pause(away());
+            pause(time_away());
             etcd.resume()?;
         }
         flow.wait(state, "Completed")?;
@@ -57,10 +57,11 @@ fn an_api_that_is_away_in_each_state_is_waited_for() -> anyhow::Result<()> {
     flow.end()
 }
 
-/// A field of a newer version of the site's controllers.
+/// Name of a field that only a newer version of the site's controllers knows.
 const FIELD: &str = "fieldOfTomorrow";
 
-/// Kinds that the engine writes, and where: agents write the statuses of the others, and the API refuses changes of pinned profiles.
+/// Kinds that the engine writes, with the parts that it writes. Agents write the other statuses, and the API refuses changes of
+/// pinned profiles.
 const KINDS: [(&str, &[&str]); 7] = [
     ("Workflow", &["spec", "status"]),
     ("Computes", &["data"]),
@@ -71,17 +72,17 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("NnfNodeStorage", &["spec"]),
 ];
 
-/// Definitions that keep what they do not know, as those of another version would; objects with such a field at every place
-/// that is a structure. The engine goes its way, and every field is still there.
+/// The CRDs preserve unknown fields, as CRDs of a newer version would, and every structure of the objects gets such a field. The
+/// engine drives the workflow to its end, and every field is still there.
 #[test]
-fn fields_that_our_definitions_do_not_know_stay() -> anyhow::Result<()> {
+fn the_engine_keeps_fields_that_it_does_not_know() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut crds = api::crd_values();
     for crd in &mut crds {
         for version in crd["spec"]["versions"].as_array_mut().context("versions")? {
-            keep_all(&mut version["schema"]["openAPIV3Schema"]);
+            preserve_unknown_fields(&mut version["schema"]["openAPIV3Schema"]);
         }
     }
     let disturbed = Disturbed::new(&crds)?;
@@ -99,9 +100,9 @@ fn fields_that_our_definitions_do_not_know_stay() -> anyhow::Result<()> {
         }
         for (kind, parts) in KINDS {
             let schema = schema(&crds, kind)?;
-            let lost = disturbed.wait(marked(&client, kind, parts, &schema))?;
-            checked += lost.marks;
-            ensure!(lost.missing.is_empty(), "{state}: lost in {:?}", lost.missing);
+            let found = disturbed.wait(check_and_add_fields(&client, kind, parts, &schema))?;
+            checked += found.fields;
+            ensure!(found.missing.is_empty(), "{state}: lost in {:?}", found.missing);
         }
     }
     ensure!(checked > 100, "only {checked} fields were looked for");
@@ -109,15 +110,17 @@ fn fields_that_our_definitions_do_not_know_stay() -> anyhow::Result<()> {
     flow.end()
 }
 
-/// Lets every structure have fields of any name.
-fn keep_all(schema: &mut Value) {
+/// Makes every structure of the schema preserve unknown fields.
+fn preserve_unknown_fields(schema: &mut Value) {
     if schema["properties"].is_object() {
         schema["x-kubernetes-preserve-unknown-fields"] = json!(true);
     }
     for key in ["properties", "items", "additionalProperties"] {
         match (key, schema.get_mut(key)) {
-            ("properties", Some(Value::Object(all))) => all.values_mut().for_each(keep_all),
-            (_, Some(inner @ Value::Object(_))) => keep_all(inner),
+            ("properties", Some(Value::Object(fields))) => {
+                fields.values_mut().for_each(preserve_unknown_fields);
+            }
+            (_, Some(inner @ Value::Object(_))) => preserve_unknown_fields(inner),
             _ => {}
         }
     }
@@ -138,25 +141,27 @@ fn schema(crds: &[Value], kind: &str) -> anyhow::Result<(ApiResource, Value)> {
     Ok((resource, version["schema"]["openAPIV3Schema"].clone()))
 }
 
-/// What became of the fields that were added before.
+/// Result of the search for fields that were added in earlier states.
 #[derive(Default)]
-struct Marked {
-    marks: usize,
+struct FoundFields {
+    fields: usize,
+    /// Objects that lost fields, as messages.
     missing: Vec<String>,
 }
 
+/// Annotation that records how many fields were added to an object.
 const COUNT: &str = "tests.warren/fields";
 
-/// Looks for the fields that earlier states added to the objects of a kind, and adds them wherever there is none yet.
-async fn marked(
+/// Counts the fields that earlier states added to the objects of a kind, and adds fields to structures that have none.
+async fn check_and_add_fields(
     client: &Client,
     kind: &str,
     parts: &[&str],
     (resource, schema): &(ApiResource, Value),
-) -> anyhow::Result<Marked> {
-    let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
-    let mut found = Marked::default();
-    for object in all.list(&ListParams::default()).await?.items {
+) -> anyhow::Result<FoundFields> {
+    let objects: Api<DynamicObject> = Api::all_with(client.clone(), resource);
+    let mut found = FoundFields::default();
+    for object in objects.list(&ListParams::default()).await?.items {
         let namespace = object.namespace().unwrap_or_default();
         if namespace == "nnf-system" {
             continue;
@@ -168,15 +173,15 @@ async fn marked(
         if known.is_some_and(|known: usize| there < known) {
             found.missing.push(format!("{kind} {namespace}/{name}: {there} of {known:?}"));
         }
-        found.marks += there;
-        // Whoever else writes it wins; then the next look adds them.
-        let added = until_added(&api, &name, parts, schema).await;
+        found.fields += there;
+        let added = add_fields(&api, &name, parts, schema).await;
         added.with_context(|| format!("{kind} {namespace}/{name}"))?;
     }
     Ok(found)
 }
 
-async fn until_added(
+/// Adds the field to all structures of an object, and repeats that after a conflict with another writer.
+async fn add_fields(
     api: &Api<DynamicObject>,
     name: &str,
     parts: &[&str],
@@ -186,11 +191,11 @@ async fn until_added(
         let mut object = api.get(name).await?;
         for part in parts {
             if let Some(value) = object.data.get_mut(*part) {
-                add(&schema["properties"][*part], value);
+                add_field(&schema["properties"][*part], value);
             }
         }
-        let all: usize = parts.iter().map(|part| count(&object.data[*part])).sum();
-        object.annotations_mut().insert(COUNT.to_owned(), all.to_string());
+        let added: usize = parts.iter().map(|part| count(&object.data[*part])).sum();
+        object.annotations_mut().insert(COUNT.to_owned(), added.to_string());
         let stored = match api.replace(name, &PostParams::default(), &object).await {
             Ok(stored) => stored,
             Err(kube::Error::Api(status)) if status.code == 409 => continue,
@@ -208,19 +213,19 @@ async fn until_added(
     }
 }
 
-fn add(schema: &Value, value: &mut Value) {
+fn add_field(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields.iter_mut() {
                 let known = &schema["properties"][name];
-                let of = if known.is_null() { &schema["additionalProperties"] } else { known };
-                add(of, field);
+                let inner = if known.is_null() { &schema["additionalProperties"] } else { known };
+                add_field(inner, field);
             }
             if schema["properties"].is_object() {
                 fields.insert(FIELD.to_owned(), json!("kept"));
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| add(&schema["items"], item)),
+        Value::Array(items) => items.iter_mut().for_each(|item| add_field(&schema["items"], item)),
         _ => {}
     }
 }

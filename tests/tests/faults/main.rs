@@ -1,6 +1,6 @@
-//! What happens to a machine's Kubernetes, and what Warren makes of it: nothing is lost, everything goes on.
+//! Faults of a cluster's Kubernetes: Warren loses nothing and goes on when they end.
 //!
-//! Each test has a control plane of its own. `make kube` runs them.
+//! Each test has a control plane of its own. `make kube` runs these tests.
 
 mod api_away;
 mod certificates;
@@ -17,13 +17,13 @@ fn computes(fixture: &Fixture) -> Vec<String> {
     fixture.run.cluster.chassis().computes.iter().map(|(name, _)| name.clone()).collect()
 }
 
-/// Every log line of a program so far.
+/// Reads the log of a program.
 fn log(program: &Program) -> anyhow::Result<String> {
     Ok(std::fs::read_to_string(program.log())?)
 }
 
-/// No program died: its supervisor would have started another one under the same log.
-fn nobody_died(fixture: &Fixture, pids: &[(String, u32)]) -> anyhow::Result<()> {
+/// Checks that no program died: its supervisor would have started another process, with the same log.
+fn no_program_died(fixture: &Fixture, pids: &[(String, u32)]) -> anyhow::Result<()> {
     let now = pids_of(fixture)?;
     ensure!(now == pids, "programs died: {pids:?} became {now:?}");
     Ok(())

@@ -1,4 +1,4 @@
-//! Somebody deletes a compute's namespace under a mount.
+//! The deletion of a compute's namespace while its ClientMount is mounted.
 
 use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::Namespace;
@@ -6,15 +6,15 @@ use kube::{Api, api::DeleteParams};
 use serde_json::Value;
 use tests::{cluster::PATIENCE, disturbed::Disturbed, program::until};
 
-/// A job that still writes keeps its data; when it ends, the mount goes, and then the namespace.
+/// A job that still writes keeps its mount; when the job ends, the agent unmounts, and then the namespace goes.
 #[test]
-fn a_namespace_waits_for_the_mount_and_the_mount_for_the_job() -> anyhow::Result<()> {
+fn a_deleted_namespace_stays_until_the_job_frees_the_mount() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;
     let mut fixture = disturbed.fixture(1, "xfs")?;
     let run = &mut fixture.run;
     run.carve_and_mount()?;
     let (path, user) = (run.job.mount_path(), run.job.user);
-    // A job: it holds the mount until its flag is gone, and then writes its last word.
+    // The job: it keeps the mount busy until its flag file is gone, and then writes a last file.
     let flag = run.cluster.logs().join("job-runs");
     std::fs::write(&flag, "")?;
     let script = format!(
@@ -26,11 +26,11 @@ fn a_namespace_waits_for_the_mount_and_the_mount_for_the_job() -> anyhow::Result
     let namespaces: Api<Namespace> = Api::all(disturbed.client()?);
     disturbed.wait(namespaces.delete("compute-1", &DeleteParams::default()))?;
     let name = run.job.computes_mount();
-    until("the mount to be told busy", PATIENCE, || {
+    until("the mount to be reported as busy", PATIENCE, || {
         let text = run.prints(&["get", "clientmount", &name, "-n", "compute-1", "--json"])?;
         let mount: Value = serde_json::from_str(&text)?;
-        let told = mount["status"]["error"]["debugMessage"].as_str().context("no error yet")?;
-        ensure!(told.contains("busy"), "{told}");
+        let message = mount["status"]["error"]["debugMessage"].as_str().context("no error yet")?;
+        ensure!(message.contains("busy"), "{message}");
         Ok(())
     })?;
     run.cluster.run_on("compute-1", user, &format!("touch {path}/still-there"))?;
@@ -45,7 +45,7 @@ fn a_namespace_waits_for_the_mount_and_the_mount_for_the_job() -> anyhow::Result
     run.mount_on_rabbit()?;
     let (rabbit, path) = ("rabbit-1", run.job.mount_path());
     let last = run.cluster.run_on(rabbit, user, &format!("cat {path}/node-0/last"))?;
-    ensure!(last.trim() == "last", "the job's last word is {last:?}");
+    ensure!(last.trim() == "last", "the job's last file has {last:?}");
     run.tear_down()?;
     fixture.end()
 }

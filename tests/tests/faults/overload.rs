@@ -1,4 +1,4 @@
-//! A server that puts everybody off: real 429 answers, by priority and fairness.
+//! An overloaded API server: API Priority and Fairness refuses all requests of the daemons with 429.
 
 use std::{
     path::Path,
@@ -23,14 +23,14 @@ use tests::{
     program::{pause, until},
 };
 
-use crate::{nobody_died, pids_of};
+use crate::{no_program_died, pids_of};
 
 const STORM: Duration = Duration::from_secs(20);
-/// What each daemon may ask in that time without making the storm worse: a back-off that grows, not a loop.
+/// Most requests that one daemon may send during the storm: its delay between retries must grow.
 const PER_DAEMON: usize = 60;
 
 #[test]
-fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
+fn daemons_back_off_while_the_server_answers_429() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;
     let mut fixture = disturbed.fixture(4, "raw")?;
     fixture.run.job.capacity = 4 << 20;
@@ -41,12 +41,12 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
     let levels: Api<PriorityLevelConfiguration> = Api::all(client.clone());
     let schemas: Api<FlowSchema> = Api::all(client);
     disturbed.wait(async {
-        levels.create(&PostParams::default(), &nobody_gets_in()?).await?;
-        schemas.create(&PostParams::default(), &the_daemons()?).await?;
+        levels.create(&PostParams::default(), &level_without_seats()?).await?;
+        schemas.create(&PostParams::default(), &schema_of_daemons()?).await?;
         anyhow::Ok(())
     })?;
-    until("the storm to be taken up", PATIENCE, || {
-        ensure!(is_taken_up(&disturbed.wait(schemas.get("storm"))?), "the server has not yet");
+    until("the flow schema to be in force", PATIENCE, || {
+        ensure!(is_in_force(&disturbed.wait(schemas.get("storm"))?), "not yet");
         Ok(())
     })?;
     let refused = || -> anyhow::Result<usize> {
@@ -56,11 +56,11 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
     let busy = disturbed.kubeconfig_of(ANOTHER)?;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let place = scope.spawn(|| keep_the_place_taken(&busy, &over));
+        let place = scope.spawn(|| occupy_the_seat(&busy, &over));
         let sat_out = (|| {
             fixture.run.unmount_from_computes()?;
             until("the storm", PATIENCE, || {
-                ensure!(refused()? > 0, "nobody was refused yet");
+                ensure!(refused()? > 0, "no request was refused yet");
                 Ok(())
             })?;
             pause(STORM);
@@ -69,27 +69,28 @@ fn a_storm_of_429_is_sat_out() -> anyhow::Result<()> {
         over.store(true, Ordering::Relaxed);
         sat_out.and(place.join().expect("the thread panicked"))
     })?;
-    let told = refused()?;
-    ensure!(told < 2 * PER_DAEMON, "two daemons asked {told} times in {STORM:?}");
+    let requests = refused()?;
+    ensure!(requests < 2 * PER_DAEMON, "two daemons sent {requests} requests in {STORM:?}");
     disturbed.wait(schemas.delete("storm", &DeleteParams::default()))?;
 
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
     fixture.run.tear_down_storage()?;
-    nobody_died(&fixture, &pids)?;
+    no_program_died(&fixture, &pids)?;
     fixture.end()
 }
 
-/// A schema counts some time after it was stored; once it does, the server has looked for its level.
-fn is_taken_up(schema: &FlowSchema) -> bool {
+/// Returns true once the server applies the flow schema: it then sets the condition Dangling to False, as it found the level.
+fn is_in_force(schema: &FlowSchema) -> bool {
     let conditions = schema.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut known = conditions.filter(|condition| condition.type_.as_deref() == Some("Dangling"));
     known.any(|condition| condition.status.as_deref() == Some("False"))
 }
 
-/// Asks, one request after the other, for a list newer than the server will ever be, for which it waits 3 s: a level without a
-/// share still lets one request in while no other is carried out (`canAccommodateSeatsLocked` in apiserver's `queueset.go`).
-fn keep_the_place_taken(kubeconfig: &Path, over: &AtomicBool) -> anyhow::Result<()> {
+/// Occupies the level's last seat until `over`: a level without shares still admits one request while no other runs
+/// (`canAccommodateSeatsLocked` in apiserver's `queueset.go`). Each request asks for a list newer than the server has, for which
+/// the server waits 3 s.
+fn occupy_the_seat(kubeconfig: &Path, over: &AtomicBool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let client = control_plane::client_without_retry(kubeconfig).await?;
@@ -97,7 +98,7 @@ fn keep_the_place_taken(kubeconfig: &Path, over: &AtomicBool) -> anyhow::Result<
         let never = ListParams::default().at("999999999999").matching(VersionMatch::NotOlderThan);
         while !over.load(Ordering::Relaxed) {
             if namespaces.list(&never).await.is_ok() {
-                anyhow::bail!("the server knows a version that it cannot have");
+                anyhow::bail!("the server has a resource version that it cannot have");
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -105,8 +106,8 @@ fn keep_the_place_taken(kubeconfig: &Path, over: &AtomicBool) -> anyhow::Result<
     })
 }
 
-/// A level without any share of the server, that rejects who does not fit in.
-fn nobody_gets_in() -> serde_json::Result<PriorityLevelConfiguration> {
+/// Returns a priority level without concurrency shares, which rejects requests instead of queueing them.
+fn level_without_seats() -> serde_json::Result<PriorityLevelConfiguration> {
     serde_json::from_value(json!({
         "metadata": {"name": "storm"},
         "spec": {"type": "Limited", "limited": {
@@ -116,8 +117,8 @@ fn nobody_gets_in() -> serde_json::Result<PriorityLevelConfiguration> {
     }))
 }
 
-/// The daemons, and who keeps them out.
-fn the_daemons() -> serde_json::Result<FlowSchema> {
+/// Returns a flow schema that puts the daemons, and the user that occupies the seat, into that level.
+fn schema_of_daemons() -> serde_json::Result<FlowSchema> {
     let subjects = [DAEMONS, ANOTHER].map(|name| json!({"kind": "User", "user": {"name": name}}));
     let everything = [
         json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true}),

@@ -1,4 +1,5 @@
-//! What nobody recorded: cancelled jobs, odd and hostile input, a coordinator or a broker that is away.
+//! Cases that the recordings of flux-coral2's scripts do not have: cancelled jobs, odd and hostile input, a coordinator or a
+//! broker that is away.
 
 use std::process::Stdio;
 
@@ -15,20 +16,20 @@ fn epilog() -> anyhow::Result<Stage> {
     Stage::new("epilog")?.with("F_JOBSPEC", RABBIT_JOB).with_settings("WARREN_UNREACHABLE=0\n")
 }
 
-/// As the agent prints it: a table, the holders, what failed.
+/// The agent's output for a busy mount: the table of mounts, the holders, and the error.
 const HELD: &str = "PATH          STATE\\n/mnt/nnf/a-0  mounted\\n/mnt/nnf/a-1  unmounted\\n\
     /mnt/nnf/a-0 is held by process 4711 (cat)\\nerror: not in time";
 
-/// The last argument of the only call that begins so.
-fn text_of(ended: &Ended, words: &str) -> anyhow::Result<String> {
+/// Returns the last argument of the only call that begins with these words.
+fn last_argument_of(ended: &Ended, words: &str) -> anyhow::Result<String> {
     let calls = ended.calls_of(words);
     ensure!(calls.len() == 1, "{words}: {:#?}\n{}", ended.calls, ended.stderr);
     Ok(calls[0][words.len()..].to_owned())
 }
 
-/// bash told -1 for one agent in a thousand that ended at once, and the prolog drained the node.
+/// bash once reported exit status -1 for one in a thousand agents that ended at once, and the prolog drained the node.
 #[test]
-fn an_agent_that_ends_at_once_has_its_own_exit_status_each_time() -> anyhow::Result<()> {
+fn the_exit_status_of_an_agent_that_ends_at_once_is_kept() -> anyhow::Result<()> {
     let stage = Stage::new("prolog")?.with_program("clientmount-agent", "#!/bin/sh\nexit 7\n")?;
     let script = "own_setting() { return 1; }; . ../packaging/perilog/agent.bash; \
         for _ in {1..1000}; do once status; [ $code = 7 ] || echo \"exit status $code\"; done";
@@ -40,8 +41,8 @@ fn an_agent_that_ends_at_once_has_its_own_exit_status_each_time() -> anyhow::Res
         bash.current_dir(env!("CARGO_MANIFEST_DIR"));
         running.push(bash.stdout(Stdio::piped()).spawn().context("start bash")?);
     }
-    for one in running {
-        let ended = one.wait_with_output()?;
+    for child in running {
+        let ended = child.wait_with_output()?;
         let said = String::from_utf8_lossy(&ended.stdout);
         ensure!(ended.status.success() && said.is_empty(), "{}: {said}", ended.status);
     }
@@ -49,7 +50,7 @@ fn an_agent_that_ends_at_once_has_its_own_exit_status_each_time() -> anyhow::Res
 }
 
 #[test]
-fn a_job_without_storage_never_meets_the_agent() -> anyhow::Result<()> {
+fn a_job_without_storage_never_calls_the_agent() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }
@@ -68,13 +69,13 @@ fn a_job_without_storage_never_meets_the_agent() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_full_run_keeps_no_job_waiting() -> anyhow::Result<()> {
+fn a_run_directory_that_cannot_be_written_delays_no_job() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }
     let stage = Stage::new("prolog")?.with("F_JOBSPEC", ORDINARY_JOB);
-    // Nothing can be written in its place, as on a full file system.
-    std::fs::create_dir(stage.path().join("run/quiet")).context("be in the way")?;
+    // A directory in place of the file makes the write fail, as on a full file system.
+    std::fs::create_dir(stage.path().join("run/quiet")).context("make the directory")?;
     let ended = stage.run()?;
     ensure!(ended.exit == Some(0), "{ended:?}");
     ensure!(ended.stderr.contains("/quiet cannot be made"), "{ended:?}");
@@ -82,7 +83,7 @@ fn a_full_run_keeps_no_job_waiting() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_key_that_is_there_makes_a_job_one_with_storage() -> anyhow::Result<()> {
+fn a_jobspec_with_the_key_dw_is_that_of_a_job_with_storage() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }
@@ -93,7 +94,7 @@ fn a_key_that_is_there_makes_a_job_one_with_storage() -> anyhow::Result<()> {
         (r#"{"dw": null}"#, false),
         ("{}", false),
         ("null", false),
-        // Not a jobspec that Flux writes: nobody but the coordinator knows.
+        // Flux writes no such jobspec: only the coordinator knows whether the job has storage.
         (r#""dw""#, true),
     ] {
         let jobspec = format!(r#"{{"attributes": {{"system": {system}}}}}"#);
@@ -108,15 +109,18 @@ fn a_key_that_is_there_makes_a_job_one_with_storage() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_jobspec_that_cannot_be_read_leaves_the_question_to_the_coordinator() -> anyhow::Result<()> {
+fn the_coordinator_decides_if_the_jobspec_cannot_be_read() -> anyhow::Result<()> {
     let odd = [
         ("an empty answer", prolog()?.with("F_JOBSPEC", "")),
         ("half an answer", prolog()?.with("F_JOBSPEC", r#"{"attributes": {"sys"#)),
         ("two answers", prolog()?.with("F_JOBSPEC", r#"{"attributes":{}} {"attributes":{}}"#)),
         ("a list", prolog()?.with("F_JOBSPEC", "[]")),
         ("a broker that is down", prolog()?.with("F_JOBINFO", "1")),
-        // As jq 1.6 with -e, and as a node without jq.
-        ("a jq that calls nothing a success", prolog()?.with_program("jq", "#!/bin/sh\nexit 0\n")?),
+        // jq 1.6 with -e exits with 0 on empty input; a node without jq has status 127.
+        (
+            "a jq that prints nothing and succeeds",
+            prolog()?.with_program("jq", "#!/bin/sh\nexit 0\n")?,
+        ),
         ("no jq", prolog()?.with_program("jq", "#!/bin/sh\nexit 127\n")?),
     ];
     for (what, stage) in odd {
@@ -124,7 +128,7 @@ fn a_jobspec_that_cannot_be_read_leaves_the_question_to_the_coordinator() -> any
         ensure!(known.exit == Some(0), "{what}: {known:?}");
         ensure!(known.calls_of("clientmount-agent status").len() == 1, "{what}: {known:?}");
         ensure!(known.calls_of("clientmount-agent mount").len() == 1, "{what}: {known:?}");
-        // With a coordinator that does not answer either, and a Flux that takes no exception, nothing starts.
+        // If the coordinator does not answer either, and Flux accepts no exception, the job does not start.
         let unknown = stage.with("F_AGENT", "7").with("F_RAISE", "1").run()?;
         ensure!(unknown.exit == Some(7), "{what}: {unknown:?}");
         let asked = &unknown.calls[known.calls.len()..];
@@ -154,7 +158,7 @@ fn each_exit_code_of_the_agent_has_one_consequence_in_the_prolog() -> anyhow::Re
         let nothing_more = consequence.is_empty() && last.starts_with("clientmount-agent");
         ensure!(nothing_more || last.starts_with(consequence), "{code}: {ended:?}");
         ensure!(!stage.is_quiet(), "{code}");
-        // No exception that Flux did not take lets a job start.
+        // If Flux does not accept the exception, the prolog fails instead, so that the job does not start.
         let ended = stage.with("F_RAISE", "1").with("F_DRAIN", "1").run()?;
         ensure!(ended.exit == Some(code), "{code}: {ended:?}");
     }
@@ -162,7 +166,7 @@ fn each_exit_code_of_the_agent_has_one_consequence_in_the_prolog() -> anyhow::Re
 }
 
 #[test]
-fn the_epilog_ends_as_the_agent_did_and_raises_nothing() -> anyhow::Result<()> {
+fn the_epilog_exits_with_the_agents_status_and_raises_no_exception() -> anyhow::Result<()> {
     for code in [0, 1, 2, 3, 4, 5, 6, 7, 8, 137] {
         let ended =
             epilog()?.with("F_AGENT", &code.to_string()).with("F_AGENT_SAYS", HELD).run()?;
@@ -173,18 +177,21 @@ fn the_epilog_ends_as_the_agent_did_and_raises_nothing() -> anyhow::Result<()> {
             ensure!(ended.calls_of("flux resource").is_empty(), "{code}: {ended:?}");
             continue;
         }
-        let reason = text_of(&ended, "flux resource drain --update ")?;
+        let reason = last_argument_of(&ended, "flux resource drain --update ")?;
         let node = nix::unistd::gethostname()?.to_string_lossy().into_owned();
         for part in [&*node, "f2AVx5nQsoRy", "/mnt/nnf/a-0", "4711 (cat)", "error: not in time"] {
             ensure!(reason.contains(part), "{code}: no {part} in {reason}");
         }
-        ensure!(!reason.contains("/mnt/nnf/a-1"), "{code}: what is well is in {reason}");
+        ensure!(
+            !reason.contains("/mnt/nnf/a-1"),
+            "{code}: the path that was unmounted is in {reason}"
+        );
     }
     Ok(())
 }
 
 #[test]
-fn a_coordinator_or_an_agent_that_comes_back_is_asked_again() -> anyhow::Result<()> {
+fn the_agent_is_called_again_after_it_or_the_coordinator_was_away() -> anyhow::Result<()> {
     for (script, first) in [("prolog", "7"), ("prolog", "8"), ("epilog", "7"), ("epilog", "8")] {
         let ended =
             Stage::new(script)?.with("F_JOBSPEC", RABBIT_JOB).with("F_AGENT_FIRST", first).run()?;
@@ -208,9 +215,9 @@ fn a_signal_to_the_script_ends_the_agent() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The agent may have ended in another way when Flux cancelled the job: the node is not to blame.
+/// When Flux cancels the job, the agent may have any exit status: that is no fault of the node.
 #[test]
-fn a_cancelled_prolog_drains_nothing_whatever_the_agent_says() -> anyhow::Result<()> {
+fn a_cancelled_prolog_drains_no_node_whatever_the_agents_status() -> anyhow::Result<()> {
     for code in ["1", "3", "4", "5", "7", "8", "143"] {
         let stage = prolog()?.with("F_AGENT_HANGS", "1").with("F_AGENT_CANCELLED", code);
         let ended = stage.run_and_cancel("waiting")?;
@@ -222,16 +229,16 @@ fn a_cancelled_prolog_drains_nothing_whatever_the_agent_says() -> anyhow::Result
     Ok(())
 }
 
-/// To the agent a job without a Workflow is one without storage. Flux knows better, unless it did not show the jobspec.
+/// The agent takes a job without a Workflow for one without storage. The prolog knows better if it could read the jobspec.
 #[test]
 fn a_job_with_storage_and_without_a_workflow_does_not_start() -> anyhow::Result<()> {
     let says = "nothing to do: no Workflow is that of job f2AVx5nQsoRy";
     let known = prolog()?.with("F_AGENT_SAYS", says);
     let ended = known.run()?;
     ensure!(ended.exit == Some(0) && !known.is_quiet(), "{ended:?}");
-    let raised = text_of(&ended, "flux job raise -s 0 -t prolog-storage ")?;
+    let raised = last_argument_of(&ended, "flux job raise -s 0 -t prolog-storage ")?;
     ensure!(raised.contains("no Workflow is that of"), "{raised}");
-    // An exception that Flux does not take does not let it start either.
+    // The job does not start either if Flux does not accept the exception.
     let ended = known.with("F_RAISE", "1").run()?;
     ensure!(ended.exit == Some(5), "{ended:?}");
     let unknown = prolog()?.with("F_AGENT_SAYS", says).with("F_JOBINFO", "1");
@@ -242,7 +249,7 @@ fn a_job_with_storage_and_without_a_workflow_does_not_start() -> anyhow::Result<
 }
 
 #[test]
-fn nothing_of_a_user_is_evaluated() -> anyhow::Result<()> {
+fn the_shell_evaluates_no_text_of_a_user() -> anyhow::Result<()> {
     let hostile = |stage: &Stage| {
         let mark = stage.path().join("mark").display().to_string();
         format!("$(touch {mark}) `touch {mark}` '; touch {mark}; \" \\033[31m | touch {mark}")
@@ -254,7 +261,7 @@ fn nothing_of_a_user_is_evaluated() -> anyhow::Result<()> {
     let ended = stage.run()?;
     ensure!(ended.exit == Some(4), "{ended:?}");
     ensure!(!stage.path().join("mark").exists(), "it was evaluated: {ended:?}");
-    let reason = text_of(&ended, "flux resource drain --update ")?;
+    let reason = last_argument_of(&ended, "flux resource drain --update ")?;
     ensure!(reason.contains("$(touch") && !reason.contains('\u{1b}'), "{reason:?}");
     ensure!(!ended.stderr.contains('\u{1b}'), "{:?}", ended.stderr);
 
@@ -269,7 +276,7 @@ fn nothing_of_a_user_is_evaluated() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_job_id_with_the_florin_sign_is_handed_on_in_ascii() -> anyhow::Result<()> {
+fn a_job_id_with_the_florin_sign_is_passed_on_in_ascii() -> anyhow::Result<()> {
     let ended = prolog()?.with("FLUX_JOB_ID", "ƒ2AVx5nQsoRy").run()?;
     ensure!(ended.exit == Some(0), "{ended:?}");
     ensure!(
@@ -316,7 +323,7 @@ fn settings_reach_the_agent() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_setting_that_cannot_be_used_is_named_and_starts_nothing() -> anyhow::Result<()> {
+fn a_wrong_setting_is_named_and_the_agent_is_not_called() -> anyhow::Result<()> {
     for (line, named) in [
         ("WARREN_PROLOG_DEADLINE=soon", "WARREN_PROLOG_DEADLINE: 'soon'"),
         ("WARREN_EPILOG_DEADLINE=-1s", "WARREN_EPILOG_DEADLINE: '-1s'"),
@@ -329,7 +336,7 @@ fn a_setting_that_cannot_be_used_is_named_and_starts_nothing() -> anyhow::Result
             let ended = stage.with_settings(line)?.run()?;
             ensure!(ended.exit == Some(2), "{line}: {ended:?}");
             ensure!(ended.calls_of("clientmount-agent").is_empty(), "{line}: {ended:?}");
-            let reason = text_of(&ended, "flux resource drain --update ")?;
+            let reason = last_argument_of(&ended, "flux resource drain --update ")?;
             ensure!(reason.contains(named), "{line}: {reason}");
         }
     }

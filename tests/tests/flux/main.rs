@@ -1,6 +1,5 @@
-//! The prolog and the epilog for Flux, driven as Flux drives them: with programs of the names `flux` and `clientmount-agent`
-//! first in PATH that record how they were called. The agent there is a stand-in for most tests; one
-//! test has the real one.
+//! Runs the prolog and the epilog for Flux as Flux does. Stand-ins for `flux` and `clientmount-agent`, first in PATH, record how
+//! they are called. The tests in `real.rs` use the real agent.
 
 mod faults;
 mod real;

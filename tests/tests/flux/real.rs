@@ -1,4 +1,4 @@
-//! The scripts with the agent itself: without anybody who answers, and on a cluster with real XFS.
+//! The scripts with the real agent: on a cluster with real XFS, and without a running agent.
 
 use std::{
     io::{BufRead, BufReader},
@@ -18,7 +18,7 @@ use super::stage::{RABBIT_JOB, Stage};
 
 const COMPUTE: &str = "compute-1";
 
-/// A script that finds the real agent of a compute.
+/// Returns a stage whose script calls the real agent of a compute.
 fn stage(script: &str, fixture: &Fixture) -> anyhow::Result<Stage> {
     let run = fixture.run.cluster.coordinator_socket();
     let socket = run.with_file_name(format!("{COMPUTE}.sock"));
@@ -29,7 +29,7 @@ fn stage(script: &str, fixture: &Fixture) -> anyhow::Result<Stage> {
         .with("WARREN_LISTEN", socket.to_str().context("a path in UTF-8")?))
 }
 
-/// Brings the job's Workflow to a state, with its computes named.
+/// Applies the job's Workflow in this state, with its Computes.
 fn enter(fixture: &mut Fixture, state: &str) -> anyhow::Result<()> {
     let (job, chassis) = (fixture.run.job.clone(), fixture.run.cluster.chassis().clone());
     fixture.run.apply("workflow", &[workflow(&job, state), computes(&job, &chassis)])
@@ -42,7 +42,7 @@ fn is_mounted(fixture: &Fixture) -> anyhow::Result<bool> {
 }
 
 #[test]
-fn a_job_is_mounted_held_and_unmounted() -> anyhow::Result<()> {
+fn the_prolog_waits_for_the_mount_and_the_epilog_for_the_unmount() -> anyhow::Result<()> {
     if !gate::jq() || !gate::loop_devices() {
         return Ok(());
     }
@@ -51,7 +51,7 @@ fn a_job_is_mounted_held_and_unmounted() -> anyhow::Result<()> {
     fixture.run.wait_for_file_systems()?;
     enter(&mut fixture, "PreRun")?;
     let prolog = stage("prolog", &fixture)?;
-    // Flux starts the prolog long before the mounts are asked for.
+    // Flux starts the prolog before the ClientMounts exist.
     let ended = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| prolog.run());
         fixture.run.mount_on_computes()?;
@@ -61,7 +61,7 @@ fn a_job_is_mounted_held_and_unmounted() -> anyhow::Result<()> {
     ensure!(ended.calls_of("flux job raise").is_empty() && prolog.is_quiet(), "{ended:?}");
     ensure!(is_mounted(&fixture)?, "the prolog let the job start without its mount: {ended:?}");
 
-    hold_an_epilog(&mut fixture)?;
+    epilog_names_the_holder(&mut fixture)?;
     let ended = stage("epilog", &fixture)?.run()?;
     ensure!(ended.exit == Some(0) && ended.calls_of("flux resource").is_empty(), "{ended:?}");
     ensure!(!is_mounted(&fixture)?, "the epilog released a node with a mount: {ended:?}");
@@ -72,8 +72,8 @@ fn a_job_is_mounted_held_and_unmounted() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// An epilog whose mount is in use when the job ends itself ends at its deadline, and the drain says by whom.
-fn hold_an_epilog(fixture: &mut Fixture) -> anyhow::Result<()> {
+/// Checks that the epilog of a busy mount ends at its deadline and drains the node with the holder in the reason.
+fn epilog_names_the_holder(fixture: &mut Fixture) -> anyhow::Result<()> {
     let node = fixture.run.cluster.node(COMPUTE)?.node_pid().to_string();
     let path = fixture.run.job.mount_path();
     let mut holder = command("nsenter");
@@ -81,7 +81,7 @@ fn hold_an_epilog(fixture: &mut Fixture) -> anyhow::Result<()> {
     holder.arg(format!("cd {path}; echo there; exec tail -f /dev/null")).stdout(Stdio::piped());
     let mut holder = holder.spawn().context("start a holder")?;
     let mut there = String::new();
-    // Open to the end: tail ends when nobody reads it any more.
+    // Kept open until the holder is killed: tail ends when the reader of its output is gone.
     let mut stdout = BufReader::new(holder.stdout.take().context("stdout")?);
     stdout.read_line(&mut there)?;
     ensure!(there == "there\n", "the holder is not in {path}");
@@ -105,7 +105,7 @@ fn hold_an_epilog(fixture: &mut Fixture) -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_job_that_nobody_knows_is_let_through_by_the_coordinator_alone() -> anyhow::Result<()> {
+fn the_coordinator_lets_a_job_without_a_workflow_start() -> anyhow::Result<()> {
     if !gate::jq() || !gate::loop_devices() {
         return Ok(());
     }
@@ -119,9 +119,10 @@ fn a_job_that_nobody_knows_is_let_through_by_the_coordinator_alone() -> anyhow::
     fixture.end()
 }
 
-/// An agent that nobody started, and one that takes the connection and does not speak.
+/// The agent is not started, or accepts the connection and closes it.
 #[test]
-fn without_an_agent_the_node_is_drained_and_the_coordinator_is_not_blamed() -> anyhow::Result<()> {
+fn a_node_without_a_working_agent_is_drained_and_the_reason_names_the_agent() -> anyhow::Result<()>
+{
     if !gate::jq() {
         return Ok(());
     }
@@ -134,7 +135,7 @@ fn without_an_agent_the_node_is_drained_and_the_coordinator_is_not_blamed() -> a
         let socket = stage.path().join("agent.sock");
         let broken = is_broken.then(|| UnixListener::bind(&socket)).transpose()?;
         let closing = broken.map(|listener| {
-            // Each connection ends at once, as with an agent that dies whenever it is started.
+            // Each connection is closed at once, as by an agent that dies whenever it is started.
             std::thread::spawn(move || listener.incoming().take_while(Result::is_ok).for_each(drop))
         });
         let stage = stage.with("WARREN_LISTEN", socket.to_str().context("a path in UTF-8")?);
@@ -144,8 +145,8 @@ fn without_an_agent_the_node_is_drained_and_the_coordinator_is_not_blamed() -> a
         ensure!(ended.calls_of("flux job raise").is_empty(), "{script} {is_broken}: {ended:?}");
         let last = ended.calls.last().context("no call")?;
         ensure!(last.starts_with("flux resource drain "), "{script} {is_broken}: {ended:?}");
-        // A connection that is closed at once is lost before the call, or in it.
-        let is_named = last.contains("agent.sock") || is_broken && last.contains("ask the agent");
+        // The client notices a closed connection before the call or during it, with different messages.
+        let is_named = last.contains("agent.sock") || is_broken && last.contains("call the agent");
         ensure!(is_named, "the reason names no agent: {last}");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The programs that a script finds, what they were asked, and how the script ended.
+//! Runs a script with stand-ins for the programs that it calls, and records those calls.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use nix::{
 use tempfile::TempDir;
 use tests::program::{binary, command, plant};
 
-/// Stands in for `flux` as the recording's did: F_* are its exit statuses and its output.
+/// Stand-in for `flux`, like the one of the recordings: the variables `F_*` set its exit statuses and its output.
 const FLUX: &str = r#"#!/bin/sh
 printf '%s\n' "flux $*" >>"$CALLS"
 case "$1 $2" in
@@ -29,8 +29,8 @@ case "$1 $2" in
 esac
 "#;
 
-/// Stands in for the agent: ends with F_AGENT, the first time with F_AGENT_FIRST, or, when F_AGENT_HANGS, with
-/// F_AGENT_CANCELLED at SIGTERM.
+/// Stand-in for the agent: exits with `F_AGENT`, and the first time with `F_AGENT_FIRST`. If `F_AGENT_HANGS` is set, it waits for
+/// SIGTERM and exits with `F_AGENT_CANCELLED`.
 const AGENT: &str = r#"#!/bin/bash
 printf '%s\n' "clientmount-agent $*" >>"$CALLS"
 [ -z "${F_AGENT_SAYS-}" ] || printf '%b\n' "$F_AGENT_SAYS"
@@ -48,25 +48,25 @@ pub(crate) const RABBIT_JOB: &str =
     r##"{"attributes": {"system": {"dw": "#DW jobdw type=xfs capacity=1GiB name=a"}}}"##;
 pub(crate) const ORDINARY_JOB: &str = r#"{"attributes": {"system": {}}}"#;
 
-/// A directory with the programs, for one run of one script.
+/// A directory with the stand-ins, and the script with its environment.
 pub(crate) struct Stage {
     directory: TempDir,
     script: PathBuf,
     environment: Vec<(String, String)>,
 }
 
-/// How a script ended.
+/// Exit status, output and calls of a script.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) exit: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// How the programs were called, in order.
+    /// Command lines of the calls, in their order.
     pub(crate) calls: Vec<String>,
 }
 
 impl Stage {
-    /// `script` is `prolog` or `epilog`.
+    /// Prepares a run of `script`, which is `prolog` or `epilog`.
     pub(crate) fn new(script: &str) -> anyhow::Result<Self> {
         let directory = TempDir::new()?;
         let bin = directory.path().join("bin");
@@ -83,19 +83,19 @@ impl Stage {
         self.directory.path()
     }
 
-    /// Sets a condition, or any other variable.
+    /// Sets an environment variable of the script and its stand-ins.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Puts another program first in PATH.
+    /// Adds a program that comes first in PATH.
     pub(crate) fn with_program(self, name: &str, text: &str) -> anyhow::Result<Self> {
         plant(&self.path().join("bin").join(name), text)?;
         Ok(self)
     }
 
-    /// Puts the agent itself in the stand-in's place.
+    /// Replaces the agent's stand-in by the real agent.
     pub(crate) fn with_real_agent(self) -> anyhow::Result<Self> {
         let found = self.path().join("bin/clientmount-agent");
         fs::remove_file(&found)?;
@@ -103,13 +103,13 @@ impl Stage {
         Ok(self)
     }
 
-    /// Writes the site's settings.
+    /// Writes the site's settings file.
     pub(crate) fn with_settings(self, text: &str) -> anyhow::Result<Self> {
         fs::write(self.path().join("settings"), text)?;
         Ok(self)
     }
 
-    /// Whether the file is there that keeps the token's timer quiet.
+    /// Returns true if the run directory has the file `quiet`, which stops the timer that renews tokens.
     pub(crate) fn is_quiet(&self) -> bool {
         self.path().join("run/quiet").exists()
     }
@@ -133,7 +133,7 @@ impl Stage {
     }
 
     pub(crate) fn run(&self) -> anyhow::Result<Ended> {
-        self.ended(self.command().spawn().context("start the script")?, String::new())
+        self.result_of(self.command().spawn().context("start the script")?, String::new())
     }
 
     /// Sends SIGTERM to the script alone, as soon as it has printed a line with `marker`.
@@ -142,14 +142,14 @@ impl Stage {
         let mut stderr = BufReader::new(child.stderr.take().context("stderr")?);
         let mut printed = String::new();
         while !printed.contains(marker) {
-            anyhow::ensure!(stderr.read_line(&mut printed)? > 0, "it ended: {printed}");
+            anyhow::ensure!(stderr.read_line(&mut printed)? > 0, "the script ended: {printed}");
         }
         kill(Pid::from_raw(child.id().try_into()?), Signal::SIGTERM)?;
         stderr.read_to_string(&mut printed)?;
-        self.ended(child, printed)
+        self.result_of(child, printed)
     }
 
-    fn ended(&self, child: Child, printed: String) -> anyhow::Result<Ended> {
+    fn result_of(&self, child: Child, printed: String) -> anyhow::Result<Ended> {
         let output = child.wait_with_output()?;
         let calls = fs::read_to_string(self.path().join("calls")).unwrap_or_default();
         Ok(Ended {
@@ -162,7 +162,7 @@ impl Stage {
 }
 
 impl Ended {
-    /// The calls of one program whose first words are these.
+    /// Returns the calls that begin with these words.
     pub(crate) fn calls_of(&self, words: &str) -> Vec<&str> {
         self.calls.iter().map(String::as_str).filter(|call| call.starts_with(words)).collect()
     }

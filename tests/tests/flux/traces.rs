@@ -1,4 +1,4 @@
-//! Every recorded case of the scripts that sites run today, and what ours do in its place.
+//! Compares Warren's scripts with recordings of the scripts that sites run today (flux-coral2's), case by case.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -14,14 +14,14 @@ const STATUS: &str = "clientmount-agent status --job f2AVx5nQsoRy";
 const UNMOUNT: &str = "clientmount-agent unmount --job f2AVx5nQsoRy --deadline 300s";
 
 enum Verdict {
-    /// The job and the node fare as they did.
+    /// Job and node end as in the recording.
     Agrees,
-    /// They fare differently, for this reason.
+    /// Job or node end differently, for this reason.
     Differs(&'static str),
 }
 use Verdict::{Agrees, Differs};
 
-/// Case, verdict, the calls that ours makes (the last argument of some is free text and left out), exit status.
+/// Case, verdict, calls of Warren's script, and exit status. Where the last argument is free text, the call here is without it.
 const VERDICTS: [(&str, Verdict, &[&str], i32); 10] = [
     ("rabbit job, mounts arrive", Agrees, &[INFO, CONFIG, MOUNT], 0),
     (
@@ -42,17 +42,13 @@ const VERDICTS: [(&str, Verdict, &[&str], i32); 10] = [
     ("systemctl fails", Agrees, &[INFO, CONFIG, MOUNT, "flux resource drain --update "], 8),
     (
         "ordinary job, systemctl fails",
-        Differs(
-            "a job without storage has nothing to do with our units: its node stays in service",
-        ),
+        Differs("Warren starts no unit for a job without storage: its node stays in service"),
         &[INFO],
         0,
     ),
     (
         "epilog, getrabbit fails",
-        Differs(
-            "the epilog does not ask which rabbits there are: what is mounted goes all the same",
-        ),
+        Differs("Warren's epilog does not ask for the list of rabbits: it unmounts in any case"),
         &[INFO, UNMOUNT],
         0,
     ),
@@ -73,20 +69,20 @@ struct Case {
     exit: i32,
 }
 
-/// What a script's run means to the job and its node.
+/// Effect of a script's run on the job and its node.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
-    /// Something of the daemon's, or the agent's, was set to work for the job.
-    works: bool,
-    /// The exception that was raised on the job.
+    /// The script started the site's daemon or called Warren's agent.
+    calls_daemon: bool,
+    /// Type of the exception that the script raised on the job.
     exception: Option<String>,
-    /// Flux drains the node.
+    /// The script failed, for which Flux drains the node.
     fails: bool,
 }
 
 impl Outcome {
-    fn of(commands: &[String], exit: i32) -> Self {
-        let works = |command: &String| {
+    fn from_run(commands: &[String], exit: i32) -> Self {
+        let calls_daemon = |command: &String| {
             command.starts_with("systemctl start") || command.starts_with("clientmount-agent")
         };
         let kind = |command: &String| {
@@ -96,15 +92,15 @@ impl Outcome {
             words.get(flag + 1).map(|word| (*word).to_owned())
         };
         Self {
-            works: commands.iter().any(works),
+            calls_daemon: commands.iter().any(calls_daemon),
             exception: commands.iter().find_map(kind),
             fails: exit != 0,
         }
     }
 }
 
-/// What the recorded conditions are to the agent: no mounts in time, no unit that starts.
-fn agents_exit(conditions: &BTreeMap<String, String>) -> &'static str {
+/// Translates the recorded conditions into the agent's exit status: mounts that are late (3), and a unit that fails (8).
+fn agent_exit_status(conditions: &BTreeMap<String, String>) -> &'static str {
     if conditions.contains_key("F_SYSTEMCTL") {
         "8"
     } else if conditions.contains_key("F_WAIT") {
@@ -122,7 +118,7 @@ fn play(case: &Case) -> anyhow::Result<(Vec<String>, i32)> {
     };
     let mut stage = Stage::new(script)?
         .with_settings("WARREN_UNREACHABLE=0\n")?
-        .with("F_AGENT", agents_exit(&case.conditions));
+        .with("F_AGENT", agent_exit_status(&case.conditions));
     if !case.conditions.contains_key("F_JOBSPEC") {
         stage = stage.with("F_JOBSPEC", RABBIT_JOB);
     }
@@ -141,19 +137,23 @@ fn judge(case: &Case) -> anyhow::Result<()> {
         .context("the recording has this case, and VERDICTS has none for it")?;
     let (calls, status) = play(case)?;
     ensure!(status == *exit, "it exits with {status}, not {exit}: {calls:?}");
-    let as_told = calls.len() == commands.len()
-        && calls.iter().zip(*commands).all(|(call, told)| call.starts_with(told));
-    ensure!(as_told, "it calls {calls:#?}\nand not {commands:#?}");
-    let (theirs, ours) = (Outcome::of(&case.commands, case.exit), Outcome::of(&calls, status));
+    let is_expected = calls.len() == commands.len()
+        && calls.iter().zip(*commands).all(|(call, expected)| call.starts_with(expected));
+    ensure!(is_expected, "it calls {calls:#?}\nand not {commands:#?}");
+    let (theirs, ours) =
+        (Outcome::from_run(&case.commands, case.exit), Outcome::from_run(&calls, status));
     match verdict {
-        Agrees => ensure!(theirs == ours, "agrees? {theirs:?}\nours {ours:?}"),
+        Agrees => ensure!(
+            theirs == ours,
+            "the recording ends as {theirs:?}\nand Warren's script as {ours:?}"
+        ),
         Differs(why) => ensure!(theirs != ours, "it does not differ any more ({why}): {ours:?}"),
     }
     Ok(())
 }
 
 #[test]
-fn every_recorded_case_has_a_verdict_that_holds() -> anyhow::Result<()> {
+fn each_recorded_case_ends_as_its_verdict_says() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }
@@ -163,6 +163,9 @@ fn every_recorded_case_has_a_verdict_that_holds() -> anyhow::Result<()> {
     for case in &recording.cases {
         judge(case).with_context(|| format!("case {:?}", case.name))?;
     }
-    ensure!(recording.cases.len() == VERDICTS.len(), "VERDICTS has cases that nobody recorded");
+    ensure!(
+        recording.cases.len() == VERDICTS.len(),
+        "VERDICTS has cases that the recording has not"
+    );
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! What Warren costs the API server, counted by the server's own audit log.
+//! Counts the requests that Warren sends to the API server, by the server's audit log.
 //!
-//! Prints tables. Counts are asserted, times are not measured here. `make kube` runs it.
+//! Prints tables, and checks counts but no times. `make kube` runs these tests.
 
 mod mounts;
 mod workflows;

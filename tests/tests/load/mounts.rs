@@ -1,4 +1,4 @@
-//! What a mount costs the API server, counted by the audit log and by a watch beside ours.
+//! Requests and events that one ClientMount costs the API server, counted by the audit log and by a watch of the test.
 
 use std::{collections::BTreeSet, sync::mpsc, thread};
 
@@ -15,55 +15,67 @@ use tests::{
     program::until,
 };
 
-/// What one life of a ClientMount costs: created, mounted, unmounted, deleted.
+/// Cost of one ClientMount, which is created, mounted, unmounted and deleted.
 #[derive(Debug)]
 struct Cost {
     link: Link,
-    way: String,
-    /// Watches on ClientMounts that our programs hold, all nodes together.
+    /// Label of the row in the table.
+    label: String,
+    /// Number of watches on ClientMounts that the programs on all nodes hold.
     watches: usize,
-    /// Requests of our programs for one ClientMount, by verb.
+    /// GET requests of our programs for one ClientMount and its profile.
     reads: f64,
+    /// Patches and updates of one ClientMount.
     writes: f64,
-    /// Those of the writes that a mount waits for.
+    /// Writes that were sent before the mount was reported as mounted.
     writes_to_mount: f64,
+    /// Updates, which send the whole object.
     whole_objects: f64,
-    /// Bytes of those writes and of the answers to them.
+    /// Bytes of the writes and of their responses.
     bytes: f64,
-    /// Events that each watch on the object is sent.
+    /// Events that each watch on the ClientMount receives.
     events: f64,
 }
 
-/// The Go daemon, as it was measured on such a server: whole objects written, events of its watch.
+/// The sites' Go daemon, measured on the same server: updates of whole objects, and events of its watch.
 const GO: (f64, f64) = (3.0, 8.0);
 
 #[test]
-#[expect(clippy::print_stderr, reason = "what was measured twice is told")]
-fn a_mount_costs_the_api_server_little() -> anyhow::Result<()> {
+#[expect(clippy::print_stderr, reason = "says when a measurement is repeated")]
+fn a_mount_costs_few_requests_and_no_whole_object() -> anyhow::Result<()> {
     let mut costs = Vec::new();
     for (link, computes) in
         [(Link::Coordinator, 1), (Link::Coordinator, 8), (Link::Api, 1), (Link::Api, 8)]
     {
         let mut cost = measure(link, computes)?;
-        // A busy machine can make one mount fail once, and its failure is written too: a second measure tells whether every life costs more.
-        if let Err(error) = bounds(&cost, computes) {
+        // On a busy machine a mount may fail once, and that failure is written to the status too: measure again.
+        if let Err(error) = check_bounds(&cost, computes) {
             eprintln!("measured once more: {error:#}");
             cost = measure(link, computes)?;
-            bounds(&cost, computes)?;
+            check_bounds(&cost, computes)?;
         }
         costs.push(cost);
     }
-    show(&costs);
+    print_table(&costs);
     Ok(())
 }
 
-fn bounds(cost: &Cost, computes: u8) -> anyhow::Result<()> {
+fn check_bounds(cost: &Cost, computes: u8) -> anyhow::Result<()> {
     let watches = if cost.link == Link::Api { usize::from(computes) } else { 1 };
-    ensure!(cost.watches == watches, "{watches} watches, not more: {cost:?}");
-    ensure!(cost.writes_to_mount <= 2.0, "finalizer, mounted: {cost:?}");
-    ensure!(cost.writes <= 4.0, "finalizer, mounted, unmounted, finalizer: {cost:?}");
+    ensure!(cost.watches == watches, "expected {watches} watches: {cost:?}");
+    ensure!(
+        cost.writes_to_mount <= 2.0,
+        "expected two writes, of the finalizer and of the status: {cost:?}"
+    );
+    ensure!(
+        cost.writes <= 4.0,
+        "expected four writes, two of the finalizer and two of the status: {cost:?}"
+    );
     ensure!(cost.whole_objects == 0.0, "a whole object was written: {cost:?}");
-    ensure!(cost.events <= 7.0, "three of the controllers' and four of ours: {cost:?}");
+    ensure!(
+        cost.events <= 7.0,
+        "expected seven events, for three writes of the controllers and four of ours: {cost:?}"
+    );
     Ok(())
 }
 
@@ -86,45 +98,47 @@ fn measure(link: Link, computes: u8) -> anyhow::Result<Cost> {
     let audit = disturbed.plane.audit()?;
     run.tear_down_storage()?;
     fixture.end()?;
-    Ok(Seen { link, computes, audit, mounted, name, events }.cost())
+    Ok(Measurement { link, computes, audit, mounted, name, events }.cost())
 }
 
-/// Everything that the server saw while some ClientMounts lived, one on each compute.
-struct Seen {
+/// All requests and events while there was one ClientMount for each compute.
+struct Measurement {
     link: Link,
     computes: u8,
     audit: Vec<AuditEvent>,
-    /// How many requests there had been when all of them were mounted.
+    /// Number of requests in `audit` when all ClientMounts were mounted.
     mounted: usize,
-    /// The ClientMounts' name.
+    /// Name of the ClientMounts, the same in the namespace of each compute.
     name: String,
     events: usize,
 }
 
-impl Seen {
+impl Measurement {
     fn cost(&self) -> Cost {
-        let lives = f64::from(self.computes);
-        let each = |count: usize| count as f64 / lives;
-        let of_it = |event: &&&AuditEvent| {
+        let mounts = f64::from(self.computes);
+        let each = |count: usize| count as f64 / mounts;
+        let is_of_mount = |event: &&&AuditEvent| {
             event.resource.starts_with("clientmounts") && event.name == self.name
         };
         let is_write = |event: &&&AuditEvent| matches!(&*event.verb, "patch" | "update");
         let written: Vec<_> =
-            ours(&self.audit).filter(|event| of_it(&event) && is_write(&event)).collect();
+            ours(&self.audit).filter(|event| is_of_mount(&event) && is_write(&event)).collect();
         let read = ours(&self.audit)
             .filter(|event| event.verb == "get")
-            .filter(|event| of_it(&event) || event.resource == "nnfstorageprofiles");
+            .filter(|event| is_of_mount(&event) || event.resource == "nnfstorageprofiles");
         let early = ours(&self.audit[..self.mounted]);
         Cost {
             link: self.link,
-            way: match self.link {
+            label: match self.link {
                 Link::Coordinator => format!("coordinator, {} computes", self.computes),
                 Link::Api => format!("API, {} computes", self.computes),
             },
             watches: self.watches(),
             reads: each(read.count()),
             writes: each(written.len()),
-            writes_to_mount: each(early.filter(|event| of_it(&event) && is_write(&event)).count()),
+            writes_to_mount: each(
+                early.filter(|event| is_of_mount(&event) && is_write(&event)).count(),
+            ),
             whole_objects: each(written.iter().filter(|event| event.verb == "update").count()),
             bytes: each(
                 written.iter().map(|event| event.request_bytes + event.response_bytes).sum(),
@@ -133,8 +147,8 @@ impl Seen {
         }
     }
 
-    /// The rabbit watches the ClientMounts of its own namespace, and a coordinator that serves no compute watches all:
-    /// neither is what the computes' mounts cost.
+    /// Counts the watches on ClientMounts of the computes. It leaves out the rabbit's watch on its own namespace and, with agents
+    /// that use the API directly, the coordinator's watch on all namespaces.
     fn watches(&self) -> usize {
         let of_computes = |namespace: &str| match self.link {
             Link::Coordinator => namespace.is_empty(),
@@ -149,17 +163,18 @@ impl Seen {
     }
 }
 
-/// Requests of our daemons that were granted.
+/// Returns the successful requests of our daemons.
 fn ours(audit: &[AuditEvent]) -> impl Iterator<Item = &AuditEvent> {
     audit.iter().filter(|event| event.user == DAEMONS && event.code < 300)
 }
 
-/// A watch of the test's own, counting what every watch is sent of ClientMounts with one name.
-struct Counting {
+/// A watch of the test, which counts the events of ClientMounts with one name.
+struct EventCounter {
+    /// Number of events so far, and of deletions among them.
     counted: mpsc::Receiver<(usize, usize)>,
 }
 
-fn count_events(disturbed: &Disturbed, name: &str) -> anyhow::Result<Counting> {
+fn count_events(disturbed: &Disturbed, name: &str) -> anyhow::Result<EventCounter> {
     let kubeconfig = disturbed.plane.kubeconfig();
     let name = name.to_owned();
     let (tell, counted) = mpsc::channel();
@@ -169,10 +184,10 @@ fn count_events(disturbed: &Disturbed, name: &str) -> anyhow::Result<Counting> {
         runtime.block_on(async {
             let client = control_plane::client(&kubeconfig).await?;
             let kind = ApiResource::erase::<api::ClientMount>(&());
-            let all: Api<DynamicObject> = Api::all_with(client, &kind);
-            let now = all.list(&kube::api::ListParams::default()).await?.metadata;
+            let mounts: Api<DynamicObject> = Api::all_with(client, &kind);
+            let now = mounts.list(&kube::api::ListParams::default()).await?.metadata;
             let from = now.resource_version.context("a list without resourceVersion")?;
-            let mut watch = std::pin::pin!(all.watch(&WatchParams::default(), &from).await?);
+            let mut watch = std::pin::pin!(mounts.watch(&WatchParams::default(), &from).await?);
             ready.send(())?;
             let (mut events, mut gone) = (0, 0);
             while let Some(event) = watch.next().await {
@@ -191,11 +206,11 @@ fn count_events(disturbed: &Disturbed, name: &str) -> anyhow::Result<Counting> {
         })
     });
     begun.recv_timeout(PATIENCE).context("the counting watch did not begin")?;
-    Ok(Counting { counted })
+    Ok(EventCounter { counted })
 }
 
-impl Counting {
-    /// How many events there were until all of them were gone.
+impl EventCounter {
+    /// Returns the number of events once all ClientMounts are deleted.
     fn finish(self, objects: usize) -> anyhow::Result<usize> {
         let mut last = (0, 0);
         until("the last event", PATIENCE, || {
@@ -207,7 +222,7 @@ impl Counting {
 }
 
 #[expect(clippy::print_stderr, reason = "the table is what this suite is for")]
-fn show(costs: &[Cost]) {
+fn print_table(costs: &[Cost]) {
     eprintln!("Each ClientMount, from its creation to its end, costs the API server:");
     eprintln!(
         "{:<26}{:>9}{:>8}{:>9}{:>17}{:>15}{:>9}{:>8}",
@@ -221,7 +236,7 @@ fn show(costs: &[Cost]) {
     for cost in costs {
         eprintln!(
             "{:<26}{:>9}{:>8.1}{:>9.1}{:>17.1}{:>15.1}{:>9.0}{:>8.1}",
-            cost.way,
+            cost.label,
             cost.watches,
             cost.reads,
             cost.writes,

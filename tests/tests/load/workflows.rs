@@ -1,4 +1,4 @@
-//! What a workflow costs the API server: requests of the engine, for each object that must exist.
+//! Requests of the engine that one workflow costs the API server, for each object of the workflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,16 @@ use tests::{
     workflow::{AFTER_PROPOSAL, Flow},
 };
 
-/// Requests for each object but the Workflow, at most, on average: three, and one more where computes end one by one, or
-/// somebody else was quicker.
+/// Highest average of requests for each object except the Workflow: three, and one more where computes end one by one or a write
+/// conflicts with another writer.
 const EACH: usize = 4;
-/// Writes of the Workflow in each of its seven states, at most: admission takes no state together with what was done in it, and
-/// a wait that lasts is told.
+/// Most writes of the Workflow in each of its seven states: admission does not accept a new state together with the results of
+/// that state, and a long wait writes a message.
 const STATE: usize = 3;
-/// More writes of the Workflow for each compute, at most: where computes mount and unmount one by one, as on a busy host, the
-/// message of PreRun and that of PostRun change with each.
+/// Most additional writes of the Workflow for each compute: where computes mount and unmount one by one, as on a busy machine, the
+/// messages of PreRun and PostRun change with each.
 const COMPUTE: usize = 2;
-/// Requests by which the coordinator puts a compute's finalizer on its ClientMount and takes it off: no work of the engine.
+/// Requests with which the coordinator adds and removes the finalizer of a compute's ClientMount; they are not the engine's.
 const FINALIZER: usize = 2;
 
 #[test]
@@ -30,16 +30,23 @@ fn a_workflow_costs_few_requests_for_each_of_its_objects() -> anyhow::Result<()>
         return Ok(());
     }
     for computes in [1, 8] {
-        let asked = requests_of_a_life(computes)?;
+        let asked = requests_of_a_workflow(computes)?;
         let objects: BTreeSet<_> =
             asked.iter().map(|event| (kind(event), &event.namespace, name(event))).collect();
-        show(computes, &asked, objects.len());
+        print_table(computes, &asked, objects.len());
         ensure!(objects.len() > usize::from(computes), "{objects:?}");
-        let of_workflow = asked.iter().filter(|event| kind(event) == "workflows").count();
+        let workflow_requests = asked.iter().filter(|event| kind(event) == "workflows").count();
         let most = STATE * 7 + COMPUTE * usize::from(computes);
-        ensure!(of_workflow <= most, "{of_workflow} of the Workflow");
-        let rest = asked.len() - of_workflow - FINALIZER * usize::from(computes);
-        ensure!(rest <= EACH * (objects.len() - 1), "{rest} for {}", objects.len() - 1);
+        ensure!(
+            workflow_requests <= most,
+            "{workflow_requests} requests for the Workflow, expected at most {most}"
+        );
+        let rest = asked.len() - workflow_requests - FINALIZER * usize::from(computes);
+        ensure!(
+            rest <= EACH * (objects.len() - 1),
+            "{rest} requests for {} other objects",
+            objects.len() - 1
+        );
         let refused = asked
             .iter()
             .filter(|event| event.code >= 400 && ![404, 409].contains(&event.code))
@@ -49,8 +56,8 @@ fn a_workflow_costs_few_requests_for_each_of_its_objects() -> anyhow::Result<()>
     Ok(())
 }
 
-/// All that the engine asks for one workflow from its creation until it is gone; watches are held anyway.
-fn requests_of_a_life(computes: u8) -> anyhow::Result<Vec<AuditEvent>> {
+/// Runs a workflow from its creation to its deletion, and returns the engine's requests without watches.
+fn requests_of_a_workflow(computes: u8) -> anyhow::Result<Vec<AuditEvent>> {
     let disturbed = Disturbed::new(&api::crd_values())?;
     let daemons = disturbed.kubeconfig_of(DAEMONS)?;
     let roles = Roles {
@@ -73,11 +80,11 @@ fn requests_of_a_life(computes: u8) -> anyhow::Result<Vec<AuditEvent>> {
     let audit = disturbed.plane.audit()?;
     flow.end()?;
     let asked = audit.get(before..).context("the audit log became shorter")?;
-    Ok(asked.iter().filter(|event| is_the_engines(event)).cloned().collect())
+    Ok(asked.iter().filter(|event| is_of_engine(event)).cloned().collect())
 }
 
-/// Of the coordinator, but not what it reports for computes, nor its watches.
-fn is_the_engines(event: &AuditEvent) -> bool {
+/// Returns true for requests of the coordinator, except watches and the statuses that it writes for computes.
+fn is_of_engine(event: &AuditEvent) -> bool {
     event.user == ANOTHER && event.verb != "watch" && event.resource != "clientmounts/status"
 }
 
@@ -85,13 +92,13 @@ fn kind(event: &AuditEvent) -> &str {
     event.resource.split('/').next().unwrap_or_default()
 }
 
-/// The object's name; a creation's is not in its URI.
+/// Returns the object's name, which the URI of a create does not have.
 fn name(event: &AuditEvent) -> &str {
     &event.name
 }
 
 #[expect(clippy::print_stderr, reason = "the table is what this suite is for")]
-fn show(computes: u8, asked: &[AuditEvent], objects: usize) {
+fn print_table(computes: u8, asked: &[AuditEvent], objects: usize) {
     let mut by_verb: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for event in asked {
         *by_verb.entry((&event.verb, &event.resource)).or_default() += 1;

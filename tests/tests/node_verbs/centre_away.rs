@@ -1,4 +1,4 @@
-//! What the verbs say when the coordinator is not there, or says nothing.
+//! Answers of the verbs when the coordinator is not running, or does not answer.
 
 use anyhow::ensure;
 use nix::sys::signal::Signal;
@@ -7,7 +7,7 @@ use tests::{gate, program::signal, verbs::SHORT};
 use crate::{end, end_job, is_mounted, mounted};
 
 #[test]
-fn without_a_coordinator_nothing_is_called_done_and_what_is_here_is_shown() -> anyhow::Result<()> {
+fn without_a_coordinator_verbs_exit_with_7_and_show_the_local_mounts() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -30,7 +30,7 @@ fn without_a_coordinator_nothing_is_called_done_and_what_is_here_is_shown() -> a
 }
 
 #[test]
-fn a_coordinator_that_says_nothing_is_one_that_cannot_be_reached() -> anyhow::Result<()> {
+fn a_coordinator_that_does_not_answer_counts_as_unreachable() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -50,7 +50,7 @@ fn a_coordinator_that_says_nothing_is_one_that_cannot_be_reached() -> anyhow::Re
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_another_thing_than_a_job_that_is_not() -> anyhow::Result<()> {
+fn without_an_agent_verbs_exit_with_8() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let caller = tests::verbs::Caller::at(&directory.path().join("agent.sock"))?;
     caller

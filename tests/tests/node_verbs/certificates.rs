@@ -1,4 +1,4 @@
-//! Certificates that do not let a node in: nothing is called done, and the agent's log tells which it is.
+//! Certificates that the coordinator or the agent refuses: the verbs report failure, and the agent's log says which certificate.
 
 use std::{fs, net::TcpListener, path::PathBuf};
 
@@ -14,7 +14,7 @@ use tests::{
 
 use crate::COMPUTE;
 
-/// Signs certificates, and keeps them beside the logs.
+/// A certificate authority, whose files lie in the directory of the logs.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     directory: PathBuf,
@@ -29,7 +29,7 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(parameters, key), directory })
     }
 
-    /// Writes `<file>.crt` and `<file>.key`, issued to `name` until that year.
+    /// Writes `<file>.crt` and `<file>.key`, issued to `name` and valid until January of the year `until`.
     fn issue(&self, file: &str, name: &str, until: i32) -> anyhow::Result<()> {
         let key = KeyPair::generate()?;
         let mut parameters = CertificateParams::new(vec![name.to_owned()])?;
@@ -45,7 +45,7 @@ impl Authority {
     }
 }
 
-/// Serves nodes at this port, with the certificate of this name.
+/// Restarts the coordinator, so that it serves nodes at this port with the certificate `file`.
 fn serve(
     fixture: &mut Fixture,
     authority: &Authority,
@@ -65,7 +65,7 @@ fn serve(
     ])
 }
 
-/// An agent of the compute that proves its name by the certificate of this name.
+/// Starts an agent for the compute that uses the certificate `file`.
 fn agent(
     fixture: &Fixture,
     authority: &Authority,
@@ -91,7 +91,7 @@ fn agent(
 }
 
 #[test]
-fn a_certificate_that_expired_or_is_another_nodes_lets_nobody_in() -> anyhow::Result<()> {
+fn an_expired_certificate_or_one_of_another_name_is_refused() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -105,7 +105,7 @@ fn a_certificate_that_expired_or_is_another_nodes_lets_nobody_in() -> anyhow::Re
     authority.issue("expired", COMPUTE, 2001)?;
     authority.issue("other", "compute-9", 4096)?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    for (centre, file, told) in [
+    for (centre, file, logged) in [
         ("centre", "expired", "xpired"),
         ("centre", "other", "compute-9"),
         ("centre-expired", "good", "xpired"),
@@ -118,7 +118,7 @@ fn a_certificate_that_expired_or_is_another_nodes_lets_nobody_in() -> anyhow::Re
         }
         until("the agent to log why", PATIENCE, || {
             let log = fs::read_to_string(program.log())?;
-            ensure!(log.contains(told), "{centre}, {file}: no {told:?} in\n{log}");
+            ensure!(log.contains(logged), "{centre}, {file}: no {logged:?} in\n{log}");
             Ok(())
         })?;
     }

@@ -1,4 +1,4 @@
-//! A drive that stops to answer under a mounted file system: umount(2) waits in the kernel, where no signal reaches it.
+//! A drive that stops answering under a mounted file system: umount(2) waits in the kernel, where signals do not reach it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,12 @@ use tests::{
     verbs::SHORT,
 };
 
-use crate::{COMPUTE, end, end_job, is_mounted, mounted_in, ready_in, until_known};
+use crate::{COMPUTE, end, end_job, is_mounted, mounted_in, ready_in, until_connected};
 
-/// A file system for the drives' files, which can be frozen: what is written to the drives waits until it is thawed.
+/// A file system for the files of the file drives. While it is frozen, writes to the drives wait.
 struct Disk {
     at: PathBuf,
-    // Dropped after the file system is unmounted.
+    // Dropped last: the file system must be unmounted before.
     _directory: TempDir,
 }
 
@@ -45,7 +45,7 @@ impl Drop for Disk {
     }
 }
 
-/// Thawed when dropped, also after a failure: nothing else ends what waits.
+/// A frozen file system. It is thawed when dropped, after a failed test too: otherwise the waiting processes would never end.
 struct Frozen<'a>(&'a Disk);
 
 impl Drop for Frozen<'_> {
@@ -67,7 +67,7 @@ fn output_of(program: &str, flag: &str, path: &Path) -> anyhow::Result<()> {
 }
 
 #[test]
-fn an_unmount_that_the_kernel_does_not_end_is_told_in_time_and_goes_on_when_the_drive_answers()
+fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_drive_answers()
 -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
@@ -76,38 +76,38 @@ fn an_unmount_that_the_kernel_does_not_end_is_told_in_time_and_goes_on_when_the_
     let (mut fixture, caller) =
         mounted_in(ready_in(Fixture::without_engine_in_pool(&disk.at, 1, "xfs")?)?)?;
     fixture.run.write()?;
-    // A call of the kernel counts as hung after a second, in the place of thirty.
+    // A system call counts as hung after 1 s instead of 30 s.
     fixture.run.cluster.stop_one(COMPUTE)?;
     fixture.run.cluster.start_node_with(COMPUTE, &[("WARREN_MOUNT_DEADLINE", "1")])?;
-    until_known(&caller)?;
+    until_connected(&caller)?;
     caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     let frozen = disk.freeze()?;
     end_job(&mut fixture)?;
     for on_timeout in ["report", "signal"] {
         let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", on_timeout];
-        let told = caller.call(&words)?;
-        // A retry of the agent's finds no mount, and somebody who uses the device.
-        ensure!(matches!(told.code, Some(3 | 4)), "not exit status 3 or 4: {told:?}");
-        // The process that waits, and where in the kernel it does.
-        let told = told.saying("umount(2)")?.saying("state D")?;
-        let is_hung = told.stdout.contains("did not return within 1 s")
-            || told.stdout.contains("which has not returned");
-        ensure!(is_hung, "not said to hang: {told:?}");
+        let ended = caller.call(&words)?;
+        // The agent may retry meanwhile; it then finds no mount, but a device in use.
+        ensure!(matches!(ended.code, Some(3 | 4)), "not exit status 3 or 4: {ended:?}");
+        // The message names the waiting system call and the process's state.
+        let ended = ended.saying("umount(2)")?.saying("state D")?;
+        let is_hung = ended.stdout.contains("did not return within 1 s")
+            || ended.stdout.contains("which has not returned");
+        ensure!(is_hung, "not reported as hung: {ended:?}");
     }
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "lazy"];
-    // A look that began before the mount was detached may hang as well, and is told first.
-    until("the mount to be told as detached", PATIENCE, || {
+    // An observation that began before the mount was detached may hang too, and is reported first.
+    until("the mount to be reported as detached", PATIENCE, || {
         caller
             .call(&words)?
             .with(3)?
-            .saying("is not mounted at")?
-            .saying("and still in use")
+            .saying("is no longer mounted at")?
+            .saying("still in use by")
             .map(drop)
     })?;
     let name = fixture.run.job.computes_mount();
     let object = fixture.run.prints(&["get", "clientmount", &name, "-n", COMPUTE, "--json"])?;
     let object: serde_json::Value = serde_json::from_str(&object)?;
-    ensure!(object["status"]["allReady"] == false, "told as unmounted: {}", object["status"]);
+    ensure!(object["status"]["allReady"] == false, "reported as unmounted: {}", object["status"]);
     drop(frozen);
     caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     ensure!(!is_mounted(&fixture)?, "it is mounted still");

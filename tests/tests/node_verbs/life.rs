@@ -1,4 +1,4 @@
-//! One job from its prolog to its epilog.
+//! The verbs for one job, from its prolog to its epilog.
 
 use std::{fs, os::unix::fs::MetadataExt};
 
@@ -10,10 +10,10 @@ use tests::{
     verbs::{Caller, SHORT, report, workflow},
 };
 
-use crate::{COMPUTE, end, end_job, enter, is_mounted, ready, until_known};
+use crate::{COMPUTE, end, end_job, enter, is_mounted, ready, until_connected};
 
 #[test]
-fn a_prolog_waits_for_its_mounts_and_an_epilog_for_their_end() -> anyhow::Result<()> {
+fn a_prolog_waits_for_its_mounts_and_an_epilog_for_their_unmount() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -45,7 +45,7 @@ fn a_prolog_waits_for_its_mounts_and_an_epilog_for_their_end() -> anyhow::Result
     fixture.run.write()?;
 
     caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?.saying("PostRun")?;
-    ensure!(is_mounted(&fixture)?, "nobody asked for that");
+    ensure!(is_mounted(&fixture)?, "it was unmounted before PostRun");
     let waiting = caller.begin(&["unmount", "--job", "1", "--deadline", "60s"])?;
     end_job(&mut fixture)?;
     waiting.wait()?.with(0)?.saying("unmounted")?;
@@ -57,7 +57,7 @@ fn a_prolog_waits_for_its_mounts_and_an_epilog_for_their_end() -> anyhow::Result
 }
 
 #[test]
-fn an_unknown_job_is_nothing_to_do_and_a_known_one_is_waited_for() -> anyhow::Result<()> {
+fn an_unknown_job_needs_nothing_and_a_known_one_is_waited_for() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -75,17 +75,20 @@ fn an_unknown_job_is_nothing_to_do_and_a_known_one_is_waited_for() -> anyhow::Re
     caller
         .call(&["mount", "--job", "4711", "--env-file", &file_name, "--deadline", "60s"])?
         .with(0)?;
-    ensure!(fs::read_to_string(&file)?.is_empty(), "another job's environment stayed");
+    ensure!(
+        fs::read_to_string(&file)?.is_empty(),
+        "the environment of another job is still in the file"
+    );
     caller.call(&["mount", "--job", "1", "--workflow", "w"])?.with(2)?;
     caller.call(&["mount"])?.with(2)?;
     caller.call(&["mount", "--job", ""])?.with(2)?;
 
-    // Before PreRun nobody knows the computes.
+    // Before PreRun the workload manager has not listed the job's computes.
     let setup = workflow(&fixture.run.job.clone(), "Setup");
     fixture.run.apply("workflow", &[setup])?;
     caller.call(&["mount", "--job", "1", "--deadline", SHORT])?.with(3)?.saying("computes")?;
     caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?;
-    // A job of other nodes.
+    // The job runs on other computes.
     let elsewhere = json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Computes",
         "metadata": {"name": "fluxjob-1", "namespace": "default"}, "data": [{"name": "compute-9"}],
@@ -100,7 +103,7 @@ fn an_unknown_job_is_nothing_to_do_and_a_known_one_is_waited_for() -> anyhow::Re
 }
 
 #[test]
-fn a_job_of_which_half_the_objects_are_there_is_not_mounted() -> anyhow::Result<()> {
+fn a_job_with_a_missing_client_mount_does_not_count_as_mounted() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -124,14 +127,14 @@ fn a_job_of_which_half_the_objects_are_there_is_not_mounted() -> anyhow::Result<
 }
 
 #[test]
-fn a_workflow_that_failed_is_the_storages_fault_and_is_told_at_once() -> anyhow::Result<()> {
+fn a_failed_workflow_ends_the_wait_at_once_with_exit_status_5() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut fixture = Fixture::without_engine(1, "xfs")?;
     let caller = Caller::on(&fixture, COMPUTE)?;
     enter(&mut fixture, "PreRun")?;
-    until_known(&caller)?;
+    until_connected(&caller)?;
     let message = "no space on rabbit-1";
     report(
         &fixture,

@@ -1,15 +1,15 @@
-//! What a prolog and an epilog call on a compute, with a real coordinator and real XFS: the verbs from first to last, and what a
-//! job, a workload manager and a machine do to them.
+//! The verbs that prolog and epilog call on a compute, with a real coordinator and real XFS, and the faults that a job, a workload
+//! manager and a machine cause.
 //!
 //! | bad input or fault | module |
 //! |---|---|
-//! | unknown job; job whose objects are half there | `life` |
-//! | coordinator gone, or slow | `centre_away` |
-//! | coordinator that lies about another node's mounts | the agent's own `agent::tests::foreign`, `agent::questions` |
+//! | unknown job; job with a missing ClientMount | `life` |
+//! | coordinator stopped, or not answering | `centre_away` |
+//! | coordinator that sends another node's mounts | the agent's own `agent::tests::foreign`, `agent::questions` |
 //! | expired certificate; host name that does not match | `certificates` |
 //! | umount(2) that does not return | `hung` |
 //! | full `/run`, full state directory; two prologs; epilog before the prolog's end; killed prolog; clock jumps | `scripts` |
-//! | a user who fills the volume, leaves processes, binds it elsewhere, makes links | `users` |
+//! | a user who fills the volume, leaves processes, bind-mounts it elsewhere, makes links | `users` |
 
 mod centre_away;
 mod certificates;
@@ -30,7 +30,7 @@ use tests::{
 
 const COMPUTE: &str = "compute-1";
 
-/// A compute with a job whose storage is made and whose Workflow is in PreRun, and what calls verbs there.
+/// Prepares a job whose storage is made and whose Workflow is in PreRun, and a caller of the verbs on the compute.
 fn ready() -> anyhow::Result<(Fixture, Caller)> {
     ready_in(Fixture::without_engine(1, "xfs")?)
 }
@@ -43,7 +43,7 @@ fn ready_in(mut fixture: Fixture) -> anyhow::Result<(Fixture, Caller)> {
     Ok((fixture, caller))
 }
 
-/// The same with everything mounted.
+/// Does the same as `ready`, and mounts the storage.
 fn mounted() -> anyhow::Result<(Fixture, Caller)> {
     mounted_in(ready()?)
 }
@@ -54,7 +54,7 @@ fn mounted_in((mut fixture, caller): (Fixture, Caller)) -> anyhow::Result<(Fixtu
     Ok((fixture, caller))
 }
 
-/// Brings the Workflow to a state, with its computes named.
+/// Applies the Workflow in this state, with its Computes and its status.
 fn enter(fixture: &mut Fixture, state: &str) -> anyhow::Result<()> {
     let (job, chassis) = (fixture.run.job.clone(), fixture.run.cluster.chassis().clone());
     fixture.run.apply("workflow", &[workflow(&job, state), computes(&job, &chassis)])?;
@@ -62,13 +62,13 @@ fn enter(fixture: &mut Fixture, state: &str) -> anyhow::Result<()> {
     report(fixture, &json!({"state": state, "ready": false, "status": "DriverWait", "env": env}))
 }
 
-/// The job is over, and its ClientMounts ask to be unmounted.
+/// Moves the Workflow to PostRun, and sets its ClientMounts to unmounted.
 fn end_job(fixture: &mut Fixture) -> anyhow::Result<()> {
     enter(fixture, "PostRun")?;
     fixture.run.unmount_from_computes()
 }
 
-/// Everything of the job and of the fixture goes, and nothing is left.
+/// Removes the job's storage, stops the programs, and checks that nothing is left.
 fn end(mut fixture: Fixture) -> anyhow::Result<()> {
     fixture.run.withdraw_from_computes()?;
     fixture.run.tear_down_storage()?;
@@ -81,8 +81,8 @@ fn is_mounted(fixture: &Fixture) -> anyhow::Result<bool> {
     Ok(fixture.run.cluster.run_on(COMPUTE, 0, &script)?.trim() == "1")
 }
 
-/// The agent has heard what the coordinator knows of the job.
-fn until_known(caller: &Caller) -> anyhow::Result<()> {
+/// Waits until the agent is connected with the coordinator.
+fn until_connected(caller: &Caller) -> anyhow::Result<()> {
     until("the agent to be connected", PATIENCE, || {
         let status = caller.call(&["status", "--json"])?.with(0)?.json()?;
         ensure!(status["connected"] == true, "{status}");

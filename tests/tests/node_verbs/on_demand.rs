@@ -1,4 +1,4 @@
-//! An agent that systemd starts when a script connects to its socket, and that ends when it has nothing to do.
+//! An agent that systemd starts when a script connects to its socket, and that ends when it is idle.
 
 use std::{path::Path, process::Command};
 
@@ -14,10 +14,10 @@ use tests::{
 
 use crate::{COMPUTE, enter};
 
-/// systemd's own stand-in for a socket unit.
+/// Program of systemd that starts another program as a socket unit does.
 const ACTIVATE: &str = "systemd-socket-activate";
 
-/// The compute's agent on demand; the node itself is a process that only holds its mounts.
+/// A compute whose agent is started on demand. `node` is a process that only keeps the mount namespace.
 struct OnDemand {
     fixture: Fixture,
     node: Program,
@@ -38,8 +38,8 @@ impl OnDemand {
         Ok(Self { fixture, node, caller, log })
     }
 
-    /// One life of the agent: it begins with the first connection.
-    fn life(&self) -> anyhow::Result<std::process::Child> {
+    /// Starts the activator, which starts the agent at the first connection.
+    fn activate(&self) -> anyhow::Result<std::process::Child> {
         let socket = self.fixture.run.cluster.logs().join("agent.sock");
         drop(std::fs::remove_file(&socket));
         let agent = self.fixture.run.cluster.agent(COMPUTE)?;
@@ -56,8 +56,8 @@ impl OnDemand {
         Ok(activator)
     }
 
-    /// The agent ends by itself, and well.
-    fn ends(&self, mut agent: std::process::Child) -> anyhow::Result<()> {
+    /// Waits until the agent ends by itself, with exit status 0.
+    fn wait_for_idle_exit(&self, mut agent: std::process::Child) -> anyhow::Result<()> {
         let status = until("the agent to end", PATIENCE, || agent.try_wait()?.context("it runs"))?;
         ensure!(status.code() == Some(0), "{status}: {}", std::fs::read_to_string(&self.log)?);
         Ok(())
@@ -77,7 +77,7 @@ impl OnDemand {
 }
 
 #[test]
-fn the_agent_runs_for_prolog_and_epilog_only_and_its_finalizer_goes_without_it()
+fn the_agent_runs_for_prolog_and_epilog_only_and_the_coordinator_removes_the_finalizer()
 -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::socket_activation() {
         return Ok(());
@@ -88,19 +88,19 @@ fn the_agent_runs_for_prolog_and_epilog_only_and_its_finalizer_goes_without_it()
     enter(&mut fixture, "PreRun")?;
     let mut compute = OnDemand::new(fixture)?;
     compute.fixture.run.mount_on_computes()?;
-    let agent = compute.life()?;
+    let agent = compute.activate()?;
     compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     ensure!(compute.is_mounted()?, "it is not mounted");
-    compute.ends(agent)?;
-    ensure!(compute.is_mounted()?, "it was unmounted with its agent");
+    compute.wait_for_idle_exit(agent)?;
+    ensure!(compute.is_mounted()?, "the agent unmounted it when it ended");
 
     enter(&mut compute.fixture, "PostRun")?;
     compute.fixture.run.unmount_from_computes()?;
-    let agent = compute.life()?;
+    let agent = compute.activate()?;
     compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     ensure!(!compute.is_mounted()?, "it is mounted");
-    compute.ends(agent)?;
-    // Deletes the ClientMount, and waits until it is gone: nobody but the coordinator is there.
+    compute.wait_for_idle_exit(agent)?;
+    // Deletes the ClientMount and waits until it is gone: without an agent, the coordinator removes the finalizer.
     compute.fixture.run.withdraw_from_computes()?;
     compute.fixture.run.tear_down_storage()?;
     drop(compute.node);
@@ -108,7 +108,7 @@ fn the_agent_runs_for_prolog_and_epilog_only_and_its_finalizer_goes_without_it()
 }
 
 #[test]
-fn an_object_that_is_mounted_waits_for_its_node_however_long_that_is_away() -> anyhow::Result<()> {
+fn a_mounted_client_mount_is_not_deleted_while_its_agent_is_away() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::socket_activation() {
         return Ok(());
     }
@@ -118,18 +118,18 @@ fn an_object_that_is_mounted_waits_for_its_node_however_long_that_is_away() -> a
     enter(&mut fixture, "PreRun")?;
     let mut compute = OnDemand::new(fixture)?;
     compute.fixture.run.mount_on_computes()?;
-    let agent = compute.life()?;
+    let agent = compute.activate()?;
     compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
-    compute.ends(agent)?;
-    // Unmounted and mounted again: what was said in between must not count.
+    compute.wait_for_idle_exit(agent)?;
+    // Unmounted and mounted again: the coordinator must forget that it was unmounted in between.
     for (state, stage, verb) in
         [("unmounted", "PostRun", "unmount"), ("mounted", "PreRun", "mount")]
     {
         enter(&mut compute.fixture, stage)?;
         compute.fixture.run.desire(COMPUTE, state)?;
-        let agent = compute.life()?;
+        let agent = compute.activate()?;
         compute.caller.call(&[verb, "--job", "1", "--deadline", "60s"])?.with(0)?;
-        compute.ends(agent)?;
+        compute.wait_for_idle_exit(agent)?;
     }
     ensure!(compute.is_mounted()?, "it is not mounted");
     enter(&mut compute.fixture, "Teardown")?;
@@ -139,10 +139,10 @@ fn an_object_that_is_mounted_waits_for_its_node_however_long_that_is_away() -> a
     let object = compute.object()?;
     ensure!(object["metadata"]["deletionTimestamp"].is_string(), "{object}");
     ensure!(object["metadata"]["finalizers"][0] == "nnf.cray.hpe.com/nnf_clientmount", "{object}");
-    let agent = compute.life()?;
+    let agent = compute.activate()?;
     compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     ensure!(!compute.is_mounted()?, "it is mounted");
-    compute.ends(agent)?;
+    compute.wait_for_idle_exit(agent)?;
     compute.fixture.run.tear_down_storage()?;
     drop(compute.node);
     compute.fixture.end()

@@ -1,4 +1,4 @@
-//! What workload managers do to the scripts that call the verbs.
+//! What workload managers and full file systems do to the scripts that call the verbs.
 
 use anyhow::ensure;
 use nix::sys::signal::Signal;
@@ -13,28 +13,28 @@ use tests::{
 use crate::{COMPUTE, end, end_job, enter, is_mounted, mounted, ready};
 
 #[test]
-fn two_prologs_for_one_job_both_get_what_they_wait_for() -> anyhow::Result<()> {
+fn two_prologs_of_one_job_both_succeed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let (mut fixture, caller) = ready()?;
     let words = ["mount", "--job", "1", "--deadline", "60s"];
-    let two = [caller.begin(&words)?, caller.by_warren()?.begin(&words)?];
+    let prologs = [caller.begin(&words)?, caller.by_warren()?.begin(&words)?];
     fixture.run.mount_on_computes()?;
-    for one in two {
-        one.wait()?.with(0)?;
+    for prolog in prologs {
+        prolog.wait()?.with(0)?;
     }
     let words = ["unmount", "--job", "1", "--deadline", "60s"];
-    let two = [caller.begin(&words)?, caller.begin(&words)?];
+    let epilogs = [caller.begin(&words)?, caller.begin(&words)?];
     end_job(&mut fixture)?;
-    for one in two {
-        one.wait()?.with(0)?;
+    for epilog in epilogs {
+        epilog.wait()?.with(0)?;
     }
     end(fixture)
 }
 
 #[test]
-fn an_epilog_that_begins_before_the_prolog_has_ended_ends_both() -> anyhow::Result<()> {
+fn a_prolog_that_still_waits_ends_when_the_workflow_is_torn_down() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -48,9 +48,9 @@ fn an_epilog_that_begins_before_the_prolog_has_ended_ends_both() -> anyhow::Resu
     fixture.end()
 }
 
-/// With and without mounts already there; by the signals that workload managers send.
+/// The prolog is killed before and during the mount, with the signals that workload managers send.
 #[test]
-fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_goes_on()
+fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_succeeds()
 -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
@@ -68,7 +68,7 @@ fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_goes_o
     }
     let killed = caller.begin(&words)?;
     fixture.run.mount_on_computes()?;
-    // At one moment or another of the mount; it may have ended already.
+    // At different moments of the mount; the prolog may have ended already.
     for delay in [0, 5, 20, 60, 150] {
         let prolog = caller.begin(&words)?;
         pause(Duration::from_millis(delay));
@@ -88,7 +88,7 @@ fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_goes_o
 }
 
 #[test]
-fn a_file_system_without_room_for_the_environment_keeps_what_was_there() -> anyhow::Result<()> {
+fn a_full_file_system_keeps_the_old_environment_file() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -104,17 +104,17 @@ fn a_file_system_without_room_for_the_environment_keeps_what_was_there() -> anyh
         .call(&["mount", "--job", "1", "--env-file", &file, "--deadline", "60s"])?
         .with(1)?
         .saying("make room")?;
-    ensure!(std::fs::read_to_string(&file)? == "before\n", "it was damaged");
-    ensure!(is_mounted(&fixture)?, "that is no reason to unmount");
+    ensure!(std::fs::read_to_string(&file)? == "before\n", "the old file was damaged");
+    ensure!(is_mounted(&fixture)?, "it was unmounted because of the full file system");
     drop(full);
     end_job(&mut fixture)?;
     caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     end(fixture)
 }
 
-/// Nothing is mounted that the next start would not know of.
+/// A mount without a record would be unknown to the agent after its next start.
 #[test]
-fn a_state_directory_without_room_mounts_nothing_until_there_is_room() -> anyhow::Result<()> {
+fn with_a_full_state_directory_nothing_is_mounted() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -141,7 +141,7 @@ fn a_state_directory_without_room_mounts_nothing_until_there_is_room() -> anyhow
     end(fixture)
 }
 
-/// A small tmpfs.
+/// A tmpfs of 64 KiB over a directory, unmounted when dropped.
 struct Full(std::path::PathBuf);
 
 impl Full {
@@ -154,7 +154,7 @@ impl Full {
 
     fn fill(&self) -> anyhow::Result<()> {
         let written = std::fs::write(self.0.join("ballast"), vec![0; 1 << 20]);
-        ensure!(written.is_err(), "there was room");
+        ensure!(written.is_err(), "the tmpfs had room for 1 MiB");
         Ok(())
     }
 }
@@ -167,9 +167,9 @@ impl Drop for Full {
     }
 }
 
-/// Its calendar jumps, as that of a machine whose clock is set; what is waited for is counted by another clock.
+/// The wall clock jumps, as on a machine whose clock is set; deadlines use CLOCK_MONOTONIC.
 #[test]
-fn a_clock_that_jumps_shortens_and_lengthens_no_deadline() -> anyhow::Result<()> {
+fn a_jump_of_the_wall_clock_changes_no_deadline() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::clock() {
         return Ok(());
     }
@@ -186,16 +186,12 @@ fn a_clock_that_jumps_shortens_and_lengthens_no_deadline() -> anyhow::Result<()>
     };
     for (agents, scripts) in [("+400d", "-26h"), ("-400d x1000", "+3y")] {
         let (agents, scripts) = (clock(agents), clock(scripts));
-        let pairs =
-            |of: &[(&'static str, String); 3]| of.clone().map(|(name, value)| (name, value));
-        let owned = pairs(&agents);
         let environment: Vec<_> =
-            owned.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            agents.iter().map(|(name, value)| (*name, value.as_str())).collect();
         fixture.run.cluster.stop_one(COMPUTE)?;
         fixture.run.cluster.start_node_with(COMPUTE, &environment)?;
-        let owned = pairs(&scripts);
         let environment: Vec<_> =
-            owned.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            scripts.iter().map(|(name, value)| (*name, value.as_str())).collect();
         until("the agent to serve", PATIENCE, || caller.call(&["status"])?.with(0).map(drop))?;
         caller
             .call_with(&["mount", "--job", "1", "--deadline", SHORT], &environment)?

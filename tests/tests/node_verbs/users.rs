@@ -1,4 +1,4 @@
-//! What a job's user does with the volume.
+//! Processes, bind mounts and links that a job's user leaves on the volume.
 
 use std::{fs::File, time::Duration};
 
@@ -13,11 +13,11 @@ use tests::{
 
 use crate::{COMPUTE, end, end_job, is_mounted, mounted};
 
-/// A process on the compute, killed when dropped.
+/// A process that was left on the compute; it is killed when dropped.
 struct Stray(std::process::Child);
 
 impl Stray {
-    /// In this directory, as this user; with `extra` words of nsenter's command before the program.
+    /// Runs a script on the compute as this user, and then sleeps. Returns once the script has ended.
     fn new(fixture: &Fixture, user: u32, script: &str) -> anyhow::Result<Self> {
         let pid = fixture.run.cluster.node(COMPUTE)?.node_pid().to_string();
         let (user, marker) =
@@ -57,8 +57,9 @@ impl Drop for Stray {
     }
 }
 
-/// What an unmount in vain tells, once the agent knows of a holder: on a busy box that takes longer than the deadline.
-fn held(caller: &Caller) -> anyhow::Result<serde_json::Value> {
+/// Calls `unmount` until its answer names a holder, and returns that answer. On a busy machine the agent needs longer than one
+/// deadline to find the holder.
+fn unmount_names_holder(caller: &Caller) -> anyhow::Result<serde_json::Value> {
     until("a holder to be named", PATIENCE, || {
         let words = ["unmount", "--job", "1", "--deadline", SHORT, "--json"];
         let held = caller.call(&words)?.with(3)?.json()?;
@@ -68,7 +69,7 @@ fn held(caller: &Caller) -> anyhow::Result<serde_json::Value> {
 }
 
 #[test]
-fn processes_that_a_user_leaves_are_named_and_signalled_only_when_that_is_asked_for()
+fn processes_that_a_user_leaves_are_named_and_signalled_only_with_on_timeout_signal()
 -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
@@ -77,14 +78,20 @@ fn processes_that_a_user_leaves_are_named_and_signalled_only_when_that_is_asked_
     let path = fixture.run.job.mount_path();
     let mut stray = Stray::new(&fixture, 1050, &format!("cd {path}"))?;
     end_job(&mut fixture)?;
-    let held = held(&caller)?;
+    let held = unmount_names_holder(&caller)?;
     let holder = &held["mounts"][0]["holders"][0];
     ensure!(holder["pid"] == stray.0.id() && holder["userId"] == 1050, "{held}");
     ensure!(holder["command"] == "tail" && holder["since"].is_string(), "{held}");
-    ensure!(!stray.has_ended()? && is_mounted(&fixture)?, "it was told to report");
+    ensure!(
+        !stray.has_ended()? && is_mounted(&fixture)?,
+        "on-timeout is report, but the process was signalled or the volume unmounted"
+    );
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
     caller.call(&words)?.with(0)?;
-    ensure!(stray.has_ended()? && !is_mounted(&fixture)?, "it is there still");
+    ensure!(
+        stray.has_ended()? && !is_mounted(&fixture)?,
+        "the process or the mount is still there"
+    );
     end(fixture)
 }
 
@@ -100,8 +107,8 @@ fn a_process_that_ignores_sigterm_is_killed_and_one_of_root_never_is() -> anyhow
     end_job(&mut fixture)?;
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
     let held = caller.call(&words)?.with(3)?;
-    ensure!(deaf.has_ended()?, "it ignores SIGTERM: {held:?}");
-    ensure!(!roots.has_ended()? && is_mounted(&fixture)?, "it is root's");
+    ensure!(deaf.has_ended()?, "it was not killed: {held:?}");
+    ensure!(!roots.has_ended()? && is_mounted(&fixture)?, "a process of root was killed");
     held.saying(&format!("process {} (tail, user 0", roots.0.id()))?;
     drop(roots);
     caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
@@ -109,7 +116,7 @@ fn a_process_that_ignores_sigterm_is_killed_and_one_of_root_never_is() -> anyhow
 }
 
 #[test]
-fn a_mount_that_is_detached_is_not_unmounted_before_its_device_is_free() -> anyhow::Result<()> {
+fn a_detached_mount_counts_as_mounted_until_its_device_is_free() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -119,7 +126,7 @@ fn a_mount_that_is_detached_is_not_unmounted_before_its_device_is_free() -> anyh
     end_job(&mut fixture)?;
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "lazy"];
     let held = caller.call(&words)?.with(3)?;
-    ensure!(!is_mounted(&fixture)?, "it was to be detached: {held:?}");
+    ensure!(!is_mounted(&fixture)?, "it was not detached: {held:?}");
     let held = caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?;
     held.saying(&format!("process {}", stray.0.id()))?;
     let name = fixture.run.job.computes_mount();
@@ -132,13 +139,13 @@ fn a_mount_that_is_detached_is_not_unmounted_before_its_device_is_free() -> anyh
 }
 
 #[test]
-fn a_mount_that_lives_on_in_another_mount_namespace_is_named() -> anyhow::Result<()> {
+fn a_holder_in_another_mount_namespace_is_named() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let (mut fixture, caller) = mounted()?;
     let path = fixture.run.job.mount_path();
-    // As a user's container has it: a namespace of its own, with the volume bound to another place.
+    // As in a user's container: a mount namespace of its own, with the volume bind-mounted at another path.
     let aside = fixture.run.cluster.node_mounts().join("aside");
     let aside = aside.display();
     let script = format!(
@@ -146,7 +153,7 @@ fn a_mount_that_lives_on_in_another_mount_namespace_is_named() -> anyhow::Result
     );
     let holder = Stray::new(&fixture, 0, &script)?;
     end_job(&mut fixture)?;
-    let held = held(&caller)?;
+    let held = unmount_names_holder(&caller)?;
     let holders = held["mounts"][0]["holders"].as_array().context("holders")?;
     ensure!(holders.iter().any(|holder| holder["elsewhere"] == true), "{held}");
     drop(holder);
@@ -156,9 +163,9 @@ fn a_mount_that_lives_on_in_another_mount_namespace_is_named() -> anyhow::Result
     end(fixture)
 }
 
-/// Without any privilege on the node: a user namespace is enough for a mount namespace.
+/// A user namespace gives any user a mount namespace, without privileges on the node.
 #[test]
-fn a_mount_that_a_user_binds_in_a_user_namespace_is_named() -> anyhow::Result<()> {
+fn a_holder_in_a_user_namespace_is_named() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -169,7 +176,7 @@ fn a_mount_that_a_user_binds_in_a_user_namespace_is_named() -> anyhow::Result<()
     );
     let holder = Stray::new(&fixture, 1050, &script)?;
     end_job(&mut fixture)?;
-    let held = held(&caller)?;
+    let held = unmount_names_holder(&caller)?;
     let holders = held["mounts"][0]["holders"].as_array().context("holders")?;
     let is_named = |holder: &serde_json::Value| {
         holder["elsewhere"] == true && holder["userId"] == 1050 && holder["command"] == "tail"
@@ -182,7 +189,7 @@ fn a_mount_that_a_user_binds_in_a_user_namespace_is_named() -> anyhow::Result<()
 }
 
 #[test]
-fn a_full_volume_with_links_in_it_is_mounted_again_and_unmounted_and_no_link_is_followed()
+fn a_full_volume_with_links_is_mounted_again_and_unmounted_and_no_link_is_followed()
 -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());

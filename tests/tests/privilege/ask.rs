@@ -1,11 +1,11 @@
-//! One request of any verb on any resource, and what the server says to it. Nothing is stored: every write is a dry run.
+//! Requests of any verb on any resource, and the server's answers. Nothing is stored: every write is a dry run.
 
 use anyhow::Context;
 use http::{Method, Request};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
-/// The groups that requests are made in, with their versions.
+/// API groups of the requests, with their versions.
 const VERSIONS: [(&str, &str); 9] = [
     (api::names::DWS_GROUP, "v1alpha7"),
     (api::names::NNF_GROUP, "v1alpha11"),
@@ -22,19 +22,19 @@ const VERSIONS: [(&str, &str); 9] = [
 pub(crate) const VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// A request, as RBAC sees it.
+/// A request, with the attributes that RBAC checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ask {
     pub(crate) verb: &'static str,
-    /// `group/plural`, or `group/plural/subresource`.
+    /// Resource as `group/plural` or `group/plural/subresource`.
     pub(crate) resource: &'static str,
-    /// None for what is in no namespace.
+    /// Namespace of the object; `None` for cluster-scoped kinds.
     pub(crate) namespace: Option<String>,
-    /// Of the object; of a list or watch, the one it is limited to.
+    /// Name of the object; for a list or watch, the name in its field selector.
     pub(crate) name: Option<String>,
 }
 
-/// An answer.
+/// HTTP status code and message of the server's answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -69,7 +69,7 @@ impl Ask {
             .map_or_else(String::new, |name| format!("&fieldSelector=metadata.name%3D{name}"))
     }
 
-    /// The request, with this body when the verb has one.
+    /// Builds the HTTP request, with this body if the verb has one.
     fn request(&self, body: &Value) -> anyhow::Result<Request<Body>> {
         let dry = "?dryRun=All";
         let (method, uri) = match self.verb {
@@ -100,16 +100,16 @@ impl Ask {
             .body(body.into())?)
     }
 
-    /// Asks with an empty body: enough to learn whether it would be let in.
-    pub(crate) async fn may(&self, client: &Client) -> anyhow::Result<bool> {
+    /// Sends the request with an empty body, and returns true unless the server answers 403.
+    pub(crate) async fn is_allowed(&self, client: &Client) -> anyhow::Result<bool> {
         let answer = client.send(self.request(&json!({}))?).await?;
         let code = answer.status().as_u16();
         anyhow::ensure!(code != 401 && code != 429 && code < 500, "{self:?}: {code}");
         Ok(code != 403)
     }
 
-    /// Asks in earnest, short of storing anything.
-    pub(crate) async fn with(&self, client: &Client, body: &Value) -> anyhow::Result<Answer> {
+    /// Sends the request with this body, as a dry run.
+    pub(crate) async fn send(&self, client: &Client, body: &Value) -> anyhow::Result<Answer> {
         let answer = client.request::<Value>(self.buffered(body)?).await;
         Ok(match answer {
             Ok(_) => Answer { code: 200, message: String::new() },

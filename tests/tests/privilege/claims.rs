@@ -1,4 +1,5 @@
-//! Runs that coordinators claim, on a real API server: the CRD's rules and the policy refuse what `containers::claim::rules` refuses.
+//! Claims of container runs on a real API server: the CRD's rules and the admission policy refuse what `containers::claim::rules`
+//! refuses.
 
 mod vectors;
 
@@ -16,40 +17,41 @@ use crate::{identities::HOUR, installed::Installed};
 const SYSTEM: &str = "nnf-system";
 const ACCOUNT: &str = "warren-coordinator";
 
-/// A server with the rights and the policy of claims, and a coordinator's account.
-fn installed() -> anyhow::Result<Installed> {
+/// Starts a server, and creates a coordinator's service account.
+fn start_server() -> anyhow::Result<Installed> {
     let installed = Installed::bare()?;
     installed.account(SYSTEM, ACCOUNT, None)?;
     Ok(installed)
 }
 
-/// A process of a coordinator in a pod of its own: its client, and its pod's uid.
-async fn in_pod(installed: &Installed, pod: &str) -> anyhow::Result<(Client, String)> {
+/// Creates a pod of the coordinator, and returns a client with the pod's token, and the pod's UID.
+async fn client_of_pod(installed: &Installed, pod: &str) -> anyhow::Result<(Client, String)> {
     let (token, uid) = installed.bound_token(SYSTEM, ACCOUNT, pod, "node").await?;
     Ok((installed.client_as(pod, &token).await?, uid))
 }
 
 #[tokio::test]
-async fn of_two_coordinators_one_claims_and_the_server_refuses_the_other() -> anyhow::Result<()> {
-    let installed = installed()?;
+async fn one_of_two_coordinators_claims_a_run_and_the_server_refuses_the_other()
+-> anyhow::Result<()> {
+    let installed = start_server()?;
     installed.apply_folder("packaging/kubernetes/claims")?;
     let administrator = installed.plane.client().await?;
     let [(one, pod1), (two, pod2)] =
-        [in_pod(&installed, "c1").await?, in_pod(&installed, "c2").await?];
-    vectors::in_force(&administrator, &one).await?;
+        [client_of_pod(&installed, "c1").await?, client_of_pod(&installed, "c2").await?];
+    vectors::until_in_force(&administrator, &one).await?;
     let c1 = Coordinator::new(one.clone(), &pod1, "1");
     let c2 = Coordinator::new(two.clone(), &pod2, "1");
     contested(&administrator, &c1, &c2).await?;
     renewed(&c1, &c2).await?;
-    s3_1(&administrator, &one, &two, &pod1).await?;
-    s3_3(&installed).await?;
+    foreign_claim_is_refused_by_token(&administrator, &one, &two, &pod1).await?;
+    other_namespace_is_refused(&installed).await?;
     // Each right was used, and none was missing.
     let audit = installed.plane.audit()?;
     let user = format!("system:serviceaccount:{SYSTEM}:{ACCOUNT}");
-    let of_ours = |event: &&control_plane::AuditEvent| event.user == user;
-    // The rights of an account count a moment after they were given.
-    let in_earnest = |event: &&control_plane::AuditEvent| event.name != "probe";
-    let forbidden = audit.iter().filter(of_ours).filter(in_earnest);
+    let is_of_coordinator = |event: &&control_plane::AuditEvent| event.user == user;
+    // An account's rights take effect a moment after they were granted: requests for `probe` may be refused.
+    let is_no_probe = |event: &&control_plane::AuditEvent| event.name != "probe";
+    let forbidden = audit.iter().filter(is_of_coordinator).filter(is_no_probe);
     let forbidden: Vec<_> = forbidden.filter(|event| event.code == 403).collect();
     ensure!(forbidden.is_empty(), "{forbidden:?}");
     for (verb, resource) in [
@@ -62,13 +64,16 @@ async fn of_two_coordinators_one_claims_and_the_server_refuses_the_other() -> an
         let is_used = |event: &control_plane::AuditEvent| {
             event.verb == verb && event.resource.ends_with(resource)
         };
-        ensure!(audit.iter().filter(of_ours).any(is_used), "{verb} {resource} is never used");
+        ensure!(
+            audit.iter().filter(is_of_coordinator).any(is_used),
+            "{verb} {resource} is never used"
+        );
     }
     Ok(())
 }
 
-/// S3.1: a token says of which pod it is, whatever is written.
-async fn s3_1(
+/// Rule S3.1: the token says which pod sends the request, whatever holder the object names.
+async fn foreign_claim_is_refused_by_token(
     administrator: &Client,
     one: &Client,
     two: &Client,
@@ -89,8 +94,8 @@ async fn s3_1(
     Ok(())
 }
 
-/// S3.3: a coordinator of another namespace has no rights here.
-async fn s3_3(installed: &Installed) -> anyhow::Result<()> {
+/// Rule S3.3: a coordinator of another Kubernetes namespace has no rights on the runs.
+async fn other_namespace_is_refused(installed: &Installed) -> anyhow::Result<()> {
     installed.kubectl(&["create", "namespace", "elsewhere"])?;
     installed.account("elsewhere", ACCOUNT, None)?;
     let token = installed.plane.token("elsewhere", ACCOUNT, HOUR).await?;
@@ -109,22 +114,22 @@ async fn s3_3(installed: &Installed) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_server_and_the_embedded_rules_refuse_the_same() -> anyhow::Result<()> {
-    let installed = installed()?;
+async fn the_server_and_the_embedded_api_refuse_the_same_changes() -> anyhow::Result<()> {
+    let installed = start_server()?;
     let administrator = installed.plane.client().await?;
-    let (one, pod1) = in_pod(&installed, "c1").await?;
-    let (two, pod2) = in_pod(&installed, "c2").await?;
+    let (one, pod1) = client_of_pod(&installed, "c1").await?;
+    let (two, pod2) = client_of_pod(&installed, "c2").await?;
     let unbound = installed.plane.token(SYSTEM, ACCOUNT, HOUR).await?;
     let unbound = installed.client_as("unbound", &unbound).await?;
     let callers = vectors::Callers { administrator, pods: [(one, pod1), (two, pod2)], unbound };
-    // Without rules any status can be there before.
-    vectors::with_rules(&installed, false)?;
+    // Without the CRD's rules, any status can be stored as the old one.
+    vectors::install_crd(&installed, false)?;
     let mut cases = vectors::golden(&callers)?;
     cases.extend(vectors::every_change(&callers));
     vectors::store(&callers, &cases).await?;
-    vectors::with_rules(&installed, true)?;
+    vectors::install_crd(&installed, true)?;
     installed.apply_folder("packaging/kubernetes/claims")?;
-    vectors::in_force(&callers.administrator, &callers.pods[0].0).await?;
+    vectors::until_in_force(&callers.administrator, &callers.pods[0].0).await?;
     vectors::judge(&callers, &cases).await?;
     let text =
         installed.kubectl(&["get", "validatingadmissionpolicy", "warren-claims", "-o", "json"])?;

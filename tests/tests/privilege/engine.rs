@@ -1,4 +1,4 @@
-//! A workflow on a real API server, by a coordinator that has the packaged rights of the engine and no others.
+//! A workflow on a real API server, driven by a coordinator that has exactly the packaged rights of the engine.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,9 @@ use crate::{
     life::{COORDINATOR, credentials, judge_refusals},
 };
 
-/// Kinds and verbs that a job's XFS does not take: Lustre, persistent storage, containers, and what workload managers ask.
-fn is_of_other_lives((verb, resource): (&str, &str)) -> bool {
+/// Returns true for rights that an XFS workflow does not use: those for Lustre, persistent storage, containers and the calls of
+/// workload managers.
+fn is_unused_by_xfs((verb, resource): (&str, &str)) -> bool {
     let kind = resource.split('/').next().unwrap_or_default();
     ["nnflustremgts", "persistentstorageinstances"].contains(&kind)
         || [("get", "workflows"), ("create", "workflows"), ("delete", "workflows")]
@@ -30,7 +31,7 @@ fn is_of_other_lives((verb, resource): (&str, &str)) -> bool {
 }
 
 #[test]
-fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Result<()> {
+fn the_engine_has_the_rights_that_a_workflow_needs_and_uses_each() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -49,7 +50,7 @@ fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Re
     flow.create(&["#DW persistentdw name=nowhere"])?;
     flow.wait("Proposal", "Error")?;
     until("an Event of the failure", patience(), || {
-        let asked = [
+        let arguments = [
             "get",
             "events",
             "--field-selector",
@@ -57,8 +58,8 @@ fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Re
             "-o",
             "jsonpath={..note}{..message}",
         ];
-        let told = installed.kubectl(&asked)?;
-        ensure!(told.contains("Proposal: ") && told.contains("nowhere"), "{told:?}");
+        let events = installed.kubectl(&arguments)?;
+        ensure!(events.contains("Proposal: ") && events.contains("nowhere"), "{events:?}");
         Ok(())
     })?;
     flow.delete()?;
@@ -75,21 +76,22 @@ fn the_engine_has_the_rights_that_a_workflow_takes_and_uses_each() -> anyhow::Re
     let unused: Vec<_> = granted
         .iter()
         .map(|(verb, resource)| (verb.as_str(), resource.as_str()))
-        .filter(|right| !used.contains(right) && !is_of_other_lives(*right))
+        .filter(|right| !used.contains(right) && !is_unused_by_xfs(*right))
         .collect();
     ensure!(unused.is_empty(), "the engine has and does not use: {unused:?}; it used {used:?}");
     Ok(())
 }
 
-/// What `kubectl taint` and the sites' `nnf rabbit drain` do, and what workload managers then read of the rabbit.
+/// Checks that a taint, as `kubectl taint` and the sites' `nnf rabbit drain` set it, appears in the rabbit's Storage, which workload
+/// managers read.
 fn taints_drain_a_rabbit(installed: &Installed) -> anyhow::Result<()> {
     let rabbit = |wanted: [&str; 2]| {
         until("the rabbit's Storage", patience(), || {
             let storage = installed.kubectl(&["get", "storage", "rabbit-1", "-o", "json"])?;
             let status = &serde_json::from_str::<Value>(&storage)?["status"];
-            let told = [&status["status"], &status["message"]];
-            let told = told.map(|text| text.as_str().unwrap_or_default());
-            ensure!(told == wanted, "{told:?}, expected {wanted:?}");
+            let shown = [&status["status"], &status["message"]];
+            let shown = shown.map(|text| text.as_str().unwrap_or_default());
+            ensure!(shown == wanted, "{shown:?}, expected {wanted:?}");
             Ok(())
         })
     };
@@ -103,7 +105,8 @@ fn taints_drain_a_rabbit(installed: &Installed) -> anyhow::Result<()> {
     rabbit(["Ready", ""])
 }
 
-/// Verbs and resources of the engine's role. Of an owner's finalizers nobody reads or writes: the server asks whether one might.
+/// Returns verbs and resources of the engine's role, without `/finalizers`: no request names them, but the server checks the right
+/// when an owner reference blocks its owner's deletion.
 fn granted() -> anyhow::Result<Vec<(String, String)>> {
     let text = std::fs::read_to_string(tree("packaging/kubernetes/engine/engine-access.yaml"))?;
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).context("decode YAML")?;

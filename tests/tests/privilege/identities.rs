@@ -1,4 +1,4 @@
-//! Every identity of an install, and the rights it needs: no more and no less than these are what it has.
+//! All identities of an installation, and the rights that each needs: it must have exactly these.
 
 use anyhow::Context;
 use api::names::{DWS_GROUP, NNF_GROUP};
@@ -6,28 +6,28 @@ use serde_json::json;
 
 use crate::installed::Installed;
 
-/// Where a right is needed.
+/// Scope of a right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In one namespace.
+    /// Only the Kubernetes namespace of this name.
     In(&'static str),
-    /// Everywhere, or outside of namespaces.
+    /// All namespaces and cluster-scoped objects.
     Everywhere,
 }
 
-/// One right.
+/// A right that an identity needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Need {
     pub(crate) verb: &'static str,
-    /// `group/plural`, or `group/plural/subresource`.
+    /// Resource as `group/plural` or `group/plural/subresource`.
     pub(crate) resource: String,
     pub(crate) place: Place,
-    /// On the object of this name only.
+    /// Name of the only object that the right covers; `None` for all objects.
     pub(crate) name: Option<&'static str>,
 }
 
 impl Need {
-    /// Whether it lets in a request in this namespace, for this name.
+    /// Returns true if the right covers a request in this namespace, for this name.
     pub(crate) fn covers(&self, namespace: Option<&str>, name: Option<&str>) -> bool {
         let placed = match self.place {
             Place::In(own) => namespace == Some(own),
@@ -37,7 +37,7 @@ impl Need {
     }
 }
 
-/// Somebody who asks.
+/// A service account, its token, and the rights that it needs.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) who: &'static str,
@@ -58,14 +58,14 @@ fn need(place: &Place, verbs: &str, group: &str, plurals: &str) -> Vec<Need> {
     verbs.split(' ').flat_map(each).collect()
 }
 
-fn named(name: &'static str, needs: Vec<Need>) -> Vec<Need> {
+fn limited_to(name: &'static str, needs: Vec<Need>) -> Vec<Need> {
     needs.into_iter().map(|need| Need { name: Some(name), ..need }).collect()
 }
 
 const DWS_APPLIED: &str = "clientmounts computes servers storages systemconfigurations workflows";
 const NNF_APPLIED: &str = "nnfnodestorages nnfnodeblockstorages nnflustremgts nnfstorageprofiles";
 
-/// A compute that watches the API itself.
+/// Returns the needs of a compute that uses the API directly.
 pub(crate) fn compute(node: &'static str) -> Vec<Need> {
     let (own, renewal) = (Place::In(node), Place::In("warren-nodes"));
     [
@@ -73,7 +73,7 @@ pub(crate) fn compute(node: &'static str) -> Vec<Need> {
         need(&own, "patch", DWS_GROUP, "clientmounts/status"),
         need(&Place::In("default"), "get", NNF_GROUP, "nnfstorageprofiles"),
         need(&Place::In("default"), "list watch", DWS_GROUP, "workflows computes"),
-        named(node, need(&renewal, "create", "", "serviceaccounts/token")),
+        limited_to(node, need(&renewal, "create", "", "serviceaccounts/token")),
     ]
     .concat()
 }
@@ -97,17 +97,17 @@ fn rabbit(own: &Place) -> Vec<Need> {
         need(&all, "get list watch", NNF_GROUP, "nnfstorageprofiles"),
         need(&all, "get", NNF_GROUP, "nnfdatamovementprofiles"),
         need(&all, "get", DWS_GROUP, "servers"),
-        named("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
+        limited_to("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
     ]
     .concat()
 }
 
-/// A rabbit that systemd starts. Whoever lives in warren-nodes may read a profile by its name.
+/// Returns the needs of a rabbit whose agent systemd starts. All accounts in warren-nodes may read a profile by its name.
 fn rabbit_by_systemd(node: &'static str) -> Vec<Need> {
     let renewal = need(&Place::In("warren-nodes"), "create", "", "serviceaccounts/token");
     let profile = need(&Place::In("default"), "get", NNF_GROUP, "nnfstorageprofiles");
     let jobs = need(&Place::In("default"), "list watch", DWS_GROUP, "workflows computes");
-    [rabbit(&Place::In(node)), named(node, renewal), profile, jobs].concat()
+    [rabbit(&Place::In(node)), limited_to(node, renewal), profile, jobs].concat()
 }
 
 fn coordinator() -> Vec<Need> {
@@ -117,7 +117,7 @@ fn coordinator() -> Vec<Need> {
         need(&all, "patch", DWS_GROUP, "clientmounts/status"),
         need(&all, "list watch", NNF_GROUP, "nnfstorageprofiles"),
         need(&all, "list watch", DWS_GROUP, "workflows computes"),
-        named("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
+        limited_to("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
     ]
     .concat()
 }
@@ -149,14 +149,14 @@ fn applier() -> Vec<Need> {
     [viewer(), written.concat()].concat()
 }
 
-/// Everybody, on a server where all variants are installed.
-pub(crate) async fn everybody(installed: &Installed) -> anyhow::Result<Vec<Identity>> {
+/// Creates all identities on a server where all variants are installed.
+pub(crate) async fn all_identities(installed: &Installed) -> anyhow::Result<Vec<Identity>> {
     installed.identities("apply", &["compute-1", "compute-2"])?;
     installed.identities("apply", &["--role", "rabbit", "rabbit-2"])?;
     installed.account("default", "viewer", Some("warren-view"))?;
     installed.account("default", "applier", Some("warren-view"))?;
     installed.bind("default", "applier", "warren-apply")?;
-    let mut everybody = Vec::new();
+    let mut identities = Vec::new();
     for (who, needs) in [
         ("warren-nodes/compute-1", compute("compute-1")),
         ("warren-nodes/rabbit-2", rabbit_by_systemd("rabbit-2")),
@@ -166,20 +166,20 @@ pub(crate) async fn everybody(installed: &Installed) -> anyhow::Result<Vec<Ident
     ] {
         let (namespace, account) = who.split_once('/').context("namespace/account")?;
         let token = installed.plane.token(namespace, account, HOUR).await?;
-        everybody.push(Identity { who, token, needs });
+        identities.push(Identity { who, token, needs });
     }
     let token = installed.pod_token("rabbit-1").await?;
-    everybody.push(Identity {
+    identities.push(Identity {
         who: "nnf-system/warren-rabbit",
         token,
         needs: rabbit(&Place::Everywhere),
     });
-    Ok(everybody)
+    Ok(identities)
 }
 
 pub(crate) const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 
-/// What the role of the daemon that ours stands in for gives: `nnf-clientmount-role`, as sites have it.
+/// Rights of `nnf-clientmount-role`, the role of the sites' Go daemon.
 const GIVEN_BY_SITES: [(&str, &str); 4] = [
     ("clientmounts", "get list watch update patch"),
     ("clientmounts/status", "get update patch"),
@@ -187,7 +187,7 @@ const GIVEN_BY_SITES: [(&str, &str); 4] = [
     ("nnfstorageprofiles", "get list watch"),
 ];
 
-/// The account that all computes of a site share, with that role.
+/// Creates the account that all computes of a site share, with that role.
 pub(crate) fn account_of_sites(installed: &Installed) -> anyhow::Result<()> {
     let rules: Vec<_> = GIVEN_BY_SITES
         .iter()
@@ -204,7 +204,7 @@ pub(crate) fn account_of_sites(installed: &Installed) -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_compute_lives_within_the_rights_that_sites_give_already() {
+fn a_compute_needs_few_rights_beyond_those_that_sites_grant_already() {
     let beyond: Vec<_> = compute("c")
         .into_iter()
         .filter(|need| {
@@ -214,8 +214,8 @@ fn a_compute_lives_within_the_rights_that_sites_give_already() {
         })
         .map(|need| need.resource)
         .collect();
-    // The sites' token never ends, so that nobody renews it. Without the two others the agent mounts as before; its verbs for
-    // scripts say that they cannot tell.
+    // The sites' token never expires, so the agent need not renew it. Without the rights on workflows and computes, the agent mounts
+    // as before, but its verbs for scripts report that they cannot read the job.
     let workflows = |plural: &str| format!("{DWS_GROUP}/{plural}");
     let jobs = ["workflows", "computes"].map(workflows);
     let expected: Vec<_> = [&jobs[..], &jobs[..], &["/serviceaccounts/token".to_owned()]].concat();

@@ -1,4 +1,4 @@
-//! A control plane on which Warren is installed as an administrator would: with kubectl and the files of packaging/kubernetes.
+//! A control plane on which Warren is installed as an administrator installs it: with kubectl and packaging/kubernetes.
 
 use std::{
     io::Write,
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::program::command;
 
-/// A folder of the source tree.
+/// Returns the path of a folder or file of the source tree.
 pub(crate) fn tree(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// The control plane goes first when it is dropped, then its files.
+/// A control plane and the directory of its files. The fields are dropped in this order.
 #[derive(Debug)]
 pub(crate) struct Installed {
     pub(crate) plane: ControlPlane,
@@ -30,7 +30,7 @@ pub(crate) struct Installed {
 }
 
 impl Installed {
-    /// Starts it, with our CRDs, a variant of the kustomizations, and these node namespaces.
+    /// Starts a control plane with our CRDs, a variant of the kustomizations, and these namespaces of nodes.
     pub(crate) fn start(variant: &str, nodes: &[&str]) -> anyhow::Result<Self> {
         let installed = Self::bare()?;
         installed.apply_folder(&format!("packaging/kubernetes/{variant}"))?;
@@ -40,9 +40,9 @@ impl Installed {
         Ok(installed)
     }
 
-    /// Starts it as a site's is before Warren comes: with the CRDs and the namespace of Rabbit software.
+    /// Starts a control plane with the CRDs and the namespace nnf-system only, as a site has it before Warren is installed.
     pub(crate) fn bare() -> anyhow::Result<Self> {
-        // On a disk, because loop devices over a tmpfs would test another path of the kernel.
+        // On a disk: loop devices on a tmpfs take another path in the kernel.
         let directory = TempDir::with_prefix_in("warren-test-", "/var/tmp")?;
         let plane = ControlPlane::start(&directory.path().join("plane"), Settings::default())?;
         let installed = Self { plane, directory };
@@ -57,7 +57,7 @@ impl Installed {
         self.kubectl(&["apply", "--server-side", "-k", &folder]).map(drop)
     }
 
-    /// Runs kubectl as the administrator and gives what it printed.
+    /// Runs kubectl as the administrator and returns its output.
     pub(crate) fn kubectl(&self, words: &[&str]) -> anyhow::Result<String> {
         self.kubectl_reads(words, "")
     }
@@ -75,13 +75,13 @@ impl Installed {
         self.kubectl_reads(&["apply", "-f", "-"], &list.to_string()).map(drop)
     }
 
-    /// Applies one object as its only owner: what it does not say goes.
+    /// Applies one object with `--server-side --force-conflicts`: fields that it does not have are removed.
     pub(crate) fn server_side_apply(&self, object: &Value) -> anyhow::Result<()> {
         let words = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
         self.kubectl_reads(&words, &object.to_string()).map(drop)
     }
 
-    /// What packaging/kubernetes/node-identities prints for these words, applied or deleted.
+    /// Applies or deletes the objects that packaging/kubernetes/node-identities prints for these arguments.
     pub(crate) fn identities(&self, verb: &str, words: &[&str]) -> anyhow::Result<()> {
         let mut argv = command(tree("packaging/kubernetes/node-identities"));
         argv.args(words);
@@ -89,7 +89,7 @@ impl Installed {
         self.kubectl_reads(&[verb, "-f", "-"], &printed).map(drop)
     }
 
-    /// An account with this ClusterRole everywhere, or with none.
+    /// Creates a service account, bound to this ClusterRole in all namespaces if one is given.
     pub(crate) fn account(
         &self,
         namespace: &str,
@@ -101,7 +101,7 @@ impl Installed {
         role.map_or(Ok(()), |role| self.bind(namespace, name, role))
     }
 
-    /// Binds a ClusterRole to an account, everywhere.
+    /// Binds a ClusterRole to an account in all namespaces.
     pub(crate) fn bind(&self, namespace: &str, name: &str, role: &str) -> anyhow::Result<()> {
         let subjects = json!([{"kind": "ServiceAccount", "namespace": namespace, "name": name}]);
         self.apply(&[json!({
@@ -112,13 +112,13 @@ impl Installed {
         })])
     }
 
-    /// A token as the kubelet gets it for a pod of the rabbits' DaemonSet on `node`.
+    /// Requests a token as the kubelet does for a pod of the rabbits' DaemonSet on `node`.
     pub(crate) async fn pod_token(&self, node: &str) -> anyhow::Result<String> {
         let (token, _) = self.bound_token("nnf-system", "warren-rabbit", node, node).await?;
         Ok(token)
     }
 
-    /// A token of an account as the kubelet of `node` gets it for a pod, and the pod's uid.
+    /// Requests a token of an account as the kubelet of `node` does for a pod; returns it with the pod's UID.
     pub(crate) async fn bound_token(
         &self,
         namespace: &str,
@@ -151,35 +151,35 @@ impl Installed {
             .create_token_request(account, &PostParams::default(), &request)
             .await?;
         let token = granted.status.and_then(|status| status.token);
-        Ok((token.context("an answer without token")?, pod.uid().context("a pod without uid")?))
+        Ok((token.context("the answer has no token")?, pod.uid().context("the pod has no UID")?))
     }
 
-    /// A kubeconfig with this token.
+    /// Writes a kubeconfig with this token.
     pub(crate) fn kubeconfig(&self, name: &str, token: &str) -> anyhow::Result<PathBuf> {
         let path = self.directory.path().join(format!("{name}.kubeconfig"));
         self.plane.kubeconfig_for(&path, &Login::Token(token.to_owned()))?;
         Ok(path)
     }
 
-    /// A client with this token.
+    /// Returns a client with this token.
     pub(crate) async fn client(&self, token: &str) -> anyhow::Result<Client> {
         self.client_as("client", token).await
     }
 
-    /// A client with this token, whose kubeconfig has a name of its own: for several at a time.
+    /// Returns a client with this token, whose kubeconfig has this name: for several clients at the same time.
     pub(crate) async fn client_as(&self, name: &str, token: &str) -> anyhow::Result<Client> {
         control_plane::client(&self.kubeconfig(name, token)?).await
     }
 }
 
-/// Runs a command with this input and gives what it printed.
+/// Runs a command with this input and returns its output.
 pub(crate) fn run(mut argv: Command, input: &str) -> anyhow::Result<String> {
     argv.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = argv.spawn().context("start")?;
     child.stdin.take().context("no stdin")?.write_all(input.as_bytes())?;
     let output = child.wait_with_output()?;
-    let (said, printed) =
+    let (stderr, printed) =
         (String::from_utf8_lossy(&output.stderr), String::from_utf8(output.stdout)?);
-    ensure!(output.status.success(), "{}: {}", output.status, said.trim());
+    ensure!(output.status.success(), "{}: {}", output.status, stderr.trim());
     Ok(printed)
 }

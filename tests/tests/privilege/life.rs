@@ -1,5 +1,5 @@
-//! The whole life of a job on a real API server, by programs that have the packaged rights and no others. What the server's
-//! audit log then tells is the other half of the proof: each right was used, and none was missed.
+//! A job on a real API server, with programs that have exactly the packaged rights. The server's audit log then proves that each
+//! right was used and that no request was refused.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use tests::{
 };
 
 use crate::{
-    identities::{HOUR, Identity, Need, account_of_sites, compute, everybody},
+    identities::{HOUR, Identity, Need, account_of_sites, all_identities, compute},
     installed::Installed,
     policy::objects::lustre_mgt,
 };
@@ -28,10 +28,10 @@ const RABBIT: &str = "system:serviceaccount:nnf-system:warren-rabbit";
 const COMPUTE: &str = "system:serviceaccount:warren-nodes:compute-1";
 const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmount";
 
-/// Rights that one life without mishap does not use: reading an object again after a lost race, asking for one that a watch has
-/// not brought, reading what a Lustre file system is made of, telling that another pod speaks for the rabbit, renewing a
-/// token, which is not the agent's work, moving data, and watching a job: a prolog that the list can answer may end before the watch begins.
-const IN_OTHER_LIVES: [(&str, &str, &str); 12] = [
+/// Rights that one job without faults does not use: to read an object again after a conflict, to read an object that no watch has
+/// delivered yet, to read a Lustre file system's Servers, to record that another pod acts for the rabbit, to renew a token (a script
+/// does), to move data, and to watch a job: a prolog that the list can answer may end before the watch begins.
+const UNUSED_BY_ONE_JOB: [(&str, &str, &str); 12] = [
     (COMPUTE, "watch", "dataworkflowservices.github.io/workflows"),
     (COMPUTE, "watch", "dataworkflowservices.github.io/computes"),
     (COORDINATOR, "get", "dataworkflowservices.github.io/clientmounts"),
@@ -46,7 +46,7 @@ const IN_OTHER_LIVES: [(&str, &str, &str); 12] = [
     (RABBIT, "get", "nnf.cray.hpe.com/nnfdatamovementprofiles"),
 ];
 
-/// Everybody's tokens, as kubeconfigs and as what must be on no compute.
+/// The tokens of all programs: as kubeconfigs, and as secrets that no compute may have.
 pub(crate) struct Credentials {
     pub(crate) roles: Roles,
     secrets: Vec<Secret>,
@@ -74,8 +74,8 @@ pub(crate) async fn credentials(installed: &Installed) -> anyhow::Result<Credent
     Ok(Credentials { roles, secrets, rabbits })
 }
 
-/// Starts everything, lives a life, looks at what lives, and ends it.
-fn live(
+/// Starts all programs, runs a job, calls `look`, and stops the programs.
+fn run_job(
     installed: &Installed,
     roles: Roles,
     link: Link,
@@ -88,13 +88,20 @@ fn live(
     let mut run = Run { cluster, job, narrator: Silent, patient: false };
     run.describe_system()?;
     run.whole_life()?;
-    // The one kind that is no part of a life.
+    // A kind that the job does not use.
     installed.apply(&[lustre_mgt("targets", "rabbit-1")])?;
-    let told = "jsonpath={.status.claimList[0].fsname}";
+    let fsname = "jsonpath={.status.claimList[0].fsname}";
     until("the rabbit to give out a file system name", PATIENCE, || {
-        let said =
-            installed.kubectl(&["get", "nnflustremgt", "-n", "rabbit-1", "targets", "-o", told])?;
-        ensure!(said == "aaaaaaaa", "not yet: {said}");
+        let name = installed.kubectl(&[
+            "get",
+            "nnflustremgt",
+            "-n",
+            "rabbit-1",
+            "targets",
+            "-o",
+            fsname,
+        ])?;
+        ensure!(name == "aaaaaaaa", "not yet: {name}");
         Ok(())
     })?;
     look(&run.cluster)?;
@@ -105,33 +112,34 @@ fn live(
 }
 
 #[test]
-fn a_jobs_life_uses_every_right_and_misses_none() -> anyhow::Result<()> {
+fn a_job_uses_every_right_and_needs_no_other() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let installed = Installed::start("through-coordinator", &["compute-1", "compute-2"])?;
     let credentials = runtime.block_on(credentials(&installed))?;
-    live(&installed, credentials.roles.clone(), Link::Coordinator, |cluster| {
-        computes_hold_nothing(cluster, &credentials, installed.plane.port())
+    run_job(&installed, credentials.roles.clone(), Link::Coordinator, |cluster| {
+        computes_have_no_credential(cluster, &credentials, installed.plane.port())
     })?;
     let direct = crate::installed::tree("packaging/kubernetes/direct").display().to_string();
     installed.kubectl(&["apply", "--server-side", "-k", &direct])?;
     installed.kubectl(&["create", "namespace", "rabbit-2"])?;
-    let everybody = runtime.block_on(everybody(&installed))?;
+    let identities = runtime.block_on(all_identities(&installed))?;
     judge(
         &installed.plane.audit()?,
         &[
-            (COORDINATOR, needs(&everybody, "nnf-system/warren-coordinator")?),
-            (RABBIT, needs(&everybody, "nnf-system/warren-rabbit")?),
+            (COORDINATOR, needs(&identities, "nnf-system/warren-coordinator")?),
+            (RABBIT, needs(&identities, "nnf-system/warren-rabbit")?),
         ],
     )
 }
 
-/// The same with computes that use the API themselves, with the flags of the Go daemon: one as itself, the other with the
-/// account and the role that sites have given to all of theirs.
+/// The computes use the API directly, with the flags of the Go daemon: one with an account of its own, the other with the account
+/// and the role that all computes of a site share.
 #[test]
-fn so_does_one_with_computes_that_use_the_api_themselves() -> anyhow::Result<()> {
+fn a_job_whose_computes_use_the_api_directly_uses_every_right_and_needs_no_other()
+-> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -146,17 +154,17 @@ fn so_does_one_with_computes_that_use_the_api_themselves() -> anyhow::Result<()>
         [("compute-1", "warren-nodes", "compute-1"), ("compute-2", "nnf-system", "nnf-clientmount")]
     {
         let token = runtime.block_on(installed.plane.token(namespace, account, HOUR))?;
-        roles.computes.insert(node.to_owned(), as_the_go_daemon(&installed, node, &token)?);
+        roles.computes.insert(node.to_owned(), flags_of_go_daemon(&installed, node, &token)?);
     }
-    live(&installed, roles, Link::Api, a_prolog_asks)?;
+    run_job(&installed, roles, Link::Api, prolog_of_unknown_job)?;
     let audit = installed.plane.audit()?;
     let shared = audit.iter().filter(|event| event.user == COMPUTES_OF_SITES);
-    ensure!(shared.count() > 0, "nobody used the sites' account");
+    ensure!(shared.count() > 0, "the sites' account was not used");
     judge(&audit, &[(COMPUTE, compute("compute-1"))])
 }
 
-/// A job that the API does not know, asked about at an agent that looks there itself.
-fn a_prolog_asks(cluster: &Cluster) -> anyhow::Result<()> {
+/// Calls `mount` for a job that the API does not know, at an agent that uses the API directly.
+fn prolog_of_unknown_job(cluster: &Cluster) -> anyhow::Result<()> {
     let run = cluster.coordinator_socket();
     let socket = run.parent().context("a directory")?.join("compute-1.sock");
     let mount = ["mount", "--workflow", "nobodys", "--deadline", "60s"];
@@ -164,7 +172,7 @@ fn a_prolog_asks(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn as_the_go_daemon(
+fn flags_of_go_daemon(
     installed: &Installed,
     compute: &str,
     token: &str,
@@ -180,13 +188,13 @@ fn as_the_go_daemon(
     ])
 }
 
-fn needs(everybody: &[Identity], who: &str) -> anyhow::Result<Vec<Need>> {
-    let identity = everybody.iter().find(|identity| identity.who == who);
+fn needs(identities: &[Identity], who: &str) -> anyhow::Result<Vec<Need>> {
+    let identity = identities.iter().find(|identity| identity.who == who);
     identity.map(|identity| identity.needs.clone()).context("no such identity")
 }
 
-/// While the rabbit, where the same look finds both, holds its token and a connection.
-fn computes_hold_nothing(
+/// Checks that computes have no token and no connection to the API, and that the same search finds both on the rabbit.
+fn computes_have_no_credential(
     cluster: &Cluster,
     credentials: &Credentials,
     port: u16,
@@ -201,9 +209,15 @@ fn computes_hold_nothing(
         ensure!(open.is_empty(), "{compute} is connected with {open:?}");
     }
     let rabbit = cluster.node(&cluster.chassis().rabbit)?.pid()?;
-    ensure!(!found_in(rabbit, &credentials.rabbits)?.is_empty(), "the look is blind for tokens");
+    ensure!(
+        !found_in(rabbit, &credentials.rabbits)?.is_empty(),
+        "the search does not find the rabbit's own token"
+    );
     let open = connections(rabbit)?;
-    ensure!(open.iter().any(|peer| peer.port() == port), "the look is blind for {port}: {open:?}");
+    ensure!(
+        open.iter().any(|peer| peer.port() == port),
+        "the search does not find the rabbit's connection to port {port}: {open:?}"
+    );
     Ok(())
 }
 
@@ -211,10 +225,10 @@ fn is_ours(event: &&AuditEvent) -> bool {
     [PEOPLE, COORDINATOR, RABBIT, COMPUTE, COMPUTES_OF_SITES].contains(&event.user.as_str())
 }
 
-/// Nobody of ours asked for what it has no right to.
+/// Fails if a request of our programs was refused for lack of a right.
 pub(crate) fn judge_refusals(audit: &[AuditEvent]) -> anyhow::Result<()> {
     let refused: Vec<_> =
-        audit.iter().filter(is_ours).filter(|event| event.code == 403).map(told).collect();
+        audit.iter().filter(is_ours).filter(|event| event.code == 403).map(describe).collect();
     ensure!(refused.is_empty(), "refused:\n{}", refused.join("\n"));
     Ok(())
 }
@@ -232,7 +246,7 @@ fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<(
             .filter(|need| {
                 let plural = need.resource.split_once('/').map_or("", |(_, plural)| plural);
                 !used.contains(&(need.verb, plural))
-                    && !IN_OTHER_LIVES.contains(&(*user, need.verb, need.resource.as_str()))
+                    && !UNUSED_BY_ONE_JOB.contains(&(*user, need.verb, need.resource.as_str()))
             })
             .map(|need| format!("{} {}", need.verb, need.resource))
             .collect();
@@ -241,6 +255,6 @@ fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<(
     Ok(())
 }
 
-fn told(event: &AuditEvent) -> String {
+fn describe(event: &AuditEvent) -> String {
     format!("{} {} {}/{}", event.user, event.verb, event.namespace, event.resource)
 }

@@ -1,4 +1,4 @@
-//! The chart and the kustomizations are two ways to the same objects.
+//! Tests of the Helm chart and the kustomizations, which install the same objects.
 
 use std::collections::BTreeMap;
 
@@ -27,28 +27,28 @@ fn objects(text: &str) -> anyhow::Result<Objects> {
     Ok(objects)
 }
 
-/// The first place where two objects differ.
+/// Returns the first field in which two objects differ.
 fn difference(at: &str, ours: &Value, theirs: &Value) -> Option<String> {
     match (ours, theirs) {
-        (Value::Object(one), Value::Object(other)) => one
+        (Value::Object(left), Value::Object(right)) => left
             .keys()
-            .chain(other.keys())
+            .chain(right.keys())
             .find_map(|key| difference(&format!("{at}/{key}"), &ours[key], &theirs[key])),
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => (0..one.len())
-            .find_map(|place| difference(&format!("{at}/{place}"), &one[place], &other[place])),
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => (0..left.len())
+            .find_map(|place| difference(&format!("{at}/{place}"), &left[place], &right[place])),
         _ if ours == theirs => None,
         _ => Some(format!("{at}: kustomize has {ours}, helm has {theirs}")),
     }
 }
 
-fn kustomized(variant: &str) -> anyhow::Result<Objects> {
+fn kustomize(variant: &str) -> anyhow::Result<Objects> {
     let mut argv = command(control_plane::Assets::find()?.kubectl());
     argv.arg("kustomize").arg(tree("packaging/kubernetes").join(variant));
     objects(&run(argv, "").context("kubectl kustomize")?)
 }
 
-/// helm lists what a chart makes without a cluster, as for a server of its own version.
-fn helm(words: &[&str]) -> anyhow::Result<String> {
+/// Runs `helm template`, which renders the chart without a cluster, for a server of helm's own version.
+fn helm_template(words: &[&str]) -> anyhow::Result<String> {
     let program =
         std::env::var_os("WARREN_HELM").context("WARREN_HELM names no helm: run `make kube`")?;
     let mut argv = command(program);
@@ -57,7 +57,7 @@ fn helm(words: &[&str]) -> anyhow::Result<String> {
 }
 
 #[test]
-fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
+fn the_chart_and_the_kustomizations_make_the_same_objects() -> anyhow::Result<()> {
     for (variant, values) in [
         ("direct", "mode=direct"),
         ("through-coordinator", "mode=coordinator"),
@@ -66,8 +66,9 @@ fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
             "mode=coordinator,coordinator.workflows=true,coordinator.webhookCaBundle=Q0E=",
         ),
     ] {
-        let (ours, mut theirs) = (kustomized(variant)?, objects(&helm(&["--set", values])?)?);
-        leave_the_authority_to_cert_manager(&mut theirs);
+        let (ours, mut theirs) =
+            (kustomize(variant)?, objects(&helm_template(&["--set", values])?)?);
+        replace_ca_bundle_by_annotation(&mut theirs);
         ensure!(ours.len() > 12, "{variant} has only {:?}", ours.keys());
         for key in ours.keys().chain(theirs.keys()) {
             let (ours, theirs) = (ours.get(key), theirs.get(key));
@@ -80,8 +81,8 @@ fn the_chart_makes_the_objects_of_the_kustomizations() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The chart is given the authority of the webhooks; in the kustomization cert-manager fills it in, asked by an annotation.
-fn leave_the_authority_to_cert_manager(objects: &mut Objects) {
+/// Removes the chart's `caBundle` of webhooks and adds the annotation of the kustomization, by which cert-manager fills it in.
+fn replace_ca_bundle_by_annotation(objects: &mut Objects) {
     let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
     let is_webhook = |object: &&mut Value| kinds.iter().any(|kind| object["kind"] == *kind);
     for object in objects.values_mut().filter(is_webhook) {
@@ -95,9 +96,9 @@ fn leave_the_authority_to_cert_manager(objects: &mut Objects) {
 }
 
 #[test]
-fn the_chart_tells_the_api_server_to_ask_the_coordinator() -> anyhow::Result<()> {
+fn the_chart_points_the_webhook_at_the_coordinators_port() -> anyhow::Result<()> {
     let words = ["--set", "mode=coordinator,coordinator.webhookCaBundle=Q0E="];
-    let made = objects(&helm(&words)?)?;
+    let made = objects(&helm_template(&words)?)?;
     let named = |kind: &str, name: &str| {
         let is_named =
             |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
@@ -114,7 +115,7 @@ fn the_chart_tells_the_api_server_to_ask_the_coordinator() -> anyhow::Result<()>
 }
 
 #[test]
-fn sites_tools_find_the_rabbits_pods_by_their_label() -> anyhow::Result<()> {
+fn the_rabbits_pods_have_the_label_that_sites_tools_look_for() -> anyhow::Result<()> {
     let path = tree("packaging/kubernetes/base/rabbit-agent.yaml");
     let objects = objects(&std::fs::read_to_string(path)?)?;
     let daemon_set =
@@ -127,14 +128,15 @@ fn sites_tools_find_the_rabbits_pods_by_their_label() -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_chart_leaves_policies_out_where_the_server_has_none() -> anyhow::Result<()> {
+fn the_chart_leaves_policies_out_for_servers_that_have_no_admission_policies() -> anyhow::Result<()>
+{
     for (words, there) in [
         (&["--kube-version", "1.29.9"][..], false),
         (&["--kube-version", "1.30.0"], true),
         (&["--kube-version", "1.29.9", "--set", "policy=always"], true),
         (&["--set", "policy=never"], false),
     ] {
-        let made = objects(&helm(words)?)?;
+        let made = objects(&helm_template(words)?)?;
         let policies = made.keys().filter(|key| key.contains("ValidatingAdmissionPolicy")).count();
         ensure!(policies == if there { 4 } else { 0 }, "{words:?}: {policies} policies");
     }
@@ -142,27 +144,30 @@ fn the_chart_leaves_policies_out_where_the_server_has_none() -> anyhow::Result<(
 }
 
 #[test]
-fn values_of_a_site_reach_every_place_that_names_them() -> anyhow::Result<()> {
-    let made = helm(&[
+fn the_charts_values_reach_every_object_that_uses_them() -> anyhow::Result<()> {
+    let made = helm_template(&[
         "--set",
         "mode=coordinator,namespace=storage,nodesNamespace=identities,image.repository=site/warren,image.tag=v2",
     ])?;
     ensure!(!made.contains("nnf-system") && !made.contains("warren-nodes"), "{made}");
     ensure!(made.matches("image: \"site/warren:v2\"").count() == 2, "{made}");
-    let direct =
-        helm(&["--set", "nodesNamespace=identities,profileNamespaces={default,projects}"])?;
-    // Profiles and jobs, in each of the two namespaces.
+    let direct = helm_template(&[
+        "--set",
+        "nodesNamespace=identities,profileNamespaces={default,projects}",
+    ])?;
+    // Two bindings, for profiles and for jobs, in each of the two namespaces.
     ensure!(direct.matches("system:serviceaccounts:identities").count() == 4, "{direct}");
-    let unasked = helm(&["--set", "mode=coordinator,coordinator.workflows=true"]).unwrap_err();
+    let unasked =
+        helm_template(&["--set", "mode=coordinator,coordinator.workflows=true"]).unwrap_err();
     ensure!(format!("{unasked:#}").contains("needs coordinator.webhookCaBundle"), "{unasked:#}");
-    let wrong = helm(&["--set", "mode=sideways"]).unwrap_err();
+    let wrong = helm_template(&["--set", "mode=sideways"]).unwrap_err();
     ensure!(format!("{wrong:#}").contains("'direct', 'coordinator'"), "{wrong:#}");
     Ok(())
 }
 
-/// On a server: what was made goes again, and what was there before stays.
+/// On a real server: `helm uninstall` removes the chart's objects, and leaves the namespace that was there before.
 #[test]
-fn the_chart_is_installed_changed_and_removed() -> anyhow::Result<()> {
+fn the_chart_is_installed_upgraded_and_uninstalled() -> anyhow::Result<()> {
     let installed = Installed::bare()?;
     let helm = |words: &[&str]| {
         let program = std::env::var_os("WARREN_HELM").context("WARREN_HELM names no helm")?;
@@ -195,10 +200,10 @@ fn the_chart_is_installed_changed_and_removed() -> anyhow::Result<()> {
     installed.kubectl(&["get", "namespace", "nnf-system"]).map(drop)
 }
 
-/// The arguments of a container are flags that its program has: a name that is no name is all that is left to complain of.
+/// Each program is started with its container's arguments and one wrong value: it must complain of that value, and of no flag.
 #[test]
-fn containers_start_our_programs_with_flags_they_have() -> anyhow::Result<()> {
-    let made = kustomized("through-coordinator")?;
+fn the_arguments_of_containers_are_flags_of_their_programs() -> anyhow::Result<()> {
+    let made = kustomize("through-coordinator")?;
     for (key, bad, complaint) in [
         ("apps/v1 DaemonSet nnf-system warren-rabbit-agent", &["--node", "a b"][..], "\"a b\""),
         ("apps/v1 Deployment nnf-system warren-coordinator", &["--socket"], "--socket"),

@@ -1,5 +1,5 @@
-//! The containers of the packaged pods, started as a kubelet would: their own arguments, a service account's files where a
-//! pod has them, and the probes. Only what is the box's is another: ports, and directories to write in.
+//! Runs the containers of the packaged pods as a kubelet does: with their own arguments, a service account's files at their place
+//! in a pod, and the probes. Only ports and writable directories are replaced.
 
 use std::{
     fs,
@@ -21,15 +21,15 @@ use tests::{
 
 use crate::{identities::HOUR, installed::Installed};
 
-/// Puts the account's files where a pod has them, in a mount namespace of its own, and becomes the program.
+/// Script that copies the account's files to their place in a pod, in a mount namespace of its own, and executes the program.
 const KUBELET: &str = r#"set -e
 mount -t tmpfs pod /run
 mkdir -p /run/secrets/kubernetes.io/serviceaccount
 cp "$ACCOUNT"/* /run/secrets/kubernetes.io/serviceaccount/
 exec "$@""#;
 
-/// A container's command with its arguments, some of them exchanged.
-fn container(installed: &Installed, kind: &str, name: &str) -> anyhow::Result<Vec<String>> {
+/// Returns a container's command with its arguments, with the program of this build.
+fn command_line(installed: &Installed, kind: &str, name: &str) -> anyhow::Result<Vec<String>> {
     let text = installed.kubectl(&["get", kind, name, "-n", "nnf-system", "-o", "json"])?;
     let object: Value = serde_json::from_str(&text)?;
     let container = &object["spec"]["template"]["spec"]["containers"][0];
@@ -41,7 +41,7 @@ fn container(installed: &Installed, kind: &str, name: &str) -> anyhow::Result<Ve
     Ok(words)
 }
 
-fn exchange(words: &mut [String], old: &str, new: &str) -> anyhow::Result<()> {
+fn replace_argument(words: &mut [String], old: &str, new: &str) -> anyhow::Result<()> {
     let word = words.iter_mut().find(|word| word.contains(old));
     let word = word.with_context(|| format!("{old} is in no argument"))?;
     *word = word.replace(old, new);
@@ -82,7 +82,7 @@ fn probe(port: u16, path: &str) -> anyhow::Result<String> {
 }
 
 #[test]
-fn the_rabbits_pod_becomes_ready_and_a_new_pod_speaks_for_the_rabbit() -> anyhow::Result<()> {
+fn the_rabbits_pod_becomes_ready_and_a_new_pod_takes_over_its_nnf_node() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -92,9 +92,9 @@ fn the_rabbits_pod_becomes_ready_and_a_new_pod_speaks_for_the_rabbit() -> anyhow
     let token = runtime.block_on(installed.pod_token("rabbit-1"))?;
     let folder = |name: &str| installed.directory.path().join(name).display().to_string();
     for pod in ["warren-rabbit-agent-abcde", "warren-rabbit-agent-fghij"] {
-        let mut words = container(&installed, "daemonset", "warren-rabbit-agent")?;
+        let mut words = command_line(&installed, "daemonset", "warren-rabbit-agent")?;
         let port = free_port()?;
-        exchange(&mut words, ":8081", &format!("127.0.0.1:{port}"))?;
+        replace_argument(&mut words, ":8081", &format!("127.0.0.1:{port}"))?;
         let (state, mounts, temporary) = (folder("state"), folder("mnt"), folder("temp"));
         let variables = [
             ("WARREN_NODE", "rabbit-1"),
@@ -113,10 +113,10 @@ fn the_rabbits_pod_becomes_ready_and_a_new_pod_speaks_for_the_rabbit() -> anyhow
             })?;
         }
         until("the NnfNode to name the pod", PATIENCE, || {
-            let told = "jsonpath={.spec.pod} {.status.status}";
-            let told =
-                installed.kubectl(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "-o", told])?;
-            ensure!(told.starts_with(pod) && told.len() > pod.len() + 1, "{told}");
+            let fields = "jsonpath={.spec.pod} {.status.status}";
+            let node = installed
+                .kubectl(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "-o", fields])?;
+            ensure!(node.starts_with(pod) && node.len() > pod.len() + 1, "{node}");
             Ok(())
         })?;
         ensure!(agent.stop(PATIENCE)? == 0, "see {}", agent.log().display());
@@ -128,8 +128,7 @@ fn the_rabbits_pod_becomes_ready_and_a_new_pod_speaks_for_the_rabbit() -> anyhow
 }
 
 #[test]
-fn the_coordinators_pod_serves_its_port_and_bears_a_kubelet_that_only_connects()
--> anyhow::Result<()> {
+fn the_coordinators_pod_logs_nothing_when_a_kubelet_probes_its_port() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -137,13 +136,13 @@ fn the_coordinators_pod_serves_its_port_and_bears_a_kubelet_that_only_connects()
     let installed = Installed::start("through-coordinator", &[])?;
     let token =
         runtime.block_on(installed.plane.token("nnf-system", "warren-coordinator", HOUR))?;
-    let mut words = container(&installed, "deployment", "warren-coordinator")?;
+    let mut words = command_line(&installed, "deployment", "warren-coordinator")?;
     let port = free_port()?;
-    exchange(&mut words, "0.0.0.0:7443", &format!("127.0.0.1:{port}"))?;
+    replace_argument(&mut words, "0.0.0.0:7443", &format!("127.0.0.1:{port}"))?;
     let secret = installed.directory.path().join("tls");
     write_secret(&secret)?;
     for _ in 0..3 {
-        exchange(&mut words, "/etc/warren/tls", &secret.display().to_string())?;
+        replace_argument(&mut words, "/etc/warren/tls", &secret.display().to_string())?;
     }
     let socket = installed.directory.path().join("coordinator.sock").display().to_string();
     let mut coordinator = start(
@@ -168,12 +167,12 @@ fn the_coordinators_pod_serves_its_port_and_bears_a_kubelet_that_only_connects()
     }
     ensure!(coordinator.stop(PATIENCE)? == 0, "see {}", coordinator.log().display());
     let log = fs::read_to_string(coordinator.log())?;
-    let said: Vec<_> = log[before..].lines().collect();
-    ensure!(said.len() == 1 && said[0].contains("stop"), "a probe was worth a line:\n{log}");
+    let lines: Vec<_> = log[before..].lines().collect();
+    ensure!(lines.len() == 1 && lines[0].contains("stop"), "a probe was logged:\n{log}");
     Ok(())
 }
 
-/// As cert-manager writes one.
+/// Writes certificates and key into a folder, as cert-manager names them in a Secret.
 fn write_secret(folder: &Path) -> anyhow::Result<()> {
     let authority = Authority::new("nodes")?;
     let server = authority.server()?;

@@ -1,4 +1,4 @@
-//! What the admission policies refuse, of identities that RBAC would let do everything: so that only the policies are left.
+//! Tests of the admission policies alone: RBAC lets the identities do everything here, so that only the policies refuse.
 
 mod cases;
 pub(crate) mod objects;
@@ -16,8 +16,8 @@ use cases::{
 };
 use objects::objects;
 
-/// Everything that the policies judge, to whom they judge.
-fn wide_open(installed: &Installed) -> anyhow::Result<()> {
+/// Grants all rights on the policies' kinds to all identities that the policies limit.
+fn grant_everything(installed: &Installed) -> anyhow::Result<()> {
     let rules = json!([
         {"apiGroups": ["dataworkflowservices.github.io", "nnf.cray.hpe.com", "warren.nnf.cray.hpe.com"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["namespaces", "serviceaccounts/token"], "verbs": ["*"]},
@@ -39,7 +39,8 @@ fn wide_open(installed: &Installed) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn policies_keep_each_identity_to_its_own_even_when_rbac_does_not() -> anyhow::Result<()> {
+async fn policies_limit_each_identity_to_its_own_objects_even_if_rbac_does_not()
+-> anyhow::Result<()> {
     let nodes = ["compute-1", "compute-2", "rabbit-1", "rabbit-2"];
     let installed = Installed::start("through-coordinator", &nodes)?;
     let direct = crate::installed::tree("packaging/kubernetes/direct").display().to_string();
@@ -47,14 +48,14 @@ async fn policies_keep_each_identity_to_its_own_even_when_rbac_does_not() -> any
     installed.identities("apply", &["compute-1", "compute-2"])?;
     installed.identities("apply", &["--role=rabbit", "rabbit-2"])?;
     installed.account("nnf-system", "central", None)?;
-    wide_open(&installed)?;
+    grant_everything(&installed)?;
     installed.apply(&objects())?;
 
     let token = async |namespace, account| installed.plane.token(namespace, account, HOUR).await;
-    let both = |here, there| all([on_client_mounts(here, there), on_rabbits(here, there)]);
+    let both = |here, there| concat([on_client_mounts(here, there), on_rabbits(here, there)]);
     let compute = [on_client_mounts("compute-1", "compute-2"), on_tokens("compute-1", "compute-2")];
     let table = [
-        ("compute-1", token("warren-nodes", "compute-1").await?, all(compute)),
+        ("compute-1", token("warren-nodes", "compute-1").await?, concat(compute)),
         (
             "rabbit-1 in its pod",
             installed.pod_token("rabbit-1").await?,
@@ -69,13 +70,13 @@ async fn policies_keep_each_identity_to_its_own_even_when_rbac_does_not() -> any
         ("the coordinator", token("nnf-system", "warren-coordinator").await?, of_the_coordinator()),
         ("a central controller", token("nnf-system", "central").await?, of_others()),
     ];
-    in_force(&installed.client(&table[0].1).await?).await?;
+    until_in_force(&installed.client(&table[0].1).await?).await?;
     let mut wrong = String::new();
     for (who, token, cases) in &table {
         let client = installed.client(token).await?;
         for case in cases {
-            let answer = case.ask.with(&client, &case.body).await?;
-            if !as_wanted(case, &answer) {
+            let answer = case.ask.send(&client, &case.body).await?;
+            if !is_as_expected(case, &answer) {
                 writeln!(wrong, "{who}: {} {:?}: {answer:?}", case.what, case.ask)?;
             }
         }
@@ -84,12 +85,12 @@ async fn policies_keep_each_identity_to_its_own_even_when_rbac_does_not() -> any
     Ok(())
 }
 
-fn all<const N: usize>(lists: [Vec<Case>; N]) -> Vec<Case> {
+fn concat<const N: usize>(lists: [Vec<Case>; N]) -> Vec<Case> {
     lists.into_iter().flatten().collect()
 }
 
-/// 409 is said to what exists already, after admission let it through.
-fn as_wanted(case: &Case, answer: &Answer) -> bool {
+/// Compares an answer with the case. The server answers 409 if the object exists, after admission has admitted the request.
+fn is_as_expected(case: &Case, answer: &Answer) -> bool {
     match case.refused {
         None => matches!(answer.code, 200 | 409),
         Some(why) => {
@@ -100,13 +101,13 @@ fn as_wanted(case: &Case, answer: &Answer) -> bool {
     }
 }
 
-/// A server takes up a new policy within a second or so.
-async fn in_force(client: &Client) -> anyhow::Result<()> {
+/// Waits until the policies are in force, about a second after their creation.
+async fn until_in_force(client: &Client) -> anyhow::Result<()> {
     let probes = on_client_mounts("compute-1", "compute-2");
-    let of = |what| probes.iter().find(move |case| case.what == what);
+    let find = |what| probes.iter().find(move |case| case.what == what);
     let waited = async {
-        for probe in [of("report elsewhere"), of("change the spec")].into_iter().flatten() {
-            while probe.ask.with(client, &probe.body).await?.code == 200 {
+        for probe in [find("report elsewhere"), find("change the spec")].into_iter().flatten() {
+            while probe.ask.send(client, &probe.body).await?.code == 200 {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
         }
@@ -116,7 +117,7 @@ async fn in_force(client: &Client) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_servers_own_check_of_the_policies_finds_nothing() -> anyhow::Result<()> {
+async fn the_servers_type_check_of_the_policies_has_no_warning() -> anyhow::Result<()> {
     let installed = Installed::start("direct", &[])?;
     let checked = tests::program::until("the policies to be checked", PATIENCE, || {
         let text = installed.kubectl(&["get", "validatingadmissionpolicies", "-o", "json"])?;

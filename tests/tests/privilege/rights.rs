@@ -1,4 +1,4 @@
-//! Each identity against every verb on every resource: by asking for each, and by what the server says it grants.
+//! Every verb on every resource for each identity: by sending each request, and by the server's list of granted rights.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use kube::{Api, Client, api::PostParams};
 
 use crate::{
     ask::{Ask, VERBS},
-    identities::{HOUR, Identity, everybody},
+    identities::{HOUR, Identity, all_identities},
     installed::Installed,
 };
 
@@ -60,7 +60,7 @@ const IN_NONE: [&str; 5] = [
     "admissionregistration.k8s.io/validatingadmissionpolicies",
 ];
 
-/// Names that rights are limited to, and one that none is.
+/// Returns names that rights are limited to, and one that no right covers.
 fn names(resource: &str) -> &'static [&'static str] {
     match resource {
         "dataworkflowservices.github.io/systemconfigurations" => &["default", "other"],
@@ -69,7 +69,7 @@ fn names(resource: &str) -> &'static [&'static str] {
     }
 }
 
-/// Every request there is to ask.
+/// Returns one request for each verb, resource, namespace and name.
 fn requests() -> Vec<Ask> {
     let mut requests = Vec::new();
     let places = NAMESPACES.map(Some);
@@ -102,7 +102,7 @@ fn requests() -> Vec<Ask> {
     requests
 }
 
-fn expected(identity: &Identity, ask: &Ask) -> bool {
+fn is_needed(identity: &Identity, ask: &Ask) -> bool {
     let fits =
         |need: &&crate::identities::Need| need.verb == ask.verb && need.resource == ask.resource;
     identity
@@ -118,12 +118,12 @@ async fn each_identity_can_do_what_it_needs_and_nothing_else() -> anyhow::Result
         Installed::start("direct", &["compute-1", "compute-2", "rabbit-1", "rabbit-2"])?;
     let coordinators = crate::installed::tree("packaging/kubernetes/through-coordinator");
     installed.kubectl(&["apply", "--server-side", "-k", &coordinators.display().to_string()])?;
-    let everybody = everybody(&installed).await?;
+    let identities = all_identities(&installed).await?;
     installed.account("default", "nobody", None)?;
     let nobody = installed.plane.token("default", "nobody", HOUR).await?;
     let nobody = installed.client(&nobody).await?;
     let mut wrong = Vec::new();
-    for identity in &everybody {
+    for identity in &identities {
         let client = installed.client(&identity.token).await?;
         for namespace in NAMESPACES {
             wrong.extend(differences(
@@ -134,9 +134,9 @@ async fn each_identity_can_do_what_it_needs_and_nothing_else() -> anyhow::Result
             ));
         }
         for ask in requests() {
-            let may = ask.may(&client).await?;
-            if may != expected(identity, &ask) {
-                let word = if may { "can" } else { "cannot" };
+            let is_allowed = ask.is_allowed(&client).await?;
+            if is_allowed != is_needed(identity, &ask) {
+                let word = if is_allowed { "can" } else { "cannot" };
                 wrong.push(format!("{} {word} {ask:?}", identity.who));
             }
         }
@@ -145,7 +145,7 @@ async fn each_identity_can_do_what_it_needs_and_nothing_else() -> anyhow::Result
     Ok(())
 }
 
-/// One right as text: verb, resource and the name it is limited to.
+/// Rights as text: verb, resource, and the name that the right is limited to.
 type Rights = BTreeSet<String>;
 
 fn right(verb: &str, resource: &str, name: Option<&str>) -> String {
@@ -157,7 +157,7 @@ async fn granted(client: &Client, namespace: &str) -> anyhow::Result<Rights> {
     let review = SelfSubjectRulesReview { spec, ..SelfSubjectRulesReview::default() };
     let review = Api::all(client.clone()).create(&PostParams::default(), &review).await?;
     let status = review.status.context("a review without answer")?;
-    ensure!(!status.incomplete, "the server does not tell all rights: {status:?}");
+    ensure!(!status.incomplete, "the server's list of rights is incomplete: {status:?}");
     Ok(status.resource_rules.iter().flat_map(flatten).collect())
 }
 
@@ -180,7 +180,7 @@ fn flatten(rule: &ResourceRule) -> Rights {
     rights
 }
 
-/// What is granted beyond what everybody is granted, against what is needed.
+/// Compares the rights of an identity, without those that every account has, with its needs.
 fn differences(
     identity: &Identity,
     namespace: &str,
@@ -194,9 +194,10 @@ fn differences(
         .map(|need| right(need.verb, &need.resource, need.name))
         .collect();
     let own: Rights = granted.difference(to_all).cloned().collect();
-    let told =
+    let describe =
         |what: &str, right: &String| format!("{}: {what} in {namespace}: {right}", identity.who);
-    let superfluous = own.difference(&needed).map(|right| told("granted and not needed", right));
-    let missing = needed.difference(&own).map(|right| told("needed and not granted", right));
+    let superfluous =
+        own.difference(&needed).map(|right| describe("granted and not needed", right));
+    let missing = needed.difference(&own).map(|right| describe("needed and not granted", right));
     superfluous.chain(missing).collect()
 }

@@ -1,4 +1,4 @@
-//! Tokens that end, are renewed by their holder, and are taken away.
+//! Tokens that expire, are renewed by the node itself, and are revoked.
 
 use std::{
     fs,
@@ -20,27 +20,28 @@ use crate::{
     installed::{Installed, run, tree},
 };
 
-fn claims(token: &str) -> anyhow::Result<Value> {
-    let payload = token.split('.').nth(1).context("no JSON web token")?;
-    Ok(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload)?)?)
+/// Decodes the payload of a JSON web token.
+fn payload(token: &str) -> anyhow::Result<Value> {
+    let encoded = token.split('.').nth(1).context("no JSON web token")?;
+    Ok(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(encoded)?)?)
 }
 
-/// A token file as an agent has it, and the script that renews it.
-struct Holder<'a> {
+/// An agent's token file, which the script renew-token renews.
+struct TokenFile<'a> {
     installed: &'a Installed,
     file: PathBuf,
 }
 
-impl<'a> Holder<'a> {
+impl<'a> TokenFile<'a> {
     fn new(installed: &'a Installed, token: &str) -> anyhow::Result<Self> {
         let folder = installed.directory.path().join("client-mount");
         fs::create_dir_all(&folder)?;
         let holder = Self { installed, file: folder.join("service.token") };
-        holder.hold(token)?;
+        holder.write(token)?;
         Ok(holder)
     }
 
-    fn hold(&self, token: &str) -> anyhow::Result<()> {
+    fn write(&self, token: &str) -> anyhow::Result<()> {
         fs::write(&self.file, token)?;
         Ok(fs::set_permissions(&self.file, fs::Permissions::from_mode(0o640))?)
     }
@@ -49,7 +50,7 @@ impl<'a> Holder<'a> {
         Ok(fs::read_to_string(&self.file)?)
     }
 
-    /// Runs the script; `before` comes first on its PATH.
+    /// Runs the script, with the directory `before` first in its PATH.
     fn renew(&self, words: &[&str], before: Option<&Path>) -> anyhow::Result<String> {
         let mut argv = command(tree("packaging/kubernetes/renew-token"));
         let path = std::env::var("PATH").unwrap_or_default();
@@ -64,25 +65,29 @@ impl<'a> Holder<'a> {
         run(argv, "")
     }
 
-    /// Why the script fails; the file stays as it is.
-    fn refused(&self, words: &[&str]) -> anyhow::Result<String> {
+    /// Runs the script, which must fail and leave the file as it was; returns its error.
+    fn renew_fails(&self, words: &[&str]) -> anyhow::Result<String> {
         let before = self.token()?;
         let why = self.renew(words, None).err().context("it should have failed")?;
         ensure!(self.token()? == before, "a failure changed the token");
-        self.alone()?;
+        self.has_no_other_files()?;
         Ok(format!("{why:#}"))
     }
 
-    /// Nothing lies beside the token.
-    fn alone(&self) -> anyhow::Result<()> {
+    /// Checks that the directory has no file but the token.
+    fn has_no_other_files(&self) -> anyhow::Result<()> {
         let folder = self.file.parent().context("no folder")?;
-        ensure!(fs::read_dir(folder)?.count() == 1, "something was left in {}", folder.display());
+        ensure!(
+            fs::read_dir(folder)?.count() == 1,
+            "there are other files beside the token in {}",
+            folder.display()
+        );
         Ok(())
     }
 }
 
-/// What a compute always asks.
-fn list() -> Ask {
+/// Returns the list of ClientMounts, a request that each compute sends.
+fn list_request() -> Ask {
     Ask {
         verb: "list",
         resource: "dataworkflowservices.github.io/clientmounts",
@@ -91,9 +96,9 @@ fn list() -> Ask {
     }
 }
 
-/// HTTP status of that request with this token.
-async fn listed_with(installed: &Installed, token: &str) -> anyhow::Result<u16> {
-    Ok(list().with(&installed.client(token).await?, &json!({})).await?.code)
+/// Sends that request with this token and returns the HTTP status.
+async fn list_status(installed: &Installed, token: &str) -> anyhow::Result<u16> {
+    Ok(list_request().send(&installed.client(token).await?, &json!({})).await?.code)
 }
 
 #[tokio::test]
@@ -101,11 +106,11 @@ async fn a_node_renews_its_own_token_and_the_file_is_replaced_as_a_whole() -> an
     let installed = Installed::start("direct", &["compute-1"])?;
     installed.identities("apply", &["compute-1"])?;
     let first = installed.plane.token("warren-nodes", "compute-1", HOUR / 6).await?;
-    let holder = Holder::new(&installed, &first)?;
+    let holder = TokenFile::new(&installed, &first)?;
     holder.renew(&[], None)?;
     ensure!(holder.token()? == first, "a token was renewed before half of its life");
 
-    // A curl that tells what it was started with, before it is curl.
+    // A curl that records its arguments, and then executes the real one.
     let spy = tempfile::tempdir()?;
     let script = format!(
         "#!/bin/sh\nprintf '%s ' \"$@\" >{0}/argv\nPATH=${{PATH#*:}} exec curl \"$@\"\n",
@@ -117,62 +122,61 @@ async fn a_node_renews_its_own_token_and_the_file_is_replaced_as_a_whole() -> an
     ensure!(argv.contains("/serviceaccounts/compute-1/token") && !argv.contains(&first), "{argv}");
 
     let second = holder.token()?;
-    let (old, new) = (claims(&first)?, claims(&second)?);
-    let life = |claims: &Value| {
-        claims["exp"].as_i64().zip(claims["iat"].as_i64()).map(|(end, start)| end - start)
+    let (old, new) = (payload(&first)?, payload(&second)?);
+    let lifetime = |payload: &Value| {
+        payload["exp"].as_i64().zip(payload["iat"].as_i64()).map(|(end, start)| end - start)
     };
-    ensure!(life(&old) == Some(600) && life(&new) == Some(3600), "{old} {new}");
+    ensure!(lifetime(&old) == Some(600) && lifetime(&new) == Some(3600), "{old} {new}");
     ensure!(
         old["sub"] == new["sub"] && new["sub"] == "system:serviceaccount:warren-nodes:compute-1"
     );
     let mode = fs::metadata(&holder.file)?.permissions().mode() & 0o777;
     ensure!(mode == 0o640, "{mode:o}");
-    holder.alone()?;
-    ensure!(listed_with(&installed, &second).await? == 200);
+    holder.has_no_other_files()?;
+    ensure!(list_status(&installed, &second).await? == 200);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_token_that_is_taken_away_is_worth_nothing_and_the_script_says_what_to_do()
--> anyhow::Result<()> {
+async fn a_revoked_token_is_refused_and_the_script_says_what_to_do() -> anyhow::Result<()> {
     let installed = Installed::start("direct", &["compute-1"])?;
     installed.identities("apply", &["compute-1"])?;
     let old = installed.plane.token("warren-nodes", "compute-1", HOUR).await?;
-    let holder = Holder::new(&installed, &old)?;
-    ensure!(listed_with(&installed, &old).await? == 200);
+    let holder = TokenFile::new(&installed, &old)?;
+    ensure!(list_status(&installed, &old).await? == 200);
 
     installed.kubectl(&["delete", "rolebinding", "compute-1", "-n", "warren-nodes"])?;
-    let why = until("the right to renew to be gone", PATIENCE, || holder.refused(&["--now"]))?;
+    let why = until("the right to renew to be gone", PATIENCE, || holder.renew_fails(&["--now"]))?;
     ensure!(why.contains("may not create tokens for itself"), "{why}");
 
     installed.identities("delete", &["compute-1"]).err().context("the binding was there still")?;
     let gone = async {
-        // The server remembers for some seconds whom it let in.
-        while listed_with(&installed, &old).await? != 401 {
+        // The server caches its decision on a token for some seconds.
+        while list_status(&installed, &old).await? != 401 {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
         anyhow::Ok(())
     };
     tokio::time::timeout(PATIENCE, gone).await??;
-    // What the file holds may be newer than that, if the right to renew went late.
-    until("the token not to be taken", PATIENCE, || {
-        let why = holder.refused(&["--now"])?;
+    // The file may have a newer token, if the right to renew was removed late.
+    until("the token to be refused", PATIENCE, || {
+        let why = holder.renew_fails(&["--now"])?;
         ensure!(why.contains("takes this token no more"), "{why}");
         Ok(())
     })?;
 
-    // The same name again is another account: what the old one held stays worthless.
+    // An account of the same name is another account: tokens of the old one stay invalid.
     installed.identities("apply", &["compute-1"])?;
     let new = installed.plane.token("warren-nodes", "compute-1", HOUR).await?;
-    ensure!(listed_with(&installed, &old).await? == 401);
-    ensure!(listed_with(&installed, &new).await? == 200);
+    ensure!(list_status(&installed, &old).await? == 401);
+    ensure!(list_status(&installed, &new).await? == 200);
     Ok(())
 }
 
 #[tokio::test]
-async fn the_script_names_what_it_cannot_use() -> anyhow::Result<()> {
+async fn renew_token_says_what_is_wrong_with_a_token() -> anyhow::Result<()> {
     let installed = Installed::start("direct", &[])?;
-    let holder = Holder::new(&installed, "")?;
+    let holder = TokenFile::new(&installed, "")?;
     let forged = |claims: Value| format!("e30.{}.e30", URL_SAFE_NO_PAD.encode(claims.to_string()));
     let subject = "system:serviceaccount:warren-nodes:compute-1";
     for (token, why) in [
@@ -180,22 +184,22 @@ async fn the_script_names_what_it_cannot_use() -> anyhow::Result<()> {
         ("no token".to_owned(), "no JSON web token"),
         (forged(json!({"sub": "admin", "iat": 1, "exp": 2})), "not the token of a service account"),
         (forged(json!({"sub": subject})), "never expires"),
-        // Past half of its life, so that the script asks, and the server knows no such signature.
+        // More than half of its lifetime is over, so the script asks for a new one; the server refuses the forged signature.
         (
             forged(json!({"sub": subject, "iat": 1_000_000, "exp": 2_000_000})),
             "takes this token no more",
         ),
     ] {
-        holder.hold(&token)?;
-        let said = holder.refused(&[])?;
+        holder.write(&token)?;
+        let said = holder.renew_fails(&[])?;
         ensure!(said.contains(why), "{token:?}: {said}");
     }
-    let said = holder.refused(&["--later"])?;
+    let said = holder.renew_fails(&["--later"])?;
     ensure!(said.contains("usage: renew-token"), "{said}");
     Ok(())
 }
 
-/// Names that YAML would take for numbers or truth stay names; what cannot name a namespace changes nothing.
+/// Names that YAML would read as numbers or booleans stay text, and a name that no namespace can have makes it print nothing.
 #[test]
 fn node_identities_prints_all_or_nothing() -> anyhow::Result<()> {
     let printed = |words: &[&str]| {

@@ -1,18 +1,19 @@
-//! A teardown that Slurm loses; and many jobs at once.
+//! A teardown that Slurm loses, and many jobs at once.
 
 use anyhow::{Context, ensure};
 use tests::{
     cluster::patience,
     program::until,
     slurm::{Commands, Job},
-    workflow::left,
+    workflow::remaining_objects,
 };
 
 use super::{XFS, slurm};
 
-/// Slurm sometimes kills its call of a job that it cancels, before it gets to us, and makes no other. Here it waits on the way.
+/// Slurm sometimes kills its teardown call of a cancelled job before the call reaches Warren, and makes no other. The test delays
+/// that call, which has the same effect.
 #[test]
-fn a_teardown_that_slurm_loses_goes_on() -> anyhow::Result<()> {
+fn storage_of_a_cancelled_job_goes_although_slurms_teardown_call_is_lost() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     let goes_on = slurm.jobs().join("goes-on");
     let wait = format!("until [ -e '{}' ]; do sleep 0.3; done", goes_on.display());
@@ -25,14 +26,14 @@ fn a_teardown_that_slurm_loses_goes_on() -> anyhow::Result<()> {
     })?;
     slurm.prints("scancel", &[&job.to_string()])?;
     slurm.wait_for(job, &["JobState=CANCELLED", "BurstBufferState=teardown"])?;
-    // Slurm looks at its pools every 30 s.
+    // Slurm asks for its pools every 30 s, and Warren then ends forgotten storage.
     until("its storage to go", 4 * patience(), || {
-        let left = left(&slurm.flow.fixture.run)?;
+        let left = remaining_objects(&slurm.flow.fixture.run)?;
         ensure!(left.is_empty(), "left: {left:?}");
         Ok(())
     })?;
     slurm.wait_for(job, &["BurstBufferState=teardown"])?;
-    std::fs::write(goes_on, "").context("let the call go on")?;
+    std::fs::write(goes_on, "").context("let the call continue")?;
     slurm.wait_for(job, &["BurstBufferState=complete"])?;
     slurm.nothing_is_left()?;
     slurm.end()
@@ -52,7 +53,7 @@ fn fifty_jobs_at_once_leave_nothing() -> anyhow::Result<()> {
         ensure!(queue.trim().is_empty(), "{queue}");
         Ok(())
     })?;
-    slurm.completed(last)?;
+    slurm.wait_until_complete(last)?;
     for job in jobs {
         ensure!(slurm.output(job)?.trim() == "written", "{job}: {}", slurm.output(job)?);
     }

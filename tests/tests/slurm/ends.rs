@@ -1,4 +1,4 @@
-//! Jobs that do not end as they began: held by a busy mount, refused by a node.
+//! Nodes that fail a job: one with a busy mount, and one on which nothing can be mounted.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,8 +14,8 @@ use tests::{
 
 use super::{XFS, slurm};
 
-/// A process that stands in a directory of a node.
-fn holder(slurm: &Slurm, node: &str, path: &str) -> anyhow::Result<Child> {
+/// Starts a process whose working directory is a directory of a node.
+fn start_holder(slurm: &Slurm, node: &str, path: &str) -> anyhow::Result<Child> {
     let pid = slurm.flow.fixture.run.cluster.node(node)?.node_pid().to_string();
     let mut holder = command("nsenter");
     holder.args(["--mount", "--target", &pid, "--", "/bin/sh", "-ec"]);
@@ -33,14 +33,14 @@ fn a_node_that_fails_a_job_is_drained_with_the_reason_and_comes_back() -> anyhow
     let Some(slurm) = slurm("WARREN_EPILOG_DEADLINE=2\nWARREN_ON_TIMEOUT=report\n")? else {
         return Ok(());
     };
-    busy(&slurm)?;
-    unmountable(&slurm)?;
+    busy_mount_drains_node(&slurm)?;
+    failed_mount_drains_node(&slurm)?;
     slurm.end()
 }
 
-/// The path of a job's storage, once it has begun.
+/// Waits until the job prints the path of its storage, and returns it.
 fn path_of(slurm: &Slurm, job: Job) -> anyhow::Result<String> {
-    until("the job to tell its path", patience(), || {
+    until("the job to print its path", patience(), || {
         let output = slurm.output(job)?;
         ensure!(output.ends_with('\n'), "{output}");
         Ok(output.trim().to_owned())
@@ -51,17 +51,17 @@ fn reason(slurm: &Slurm, node: &str) -> anyhow::Result<String> {
     slurm.prints("sinfo", &["--noheader", "--nodes", node, "--format=%T %500E"])
 }
 
-fn busy(slurm: &Slurm) -> anyhow::Result<()> {
+fn busy_mount_drains_node(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2"], &[XFS, "echo $DW_JOB_scratch; sleep 600"])?;
     let path = path_of(slurm, job)?;
-    let mut holder = holder(slurm, "compute-2", &path)?;
+    let mut holder = start_holder(slurm, "compute-2", &path)?;
     slurm.prints("scancel", &[&job.to_string()])?;
     let pid = holder.id().to_string();
     let drained = until("compute-2 to be drained", patience(), || {
-        let told = reason(slurm, "compute-2")?;
+        let shown = reason(slurm, "compute-2")?;
         let parts = ["drain", "compute-2: warren epilog of job", &path, &pid, "tail"];
-        let lacks = parts.iter().find(|part| !told.contains(**part));
-        ensure!(lacks.is_none(), "no {lacks:?} in {told}");
+        let lacks = parts.iter().find(|part| !shown.contains(**part));
+        ensure!(lacks.is_none(), "no {lacks:?} in {shown}");
         Ok(())
     });
     holder.kill()?;
@@ -71,8 +71,8 @@ fn busy(slurm: &Slurm) -> anyhow::Result<()> {
     slurm.wait_for_nodes("idle")
 }
 
-/// A node on which nothing can be mounted: the job runs on the other one.
-fn unmountable(slurm: &Slurm) -> anyhow::Result<()> {
+/// Makes compute-1 unable to mount, and checks that the job then runs on the other node.
+fn failed_mount_drains_node(slurm: &Slurm) -> anyhow::Result<()> {
     let cluster = &slurm.flow.fixture.run.cluster;
     let root = cluster.node_mounts().display().to_string();
     let remount = |how: &str| {
@@ -81,9 +81,9 @@ fn unmountable(slurm: &Slurm) -> anyhow::Result<()> {
     remount("ro")?;
     let job = slurm.submit(&["--nodes=1"], &[XFS, "echo on $SLURMD_NODENAME"])?;
     let drained = until("compute-1 to be drained", patience(), || {
-        let told = reason(slurm, "compute-1")?;
+        let shown = reason(slurm, "compute-1")?;
         for part in ["drain", "compute-1: warren prolog of job", "Read-only file system"] {
-            ensure!(told.contains(part), "no {part:?} in {told}");
+            ensure!(shown.contains(part), "no {part:?} in {shown}");
         }
         Ok(())
     });
@@ -91,7 +91,7 @@ fn unmountable(slurm: &Slurm) -> anyhow::Result<()> {
     drained?;
     slurm.wait_for(job, &["Restarts=1"])?;
     slurm.begin_again(job)?;
-    let output = slurm.completed(job)?;
+    let output = slurm.wait_until_complete(job)?;
     ensure!(output.contains("on compute-2") && !output.contains("on compute-1"), "{output}");
     slurm.prints("scontrol", &["update", "NodeName=compute-1", "State=RESUME"])?;
     slurm.nothing_is_left()

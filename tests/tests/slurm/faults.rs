@@ -1,4 +1,5 @@
-//! A fault in every state of a job: slurmctld dies, slurmds die, the coordinator is away, somebody cancels it, and once more.
+//! A fault in every state of a job: slurmctld is killed, slurmds are killed, the coordinator is away, the job is cancelled once or
+//! twice.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tests::{
 
 use super::states::{Jobs, State};
 
-/// Slurm on a cluster of four computes.
+/// Starts Slurm on a cluster of four computes, if this machine can run it.
 fn four_computes(settings: &str) -> anyhow::Result<Option<Slurm>> {
     if !gate::loop_devices() || !gate::slurm() {
         return Ok(None);
@@ -24,7 +25,7 @@ fn four_computes(settings: &str) -> anyhow::Result<Option<Slurm>> {
 
 #[test]
 #[ignore = "long: it waits for a minute; make test LONG=1"]
-fn slurmctld_killed_in_each_state_costs_no_job_anything() -> anyhow::Result<()> {
+fn every_job_completes_after_slurmctld_is_killed() -> anyhow::Result<()> {
     let Some(slurm) = four_computes("")? else { return Ok(()) };
     let jobs = Jobs::begin(&slurm)?;
     let with_buffers = jobs.jobs.iter().filter(|(state, _)| *state != State::Pending);
@@ -38,7 +39,7 @@ fn slurmctld_killed_in_each_state_costs_no_job_anything() -> anyhow::Result<()> 
 
 #[test]
 #[ignore = "long: it waits for a minute; make test LONG=1"]
-fn slurmds_killed_in_each_state_cost_no_job_anything() -> anyhow::Result<()> {
+fn every_job_completes_after_the_slurmds_are_killed() -> anyhow::Result<()> {
     let Some(slurm) = four_computes("")? else { return Ok(()) };
     let jobs = Jobs::begin(&slurm)?;
     for (node, _) in &slurm.flow.fixture.run.cluster.chassis().computes {
@@ -51,11 +52,11 @@ fn slurmds_killed_in_each_state_cost_no_job_anything() -> anyhow::Result<()> {
 
 #[test]
 #[ignore = "long: it waits for a minute; make test LONG=1"]
-fn the_coordinator_away_for_a_minute_in_each_state_costs_no_job_anything() -> anyhow::Result<()> {
+fn every_job_completes_after_the_coordinator_was_away_for_a_minute() -> anyhow::Result<()> {
     let Some(mut slurm) = four_computes("WARREN_UNREACHABLE=5m\n")? else { return Ok(()) };
     let jobs = Jobs::begin(&slurm)?.jobs;
     slurm.flow.fixture.run.cluster.stop_one("coordinator")?;
-    // Whoever waited goes on, and finds nobody.
+    // The jobs' scripts continue, and find no coordinator.
     Jobs { slurm: &slurm, jobs: jobs.clone() }.release()?;
     pause(Duration::from_secs(60));
     slurm.flow.fixture.run.cluster.start_coordinator()?;
@@ -68,8 +69,8 @@ fn a_job_cancelled_in_each_state_once_or_twice_leaves_nothing() -> anyhow::Resul
     let Some(slurm) = four_computes("")? else { return Ok(()) };
     for times in [1, 2] {
         let jobs = Jobs::begin(&slurm)?;
-        jobs.are_seen()?;
-        jobs.cancelled(times).with_context(|| format!("scancel {times}"))?;
+        jobs.ensure_documented()?;
+        jobs.cancel_all(times).with_context(|| format!("scancel {times}"))?;
     }
     slurm.end()
 }

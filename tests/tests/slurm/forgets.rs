@@ -1,24 +1,24 @@
-//! What slurmctld forgets when it is killed before it has written down its burst buffers.
+//! Burst buffers that slurmctld forgets when it is killed before it has saved its state.
 
 use anyhow::{Context, ensure};
 use tests::{
     cluster::patience,
     program::until,
     slurm::{Commands, Job, Slurm},
-    workflow::left,
+    workflow::remaining_objects,
 };
 
 use super::{XFS, slurm};
 
-/// Says that it began, ends when a file appears, and says whether its storage is still its own.
+/// Job script that prints that it began, waits for a file, and then lists its storage, which must have only the file of its own.
 const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
                     until [ -e go.$SLURM_JOB_ID ]; do sleep 0.3; done; ls $DW_JOB_scratch";
 
 #[test]
-fn what_slurm_forgets_is_ended_or_told() -> anyhow::Result<()> {
+fn storage_that_slurm_forgot_is_removed_or_the_job_says_so() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     slurm.watch_calls()?;
-    // Slurm writes down what it has of this job, and then nothing for 30 s.
+    // Slurm saves its state with this job, and then not again for 30 s.
     let before = slurm.submit_held("create", &["--nodes=2"], &[XFS, "true"])?;
     slurm.wait_for_saved_buffers(&[before])?;
     slurm.prints("scancel", &[&before.to_string()])?;
@@ -26,7 +26,7 @@ fn what_slurm_forgets_is_ended_or_told() -> anyhow::Result<()> {
     let runs = slurm.submit(&["--nodelist=compute-1"], &[XFS, WAIT])?;
     let ends = slurm.submit_held("data-out", &["--nodelist=compute-2"], &[XFS, "true"])?;
     let waits = slurm.submit_held("create", &["--nodes=1"], &[XFS, "true"])?;
-    let unknown = an_unknown_job(&slurm)?;
+    let unknown = create_unknown_job(&slurm)?;
     until("the job to begin", patience(), || {
         ensure!(slurm.output(runs)?.contains("begun"), "not yet");
         Ok(())
@@ -36,39 +36,46 @@ fn what_slurm_forgets_is_ended_or_told() -> anyhow::Result<()> {
     slurm.kill_slurmctld()?;
     let buffers = slurm.prints("scontrol", &["show", "burst"])?;
     for job in [runs, ends, waits] {
-        ensure!(!buffers.contains(&format!("JobID={job} ")), "Slurm wrote it down: {buffers}");
+        ensure!(
+            !buffers.contains(&format!("JobID={job} ")),
+            "Slurm saved the burst buffer of job {job}: {buffers}"
+        );
     }
     slurm.let_go("data-out", ends)?;
     slurm.let_go("create", waits)?;
-    is_mended(&slurm, [runs, ends, waits, unknown])?;
+    forgotten_storage_is_handled(&slurm, [runs, ends, waits, unknown])?;
     slurm.end()
 }
 
-/// A job of which Slurm knows nothing any more.
-fn an_unknown_job(slurm: &Slurm) -> anyhow::Result<Job> {
+/// Creates storage for a job that Slurm does not know.
+fn create_unknown_job(slurm: &Slurm) -> anyhow::Result<Job> {
     let job = 4711;
     let words = ["workload", "create", &job.to_string(), "--manager", "slurm", XFS];
     slurm.flow.fixture.run.prints(&words)?;
     Ok(job)
 }
 
-fn is_mended(slurm: &Slurm, [runs, ends, waits, unknown]: [Job; 4]) -> anyhow::Result<()> {
+/// Checks that storage of ended and unknown jobs goes, that the waiting job names the loss, and that the running job keeps its own.
+fn forgotten_storage_is_handled(
+    slurm: &Slurm,
+    [runs, ends, waits, unknown]: [Job; 4],
+) -> anyhow::Result<()> {
     slurm.wait_for(
         waits,
         &["AdminComment=warren: Slurm forgot this job's storage", "=staging-in"],
     )?;
-    until("storage that nobody frees to go", patience(), || {
-        let left = left(&slurm.flow.fixture.run)?;
-        let has = |job: Job| left.iter().any(|one| one.contains(&format!("slurm-{job}")));
+    until("the storage of ended and unknown jobs to go", patience(), || {
+        let left = remaining_objects(&slurm.flow.fixture.run)?;
+        let has = |job: Job| left.iter().any(|name| name.contains(&format!("slurm-{job}")));
         ensure!(!has(ends) && !has(unknown), "left: {left:?}");
-        ensure!(has(runs), "what runs lost its storage: {left:?}");
+        ensure!(has(runs), "the running job lost its storage: {left:?}");
         Ok(())
     })?;
-    // The next round finds nothing to do; a job that runs keeps its storage to its end.
-    std::fs::write(slurm.jobs().join(format!("go.{runs}")), "").context("let it end")?;
-    ensure!(slurm.completed(runs)? == "begun\nmine\n", "{}", slurm.output(runs)?);
+    // The running job keeps its storage to its end.
+    std::fs::write(slurm.jobs().join(format!("go.{runs}")), "").context("end the job")?;
+    ensure!(slurm.wait_until_complete(runs)? == "begun\nmine\n", "{}", slurm.output(runs)?);
     slurm.prints("scancel", &[&waits.to_string()])?;
     slurm.flow.nothing_is_left()?;
-    slurm.nothing_is_promised()?;
+    slurm.nothing_is_reserved()?;
     slurm.wait_for_nodes("idle")
 }

@@ -1,4 +1,4 @@
-//! Every way in which a job comes to storage, and every kind of storage.
+//! Every kind of storage, and every kind of job that gets it.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -11,7 +11,7 @@ use tests::{
 use super::{XFS, slurm};
 
 #[test]
-fn storage_of_every_kind_comes_to_jobs_of_every_kind() -> anyhow::Result<()> {
+fn jobs_of_every_kind_get_storage_of_every_kind() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     raw(&slurm)?;
     persistent(&slurm)?;
@@ -26,15 +26,16 @@ fn raw(slurm: &Slurm) -> anyhow::Result<()> {
     let write = "srun sh -c 'echo $SLURMD_NODENAME | dd of=$DW_JOB_disk conv=sync,notrunc bs=512 status=none; \
                  echo $(head -c 9 $DW_JOB_disk) $(blockdev --getsize64 $DW_JOB_disk)'";
     let raw = "#DW jobdw type=raw capacity=64MiB name=disk";
-    let output =
-        slurm.submit(&["--nodes=2"], &[raw, write]).and_then(|job| slurm.completed(job))?;
+    let output = slurm
+        .submit(&["--nodes=2"], &[raw, write])
+        .and_then(|job| slurm.wait_until_complete(job))?;
     for node in ["compute-1", "compute-2"] {
         ensure!(output.contains(node), "no {node} in {output}");
     }
     slurm.nothing_is_left()
 }
 
-/// Made by one job, used by two, destroyed by a fourth; all handed in at once.
+/// Submits four jobs at once: one creates persistent storage, two use it, and one destroys it.
 fn persistent(slurm: &Slurm) -> anyhow::Result<()> {
     let mut before = None;
     let mut jobs = Vec::new();
@@ -54,7 +55,7 @@ fn persistent(slurm: &Slurm) -> anyhow::Result<()> {
         jobs.push(job);
     }
     let outputs: Vec<String> =
-        jobs.iter().map(|job| slurm.completed(*job)).collect::<anyhow::Result<_>>()?;
+        jobs.iter().map(|job| slurm.wait_until_complete(*job)).collect::<anyhow::Result<_>>()?;
     for part in ["of compute-1", "of compute-2"] {
         ensure!(outputs[2].contains(part), "no {part:?} in {outputs:?}");
     }
@@ -63,16 +64,16 @@ fn persistent(slurm: &Slurm) -> anyhow::Result<()> {
 
 fn interactive(slurm: &Slurm) -> anyhow::Result<()> {
     let mut salloc = slurm.user_command("salloc")?;
-    // The first step writes, the second reads; in between nothing is unmounted.
+    // The first step writes and the second reads: the storage stays mounted in between.
     let steps =
         "srun sh -c 'echo step > $DW_JOB_scratch/name' && srun sh -c 'cat $DW_JOB_scratch/name'";
     salloc.args(["--nodes=2", &format!("--bb={XFS}"), "sh", "-c", steps]);
-    let said = output(salloc).context("salloc")?;
-    ensure!(said == "step\nstep\n", "{said}");
+    let printed = output(salloc).context("salloc")?;
+    ensure!(printed == "step\nstep\n", "{printed}");
     let mut srun = slurm.user_command("srun")?;
     srun.args(["--nodes=2", &format!("--bb={XFS}"), "sh", "-c", "stat -f -c %T $DW_JOB_scratch"]);
-    let said = output(srun).context("srun")?;
-    ensure!(said == "xfs\nxfs\n", "{said}");
+    let printed = output(srun).context("srun")?;
+    ensure!(printed == "xfs\nxfs\n", "{printed}");
     slurm.nothing_is_left()
 }
 
@@ -83,7 +84,7 @@ fn array(slurm: &Slurm) -> anyhow::Result<()> {
     for task in 1..=3 {
         let file = slurm.jobs().join(format!("array-{task}.out"));
         until("a task's output", patience(), || {
-            let text = std::fs::read_to_string(&file).context("read it")?;
+            let text = std::fs::read_to_string(&file).context("read the output")?;
             ensure!(text == format!("{task}\n1\n"), "{text}");
             Ok(())
         })?;
@@ -91,15 +92,15 @@ fn array(slurm: &Slurm) -> anyhow::Result<()> {
     slurm.nothing_is_left()
 }
 
-/// The second run has storage of its own, and variables that say so.
+/// Checks that the second run of a requeued job has new storage, and variables with its path.
 fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
     let run = "echo run $SLURM_RESTART_COUNT $(ls $DW_JOB_scratch | wc -l) $DW_JOB_scratch; touch $DW_JOB_scratch/used; \
                [ -n \"$SLURM_RESTART_COUNT\" ] || exit 99";
     let job = slurm.submit(&["--nodes=2", "--requeue", "--open-mode=append"], &[XFS, run])?;
-    // RequeueExit=99; Slurm waits two minutes before a requeued job begins, if nobody is in a hurry.
+    // slurm.conf has RequeueExit=99. By itself, Slurm would start a requeued job two minutes later.
     slurm.wait_for(job, &["Restarts=1", "JobState=PENDING"])?;
     slurm.begin_again(job)?;
-    let output = slurm.completed(job)?;
+    let output = slurm.wait_until_complete(job)?;
     let runs: Vec<&str> = output.lines().filter(|line| line.starts_with("run ")).collect();
     let [first, second] = runs[..] else { anyhow::bail!("{output}") };
     ensure!(first.starts_with("run 0 /") && second.starts_with("run 1 0 /"), "{output}");
@@ -112,6 +113,6 @@ fn held(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=1", "--hold"], &[XFS, "stat -f -c %T $DW_JOB_scratch"])?;
     slurm.wait_for(job, &["Reason=JobHeldUser", "BurstBufferState=pending"])?;
     slurm.prints("scontrol", &["release", &job.to_string()])?;
-    ensure!(slurm.completed(job)?.trim() == "xfs", "{}", slurm.output(job)?);
+    ensure!(slurm.wait_until_complete(job)?.trim() == "xfs", "{}", slurm.output(job)?);
     slurm.nothing_is_left()
 }

@@ -1,6 +1,6 @@
-//! Slurm itself with `packaging/slurm`: jobs with `#DW` directives from sbatch to their end, on real loop devices and real XFS.
+//! Real Slurm daemons with `packaging/slurm`: jobs with `#DW` directives from sbatch to their end, on real loop devices and XFS.
 //!
-//! Slurm's daemons start once for the stories of each test.
+//! Each test starts Slurm's daemons once.
 
 mod daemons;
 mod ends;
@@ -17,7 +17,7 @@ use tests::{gate, slurm::Slurm};
 
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 
-/// Slurm on a cluster of two computes, if this machine can run it.
+/// Starts Slurm on a cluster of two computes, if this machine can run it.
 fn slurm(settings: &str) -> anyhow::Result<Option<Slurm>> {
     if !gate::loop_devices() || !gate::slurm() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Two rabbits, each with one compute: storage lands on the rabbits of the nodes that Slurm gave to the job.
+//! Two rabbits, each with one compute: a job's storage is made on the rabbits of the nodes that Slurm allocated.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use tests::{
 use super::XFS;
 
 #[test]
-fn storage_lands_on_the_rabbits_of_the_nodes_of_a_job() -> anyhow::Result<()> {
+fn storage_is_made_on_the_rabbits_of_the_jobs_nodes() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::slurm() {
         return Ok(());
     }
@@ -23,14 +23,14 @@ fn storage_lands_on_the_rabbits_of_the_nodes_of_a_job() -> anyhow::Result<()> {
     flow.add_second_rabbit()?;
     let slurm = Slurm::on(flow, Scripts::Warren, "")?;
     for (rabbit, compute) in RABBITS {
-        lands_on(&slurm, &[compute], &[rabbit])?;
+        run_on(&slurm, &[compute], &[rabbit])?;
     }
-    lands_on(&slurm, &["compute-1", "compute-2"], &["rabbit-1", "rabbit-2"])?;
+    run_on(&slurm, &["compute-1", "compute-2"], &["rabbit-1", "rabbit-2"])?;
     slurm.end()
 }
 
-/// Each node of the job writes; the namespaces of allocations are those of the rabbits.
-fn lands_on(slurm: &Slurm, computes: &[&str], rabbits: &[&str]) -> anyhow::Result<()> {
+/// Runs a job on these computes and checks that its allocations are on these rabbits.
+fn run_on(slurm: &Slurm, computes: &[&str], rabbits: &[&str]) -> anyhow::Result<()> {
     let write = "srun sh -c 'echo $SLURMD_NODENAME > $DW_JOB_scratch/name; cat $DW_JOB_scratch/name'; sleep 600";
     let list = format!("--nodelist={}", computes.join(","));
     let job = slurm.submit(&[&list, &format!("--nodes={}", computes.len())], &[XFS, write])?;

@@ -1,4 +1,4 @@
-//! A workload manager that has nothing but hooks: a plain shell plays it, with `packaging/wlm/storage` and the agents' verbs.
+//! A workload manager without a plugin for Warren, whose hooks call `packaging/wlm/storage` and the agents' verbs.
 
 use std::{fs, path::Path, process::Command};
 
@@ -14,7 +14,7 @@ use super::XFS;
 
 const USER: u32 = 1050;
 
-/// The hooks of one job, in the order in which such a workload manager runs them.
+/// The hooks of one job.
 struct Hooks<'a> {
     flow: &'a Flow,
     job: &'a str,
@@ -32,13 +32,13 @@ impl Hooks<'_> {
         Ok(argv)
     }
 
-    /// On the server, before any node does anything: the job's variables.
+    /// Runs the hook on the server before the job starts, and returns the job's variables.
     fn begin(&self, script: &Path) -> anyhow::Result<String> {
         let (user, script) = (USER.to_string(), script.display().to_string());
         output(self.storage(&["begin", self.job, &script, "compute-[1-2]", &user, &user])?)
     }
 
-    /// As root on each node.
+    /// Runs a verb of the agent as root on each node.
     fn on_nodes(&self, verb: &str) -> anyhow::Result<()> {
         let cluster = &self.flow.fixture.run.cluster;
         let agent = binary("clientmount-agent")?.display().to_string();
@@ -53,7 +53,7 @@ impl Hooks<'_> {
 }
 
 #[test]
-fn a_plain_shell_is_a_workload_manager() -> anyhow::Result<()> {
+fn hooks_of_any_workload_manager_can_drive_a_job() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -61,14 +61,15 @@ fn a_plain_shell_is_a_workload_manager() -> anyhow::Result<()> {
     let hooks = Hooks { flow: &flow, job: "7" };
     let script = flow.fixture.run.cluster.logs().join("job.sh");
     let write = |line: &str| {
-        fs::write(&script, format!("#!/bin/sh\n#PBS -l select=2\n{line}\n")).context("write it")
+        fs::write(&script, format!("#!/bin/sh\n#PBS -l select=2\n{line}\n"))
+            .context("write the job script")
     };
     write("#DW jobdw type=ext4 capacity=320MiB name=scratch")?;
-    let refused = hooks.begin(&script).err().context("it was taken")?;
+    let refused = hooks.begin(&script).err().context("the job was accepted")?;
     ensure!(format!("{refused:#}").contains("type=ext4"), "{refused:#}");
     write(XFS)?;
     let variables = hooks.begin(&script)?;
-    ensure!(hooks.begin(&script)? == variables, "it may be repeated");
+    ensure!(hooks.begin(&script)? == variables, "a second call gives other variables");
     hooks.on_nodes("mount")?;
     let job = format!(
         "set -a; {}\necho hello > $DW_JOB_scratch/greeting",
@@ -77,7 +78,7 @@ fn a_plain_shell_is_a_workload_manager() -> anyhow::Result<()> {
     for node in ["compute-1", "compute-2"] {
         flow.run_on(node, &job)?;
     }
-    // Epilogs and `end` wait for each other: whoever comes last finds it done.
+    // `end` and the epilogs run at the same time: `end` waits for the unmounts of the epilogs.
     std::thread::scope(|scope| {
         let ending = scope.spawn(|| output(hooks.storage(&["end", "7"])?));
         hooks.on_nodes("unmount")?;

@@ -1,4 +1,4 @@
-//! A job in every state at once, on four computes, and how it ends.
+//! One job in each state at the same time, on four computes.
 
 use std::fs;
 
@@ -12,31 +12,31 @@ use tests::{
 
 use super::XFS;
 
-/// Says that it began, ends when a file appears, and says whether its storage is still its own.
+/// Job script that prints that it began, waits for a file, and then lists its storage, which must have only the file of its own.
 const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
                     until [ -e go.$SLURM_JOB_ID ]; do sleep 0.3; done; ls $DW_JOB_scratch";
 
-/// Where a job is, and what holds it there.
+/// State of a job, and what keeps the job in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Held by its user.
+    /// The user holds the job.
     Pending,
-    /// Its directives are not judged yet.
+    /// Its directives are not checked yet.
     StagingIn,
     /// Its node runs another job.
     StagedIn,
-    /// The rabbit stands still.
+    /// The rabbit's agent is stopped.
     PreRun,
-    /// Its node's agent stands still.
+    /// The agent of its node is stopped before the mount.
     Mounting,
     Running,
-    /// Its node's agent stands still.
+    /// The agent of its node is stopped before the unmount.
     PostRun,
     DataOut,
     Teardown,
 }
 
-/// In the order in which jobs come to them: what stands still for one must not be in the way of another.
+/// Order in which the jobs are brought to their states: an agent that is stopped for one job must not delay the next ones.
 const STATES: [State; 9] = [
     State::DataOut,
     State::Teardown,
@@ -50,7 +50,7 @@ const STATES: [State; 9] = [
 ];
 
 impl State {
-    /// The call of burst_buffer.lua that waits on its way.
+    /// Call of burst_buffer.lua that the test delays.
     fn held_call(self) -> Option<&'static str> {
         match self {
             Self::StagingIn => Some("create"),
@@ -65,8 +65,8 @@ impl State {
         }
     }
 
-    /// Who stands still.
-    fn stopped(self) -> Option<&'static str> {
+    /// Node whose agent the test stops.
+    fn stopped_node(self) -> Option<&'static str> {
         match self {
             Self::PreRun => Some("rabbit-1"),
             Self::Mounting => Some("compute-2"),
@@ -94,8 +94,8 @@ impl State {
         }
     }
 
-    /// What Slurm shows of a job that is there.
-    fn shown(self) -> &'static [&'static str] {
+    /// Words that `scontrol show job` prints in this state.
+    fn words_of_scontrol(self) -> &'static [&'static str] {
         match self {
             Self::Pending => &["JobState=PENDING", "BurstBufferState=pending"],
             Self::StagingIn => &["JobState=PENDING", "BurstBufferState=staging-in"],
@@ -109,13 +109,13 @@ impl State {
         }
     }
 
-    /// Whether the job's script has ended.
+    /// Returns true if the job's script has ended in this state.
     fn is_over(self) -> bool {
         matches!(self, Self::PostRun | Self::DataOut | Self::Teardown)
     }
 }
 
-/// What docs/use/slurm.md says that `squeue` shows, and what it prints.
+/// State, row of docs/use/slurm.md about `squeue`, and what `squeue` prints.
 const SEEN: [(State, &str, &str); 5] = [
     (
         State::StagingIn,
@@ -136,7 +136,7 @@ const SEEN: [(State, &str, &str); 5] = [
     ),
 ];
 
-/// A job in each state.
+/// Jobs, one in each state.
 #[derive(Debug)]
 pub(crate) struct Jobs<'a> {
     pub(crate) slurm: &'a Slurm,
@@ -145,16 +145,17 @@ pub(crate) struct Jobs<'a> {
 
 impl<'a> Jobs<'a> {
     pub(crate) fn begin(slurm: &'a Slurm) -> anyhow::Result<Self> {
-        let mut all = Self { slurm, jobs: Vec::new() };
+        let mut jobs = Self { slurm, jobs: Vec::new() };
         for state in STATES {
-            all.bring(state).with_context(|| format!("bring a job to {state:?}"))?;
+            jobs.bring(state).with_context(|| format!("bring a job to {state:?}"))?;
         }
-        Ok(all)
+        Ok(jobs)
     }
 
     fn bring(&mut self, state: State) -> anyhow::Result<()> {
         let (slurm, node) = (self.slurm, format!("--nodelist={}", state.node()));
-        let stop = || state.stopped().map_or(Ok(()), |who| self.tell(who, Signal::SIGSTOP));
+        let stop =
+            || state.stopped_node().map_or(Ok(()), |node| self.signal(node, Signal::SIGSTOP));
         if !state.is_over() {
             stop()?;
         }
@@ -174,7 +175,7 @@ impl<'a> Jobs<'a> {
             stop()?;
             self.let_end(job)?;
         }
-        slurm.wait_for(job, state.shown())?;
+        slurm.wait_for(job, state.words_of_scontrol())?;
         if let Some(call) = state.held_call() {
             slurm.wait_for_call(call, job)?;
         }
@@ -182,13 +183,17 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// What users see is what the documents say.
-    pub(crate) fn are_seen(&self) -> anyhow::Result<()> {
+    /// Checks that `squeue` prints what docs/use/slurm.md says.
+    pub(crate) fn ensure_documented(&self) -> anyhow::Result<()> {
         let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/slurm.md");
         let documents = fs::read_to_string(documents).context("read the documents")?;
         for (state, documented, seen) in SEEN {
             ensure!(documents.contains(documented), "not in docs/use/slurm.md: {documented}");
-            let job = self.jobs.iter().find(|(one, _)| *one == state).context("such a job")?;
+            let job = self
+                .jobs
+                .iter()
+                .find(|(known, _)| *known == state)
+                .context("a job in that state")?;
             let jobs = format!("--jobs={}", job.1);
             let queued = self.slurm.prints("squeue", &["--noheader", &jobs, "--format=%t %r"])?;
             ensure!(queued.trim() == seen, "{state:?}: {queued}");
@@ -196,28 +201,29 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    fn tell(&self, node: &str, what: Signal) -> anyhow::Result<()> {
+    fn signal(&self, node: &str, what: Signal) -> anyhow::Result<()> {
         signal(self.slurm.flow.fixture.run.cluster.node(node)?.pid()?, what)
     }
 
+    /// Creates the file that the job's script waits for.
     fn let_end(&self, job: Job) -> anyhow::Result<()> {
-        fs::write(self.slurm.jobs().join(format!("go.{job}")), "").context("let it end")
+        fs::write(self.slurm.jobs().join(format!("go.{job}")), "").context("end the job")
     }
 
-    /// Takes away what holds jobs in their states.
+    /// Lets the delayed calls and the stopped agents continue.
     pub(crate) fn release(&self) -> anyhow::Result<()> {
         for (state, job) in &self.jobs {
             if let Some(call) = state.held_call() {
                 self.slurm.let_go(call, *job)?;
             }
-            if let Some(who) = state.stopped() {
-                self.tell(who, Signal::SIGCONT)?;
+            if let Some(node) = state.stopped_node() {
+                self.signal(node, Signal::SIGCONT)?;
             }
         }
         Ok(())
     }
 
-    /// All jobs run to their end, each once and on storage of its own; nothing is left.
+    /// Checks that all jobs run to their end, each once and on storage of its own, and that nothing is left.
     pub(crate) fn complete(&self) -> anyhow::Result<()> {
         for (state, job) in &self.jobs {
             if *state == State::Pending {
@@ -230,21 +236,21 @@ impl<'a> Jobs<'a> {
         for (state, job) in &self.jobs {
             let ended = || {
                 self.slurm.begin_again(*job)?;
-                let output = self.slurm.completed(*job)?;
+                let output = self.slurm.wait_until_complete(*job)?;
                 ensure!(output == "begun\nmine\n", "{output}");
                 Ok(())
             };
-            ended().with_context(|| format!("one that was in {state:?}"))?;
+            ended().with_context(|| format!("job that was in {state:?}"))?;
         }
         self.slurm.nothing_is_left()?;
         self.slurm.wait_for_nodes("idle")
     }
 
-    /// All jobs are cancelled but those whose scripts had ended; nothing is left.
-    pub(crate) fn cancelled(&self, times: usize) -> anyhow::Result<()> {
+    /// Cancels all jobs, and checks that all but those whose scripts had ended are cancelled, and that nothing is left.
+    pub(crate) fn cancel_all(&self, times: usize) -> anyhow::Result<()> {
         for _ in 0..times {
             for (_, job) in &self.jobs {
-                // The second finds nothing to do, and Slurm says so or not.
+                // The second scancel may fail: the job is cancelled already.
                 let scancel = self.slurm.command("scancel").arg(job.to_string()).status();
                 scancel.context("start scancel")?;
             }
@@ -253,7 +259,7 @@ impl<'a> Jobs<'a> {
         for (state, job) in &self.jobs {
             let ended = if state.is_over() { "JobState=COMPLETED" } else { "JobState=CANCELLED" };
             let shown = self.slurm.wait_for(*job, &[ended]);
-            shown.with_context(|| format!("one that was in {state:?}"))?;
+            shown.with_context(|| format!("job that was in {state:?}"))?;
         }
         self.slurm.nothing_is_left()?;
         self.slurm.wait_for_nodes("idle")

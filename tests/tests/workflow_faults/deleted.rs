@@ -1,4 +1,4 @@
-//! Somebody deletes an object under a job.
+//! Objects that are deleted by hand while a job uses them.
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -23,8 +23,8 @@ const KINDS: [&str; 7] = [
     "nnfnodeblockstorage",
 ];
 
-/// One object of a kind that is the workflow's.
-fn one_of(flow: &Flow, kind: &str) -> anyhow::Result<Value> {
+/// Returns one object of this kind that belongs to the workflow.
+fn object_of_workflow(flow: &Flow, kind: &str) -> anyhow::Result<Value> {
     let text = flow.fixture.run.prints(&["get", kind, "--all-namespaces", "--json"])?;
     let listed: Value = serde_json::from_str(&text).context("decode a list")?;
     let items = listed["items"].as_array().or_else(|| listed.as_array()).context("a list")?;
@@ -32,10 +32,10 @@ fn one_of(flow: &Flow, kind: &str) -> anyhow::Result<Value> {
     own.cloned().with_context(|| format!("no {kind}"))
 }
 
-/// The job is told what cannot be mended, and everything can be torn down. The API refuses to delete the pinned profile, without which
-/// the storage could not be removed.
+/// The Workflow's status reports an object that cannot be made again, and the workflow can be torn down. The API refuses to delete
+/// the pinned profile, which the agent needs to remove the storage.
 #[test]
-fn what_somebody_deletes_under_a_job_is_made_again_or_told() -> anyhow::Result<()> {
+fn an_object_that_is_deleted_under_a_job_is_made_again_or_reported() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -47,7 +47,7 @@ fn what_somebody_deletes_under_a_job_is_made_again_or_told() -> anyhow::Result<(
         for state in ["Setup", "DataIn", "PreRun"] {
             flow.reach(state)?;
         }
-        let object = one_of(&flow, kind)?;
+        let object = object_of_workflow(&flow, kind)?;
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (name, namespace) = (text("name"), text("namespace"));
         let delete = ["delete", kind, &name, "-n", &namespace, "--wait=false"];
@@ -60,14 +60,15 @@ fn what_somebody_deletes_under_a_job_is_made_again_or_told() -> anyhow::Result<(
         }
         for state in &AFTER_PROPOSAL[3..] {
             flow.ask(state).with_context(|| kind)?;
-            let told = until(&format!("{state} to be told, without {kind}"), patience(), || {
-                let told = flow.workflow()?["status"].clone();
-                let is_error = told["status"] == "Error" && told["message"] != "";
-                ensure!(told["state"] == **state, "not yet: {told:#}");
-                ensure!(told["ready"] == true || is_error, "not yet: {told:#}");
-                Ok(told)
-            })?;
-            if told["ready"] != true {
+            let reported =
+                until(&format!("the end of {state} without {kind}"), patience(), || {
+                    let status = flow.workflow()?["status"].clone();
+                    let is_error = status["status"] == "Error" && status["message"] != "";
+                    ensure!(status["state"] == **state, "not yet: {status:#}");
+                    ensure!(status["ready"] == true || is_error, "not yet: {status:#}");
+                    Ok(status)
+                })?;
+            if reported["ready"] != true {
                 flow.reach("Teardown").with_context(|| kind)?;
                 break;
             }

@@ -1,4 +1,4 @@
-//! The coordinator dies or hangs, again and again.
+//! The coordinator is killed or stopped, again and again.
 
 use std::{env, time::Duration};
 
@@ -12,10 +12,10 @@ use tests::{
 
 use crate::{RAW, XFS};
 
-/// Every line that tells of a write of the engine has this in it.
+/// Part of each log line about a write of the engine.
 const WRITE: &str = "workflow::execute";
 
-/// A coordinator that tells of its writes, and a workload manager that repeats what was not answered.
+/// Starts a coordinator that logs its writes, and a workload manager that repeats unanswered requests.
 fn flow(computes: u8) -> anyhow::Result<Flow> {
     let mut flow = Flow::new(computes, "life")?;
     let cluster = &mut flow.fixture.run.cluster;
@@ -25,8 +25,8 @@ fn flow(computes: u8) -> anyhow::Result<Flow> {
     Ok(flow)
 }
 
-/// From Proposal until nothing is left.
-fn life(flow: &mut Flow, directives: &[&str]) -> anyhow::Result<()> {
+/// Runs a workflow from Proposal to its deletion.
+fn run_workflow(flow: &mut Flow, directives: &[&str]) -> anyhow::Result<()> {
     flow.create(directives)?;
     flow.wait("Proposal", "Completed")?;
     flow.fill_computes()?;
@@ -41,21 +41,20 @@ fn writes(coordinator: &Program) -> anyhow::Result<usize> {
     Ok(log.lines().filter(|line| line.contains(WRITE)).count())
 }
 
-/// After every fourth write, or after every one if `WARREN_TEST_LIVES` asks for more than usual.
+/// The coordinator is killed after every fourth write, or after every write if `WARREN_TEST_LIVES` is set.
 #[test]
-fn a_coordinator_that_dies_after_every_write_ends_where_one_that_lives_does() -> anyhow::Result<()>
-{
+fn a_workflow_succeeds_if_the_coordinator_is_killed_after_every_write() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut flow = flow(1)?;
     let times = if lives().is_some() { 1 } else { 4 };
     flow.fixture.run.cluster.coordinator()?.kill_itself_at_each(WRITE, times);
-    life(&mut flow, &[RAW])?;
+    run_workflow(&mut flow, &[RAW])?;
     let coordinator = flow.fixture.run.cluster.coordinator()?;
     coordinator.lift_trap();
     let deaths = writes(coordinator)? / times;
-    // A real API keeps writes whose answer the dead coordinator never told of.
+    // A real API server has also carried out writes that the killed coordinator could not log.
     ensure!(deaths > 20 / times, "only {deaths} deaths");
     flow.end()
 }
@@ -64,22 +63,23 @@ fn lives() -> Option<usize> {
     env::var("WARREN_TEST_LIVES").ok()?.parse().ok()
 }
 
-/// In as many lives as `WARREN_TEST_LIVES` says, spread over the writes of a whole one.
+/// Runs `WARREN_TEST_LIVES` workflows; the coordinator is killed once in each, at writes that are spread over the workflow.
 #[test]
-fn a_coordinator_that_dies_once_in_a_life() -> anyhow::Result<()> {
+fn a_workflow_succeeds_if_the_coordinator_is_killed_once() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut flow = flow(2)?;
-    life(&mut flow, &[XFS, RAW_TOO])?;
-    let all = writes(flow.fixture.run.cluster.coordinator()?)?;
-    ensure!(all > 40, "only {all} writes");
-    let lives = lives().unwrap_or(1).clamp(1, all);
+    run_workflow(&mut flow, &[XFS, RAW_TOO])?;
+    let total = writes(flow.fixture.run.cluster.coordinator()?)?;
+    ensure!(total > 40, "only {total} writes");
+    let lives = lives().unwrap_or(1).clamp(1, total);
     for turn in 0..lives {
-        let write = (turn * all + all / 2) / lives;
+        let write = (turn * total + total / 2) / lives;
         let coordinator = flow.fixture.run.cluster.coordinator()?;
         coordinator.kill_at(WRITE, write, coordinator);
-        life(&mut flow, &[XFS, RAW_TOO]).with_context(|| format!("killed after write {write}"))?;
+        run_workflow(&mut flow, &[XFS, RAW_TOO])
+            .with_context(|| format!("killed after write {write}"))?;
         flow.fixture.run.cluster.coordinator()?.lift_trap();
     }
     flow.end()
@@ -87,9 +87,9 @@ fn a_coordinator_that_dies_once_in_a_life() -> anyhow::Result<()> {
 
 const RAW_TOO: &str = "#DW jobdw type=raw capacity=64MiB name=other";
 
-/// On the embedded API the API hangs with it.
+/// The coordinator is stopped in each state; the embedded API, which it serves, hangs too.
 #[test]
-fn a_coordinator_that_hangs_in_each_state_is_waited_for() -> anyhow::Result<()> {
+fn a_workflow_succeeds_if_the_coordinator_hangs_in_each_state() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
-//! The engine through all programs, with faults: every workflow ends as if there had been none, and leaves nothing.
+//! Workflows with faults, with all programs: every workflow ends as without the fault, and leaves nothing.
 //!
-//! `FAULTS` says which test shows what in which state. `WARREN_TEST_LIVES` is the number of lives in each of which the
-//! coordinator dies once; `WARREN_TEST_AWAY` the seconds for which an API is away. `make kube LONG=1` sets both.
+//! `FAULTS` says which test covers which fault in which states. `WARREN_TEST_LIVES` is the number of workflows in each of which
+//! the coordinator is killed once; `WARREN_TEST_AWAY` is how long an API is away, in seconds. `make kube LONG=1` sets both.
 
 mod deleted;
 mod killed;
@@ -17,60 +17,60 @@ const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 const RAW: &str = "#DW jobdw type=raw capacity=64MiB name=scratch";
 
 const ALL: &[&str] = &["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
-/// States in which the agents of rabbits or computes have nothing to do.
+/// States in which no agent has work to do.
 const IDLE: &[&str] = &["Proposal", "DataIn", "DataOut"];
 
-/// Fault, states, and the test that shows what comes of it there.
+/// Fault, states, and the test that covers the fault in these states.
 const FAULTS: [(&str, &[&str], &str); 29] = [
-    // In memory, exhaustively; with real programs; on a cluster of its own (`tests/tests/faults`).
+    // The tests run in memory, with real programs, or with a control plane of their own (`tests/tests/faults`).
     (
         "the engine dies after every change",
         ALL,
-        "an_engine_that_dies_after_every_change_ends_where_one_that_lives_does",
+        "an_engine_restarted_after_every_change_ends_with_the_same_objects",
     ),
     (
         "the coordinator is killed after every write",
         ALL,
-        "a_coordinator_that_dies_after_every_write_ends_where_one_that_lives_does",
+        "a_workflow_succeeds_if_the_coordinator_is_killed_after_every_write",
     ),
     (
-        "the coordinator is killed after one write, in a life for each",
+        "the coordinator is killed after one write, in one workflow for each write",
         ALL,
-        "a_coordinator_that_dies_once_in_a_life",
+        "a_workflow_succeeds_if_the_coordinator_is_killed_once",
     ),
     (
         "the coordinator is killed between and during a workload manager's calls",
         ALL,
-        "a_coordinator_that_is_killed_between_and_during_calls_changes_nothing",
+        "a_workload_managers_calls_succeed_although_the_coordinator_is_killed",
     ),
     (
         "the coordinator hangs, and the embedded API with it",
         ALL,
-        "a_coordinator_that_hangs_in_each_state_is_waited_for",
+        "a_workflow_succeeds_if_the_coordinator_hangs_in_each_state",
     ),
-    ("the API server is killed", ALL, "an_api_that_is_away_in_each_state_is_waited_for"),
-    ("the API's database hangs", ALL, "an_api_that_is_away_in_each_state_is_waited_for"),
+    ("the API server is killed", ALL, "the_engine_waits_for_an_api_that_is_away_in_any_state"),
+    ("the API's database hangs", ALL, "the_engine_waits_for_an_api_that_is_away_in_any_state"),
     (
         "two coordinators drive one workflow",
         ALL,
         "two_coordinators_at_once_drive_a_workflow_to_its_end",
     ),
-    ("every write meets a conflict", ALL, "a_conflict_on_every_write_is_planned_anew"),
+    ("every write meets a conflict", ALL, "the_engine_plans_again_after_a_conflict_on_every_write"),
     (
         "every write meets a conflict, of persistent storage",
         ALL,
-        "a_conflict_on_every_write_of_persistent_storage_is_planned_anew",
+        "the_engine_plans_persistent_storage_again_after_a_conflict_on_every_write",
     ),
     (
         "every write meets a conflict, beside containers",
         ALL,
-        "a_conflict_on_every_write_beside_containers_is_planned_anew",
+        "the_engine_plans_containers_again_after_a_conflict_on_every_write",
     ),
     ("the rabbit's agent is dead", ALL, "a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named"),
     (
         "the rabbit's agent is killed after each of its steps",
         &["Setup", "PreRun", "PostRun", "Teardown"],
-        "each_program_may_die_after_every_step",
+        "a_job_succeeds_when_one_program_is_killed_after_a_step",
     ),
     (
         "the rabbit's agent has nothing to do",
@@ -85,7 +85,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "a rabbit reports that it cannot make the storage",
         &["Setup"],
-        "an_error_that_does_not_pass_is_told_and_can_be_torn_down",
+        "a_fatal_error_is_reported_and_the_workflow_can_be_torn_down",
     ),
     (
         "a compute is dead before its mount",
@@ -105,19 +105,19 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "a compute that is down never comes back",
         &["PostRun", "Teardown"],
-        "a_compute_that_never_comes_back_keeps_nobody_once_it_is_told_down",
+        "a_compute_that_is_marked_down_is_not_waited_for",
     ),
     ("a compute is down", &["PreRun"], "a_compute_that_is_down_is_named_with_the_evidence"),
     ("a compute's mount fails", &["PreRun"], "a_job_goes_on_without_a_compute_whose_mount_failed"),
     (
         "an object is deleted by hand, in memory: each kind",
         ALL,
-        "objects_that_somebody_deletes_are_made_again_or_told",
+        "deleted_objects_are_created_again_or_reported",
     ),
     (
         "an object is deleted by hand, while all is mounted: each kind",
         &["PreRun"],
-        "what_somebody_deletes_under_a_job_is_made_again_or_told",
+        "an_object_that_is_deleted_under_a_job_is_made_again_or_reported",
     ),
     ("the workflow is deleted", ALL, "a_workflow_may_be_deleted_after_any_change"),
     (
@@ -129,12 +129,12 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "objects have fields that our definitions do not know",
         ALL,
-        "fields_that_our_definitions_do_not_know_stay",
+        "the_engine_keeps_fields_that_it_does_not_know",
     ),
     (
         "an object cannot be read",
         &["PostRun", "Teardown"],
-        "nothing_is_withdrawn_or_removed_beside_a_mount_that_cannot_be_read",
+        "access_and_storage_stay_while_a_mount_cannot_be_read",
     ),
 ];
 

@@ -1,4 +1,4 @@
-//! A rabbit or a compute is dead.
+//! The agent of a rabbit or a compute is stopped or killed.
 
 use anyhow::ensure;
 use nix::sys::signal::Signal;
@@ -12,21 +12,21 @@ use tests::{
 
 use crate::{IDLE, RAW, XFS};
 
-/// Every line that tells of a step of a node has this in it.
+/// Part of each log line about a step of a node.
 const STEP: &str = "storage::execute";
 
-/// Waits until the workflow says that it waits, and for whom.
+/// Waits until the Workflow's message says that it waits for this node.
 fn waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
     until(&format!("{state} to wait for {node}"), patience(), || {
-        let told = &flow.workflow()?["status"];
-        let message = told["message"].as_str().unwrap_or_default();
-        ensure!(told["state"] == state && told["ready"] == false, "not yet: {told:#}");
+        let status = &flow.workflow()?["status"];
+        let message = status["message"].as_str().unwrap_or_default();
+        ensure!(status["state"] == state && status["ready"] == false, "not yet: {status:#}");
         ensure!(message.contains("pending ") && message.contains(node), "{message}");
         Ok(())
     })
 }
 
-/// A stopped process is as dead as one can be for others, and the kernel ends it as it is.
+/// The agent is stopped, which looks dead to all other programs, and is then killed without having continued.
 #[test]
 fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -69,7 +69,7 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
     flow.fill_computes()?;
     flow.reach("Setup")?;
     flow.reach("DataIn")?;
-    // Before: its machine is down. During: its agent dies after its first step.
+    // Before the mount: its machine is down. During the mount: its agent is killed after its first step.
     flow.fixture.run.cluster.stop_one("compute-2")?;
     flow.ask("PreRun")?;
     waits_for(&flow, "PreRun", "compute-2")?;
@@ -78,10 +78,10 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
     agent.kill_at(STEP, 0, agent);
     let workflow = flow.wait("PreRun", "Completed")?;
     let agent = flow.fixture.run.cluster.node("compute-2")?;
-    ensure!(!agent.trap_is_set(), "it took no step");
+    ensure!(!agent.trap_is_set(), "the agent took no step");
     let path = workflow["status"]["env"]["DW_JOB_scratch"].as_str().unwrap_or_default().to_owned();
     flow.run_on("compute-2", &format!("echo hello > {path}/hello"))?;
-    // After: it boots again, with nothing mounted.
+    // After the mount: it boots again, with nothing mounted.
     flow.fixture.run.cluster.stop_one("compute-2")?;
     flow.ask("PostRun")?;
     waits_for(&flow, "PostRun", "compute-2")?;
@@ -94,7 +94,7 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
 }
 
 #[test]
-fn a_compute_that_never_comes_back_keeps_nobody_once_it_is_told_down() -> anyhow::Result<()> {
+fn a_compute_that_is_marked_down_is_not_waited_for() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

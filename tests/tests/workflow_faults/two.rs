@@ -1,4 +1,4 @@
-//! Two coordinators drive the same workflows.
+//! Two coordinators that drive the same workflows.
 
 use anyhow::Context;
 use tests::{
@@ -10,14 +10,15 @@ use tests::{
 
 use crate::XFS;
 
-/// Each dies in turn, and the other goes on; where both live, whoever is later plans anew.
+/// In the first workflow both coordinators run, and the one whose write conflicts plans again. In the second, each is killed in turn
+/// while the other goes on.
 #[test]
 fn two_coordinators_at_once_drive_a_workflow_to_its_end() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
     let mut flow = Flow::new(2, "two")?;
-    let mut second = second(&flow)?;
+    let mut second = start_second(&flow)?;
     flow.fixture.run.patient = true;
     for turn in 0..2 {
         flow.next(&format!("two-{turn}"));
@@ -39,7 +40,7 @@ fn two_coordinators_at_once_drive_a_workflow_to_its_end() -> anyhow::Result<()> 
     flow.end()
 }
 
-fn second(flow: &Flow) -> anyhow::Result<Program> {
+fn start_second(flow: &Flow) -> anyhow::Result<Program> {
     let cluster = &flow.fixture.run.cluster;
     let mut argv = command(binary("coordinator")?);
     argv.arg("--workflows").arg("--kubeconfig").arg(cluster.kubeconfig());

@@ -1,4 +1,4 @@
-//! The command line of workflows.
+//! The flags of workflows and persistent storage.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,16 +8,16 @@ use api::WorkflowState;
 use clap::{Args, Subcommand};
 use directive::hostlist::{self, HostlistError};
 
-use super::patience;
+use super::parse_timeout;
 use crate::workflow::launch::Launcher;
 
-/// Nodes, from a host list.
+/// Names of nodes, parsed from a host list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts(pub Vec<String>);
 
 impl Hosts {
-    /// The nodes of several lists, each once, in their order.
-    pub(crate) fn all(lists: &[Self]) -> Vec<String> {
+    /// Merges several lists in their order, without duplicates.
+    pub(crate) fn merge(lists: &[Self]) -> Vec<String> {
         let mut seen = std::collections::HashSet::new();
         let names = lists.iter().flat_map(|list| &list.0);
         names.filter(|name| seen.insert(*name)).cloned().collect()
@@ -32,7 +32,7 @@ impl FromStr for Hosts {
     }
 }
 
-/// Whose workflow.
+/// Namespace, name and owner of a workflow.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Owner {
     /// Namespace of the workflow
@@ -41,17 +41,17 @@ pub(crate) struct Owner {
     /// Name of the workflow [default: warren- and 8 random digits]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Who owns the storage, by number [default: who runs this command]
+    /// Owner of the storage, as a number [default: the user of this command]
     #[arg(long, value_name = "UID")]
     pub user: Option<u32>,
-    /// The owner's group, by number [default: of who runs this command]
+    /// The owner's group, as a number [default: the group of this command]
     #[arg(long, value_name = "GID")]
     pub group: Option<u32>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// What the job needs, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
+    /// #DW line for the job's storage, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
     #[arg(value_name = "DIRECTIVE", required = true)]
     pub directives: Vec<String>,
     /// The job's computes, as in compute-[1-3,8] [default: this host]
@@ -59,77 +59,77 @@ pub(crate) struct Run {
     pub nodes: Option<Hosts>,
     #[command(flatten)]
     pub owner: Owner,
-    /// How the command gets to the computes, as in `ssh {node} env {env}` [default: once, on this host]
+    /// Command line that starts the command on the computes, as in `ssh {node} env {env}` [default: start it once, on this host]
     ///
-    /// With {node} in it, it starts the command once for each node; else once, with the host list in place of {nodes}, as in
-    /// `srun -w {nodes}`. {env} becomes NAME=VALUE words, {user} and {group} numbers. Without it the command runs as the job's
-    /// user.
+    /// A line with {node} starts the command once for each node. Any other line starts it once, with the host list in place of
+    /// {nodes}, as in `srun -w {nodes}`. {env} becomes NAME=VALUE words, {user} and {group} numbers. Without a launcher the command
+    /// runs as the job's user.
     #[arg(long, value_name = "LINE", env = "WARREN_LAUNCHER")]
     pub launcher: Option<Launcher>,
-    /// Give up on a state after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
+    /// Give up if a state takes longer than this, as in `90s` or `5m`
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     pub timeout: Duration,
-    /// Show at the end when what happened
+    /// Print a timeline of states, directives and nodes at the end
     #[arg(long)]
     pub timeline: bool,
-    /// Write when what happened to an SVG image; one that is there is replaced
+    /// Write the timeline to an SVG image; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// The command
+    /// Command to run, with its arguments
     #[arg(last = true, required = true)]
     pub command: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkflowVerb {
-    /// Create a workflow in Proposal
+    /// Create a workflow, in state Proposal
     Create(Create),
     /// Show a workflow, or all of them
     Show(Show),
-    /// Ask for the next state, and wait until it is ready
+    /// Request the next state, and wait until it is ready
     Advance(Advance),
-    /// Ask for Teardown from whatever state, and wait until it is ready
+    /// Request Teardown from any state, and wait until it is ready
     Teardown(Teardown),
-    /// Tear down and delete
-    Delete(Named),
-    /// Show when what happened: by state, directive and node
+    /// Tear down and delete a workflow
+    Delete(WorkflowName),
+    /// Show when states, directives and nodes began and ended
     Timeline(TimelineArgs),
-    /// Show every object of a workflow, and what it waits for
-    Investigate(Named),
-    /// Get rid of a workflow in whatever state; shows the plan, and does it with --yes
+    /// Show all objects of a workflow, and the reasons why it waits
+    Investigate(WorkflowName),
+    /// Remove a workflow that is stuck: shows the plan, and with --yes carries it out
     Purge(Purge),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// What the job needs, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
+    /// #DW line for the job's storage, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
     #[arg(value_name = "DIRECTIVE", required = true)]
     pub directives: Vec<String>,
     #[command(flatten)]
     pub owner: Owner,
-    /// The workload manager's job [default: the workflow's name]
+    /// Job ID of the workload manager [default: the workflow's name]
     #[arg(long, value_name = "ID")]
     pub job: Option<String>,
-    /// The workload manager
+    /// Name of the workload manager
     #[arg(long, value_name = "NAME", default_value = "warren")]
     pub wlm: String,
 }
 
-/// One workflow.
+/// Name and namespace of one workflow.
 #[derive(Debug, Args)]
-pub(crate) struct Named {
+pub(crate) struct WorkflowName {
     /// Name of the workflow
     pub name: String,
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
     /// Give up waiting after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     pub timeout: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Only this one, with its directives, where they are, and what it waits for
+    /// Show this workflow, with its directives, their rabbits, and the reasons why it waits
     pub name: Option<String>,
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
@@ -138,11 +138,11 @@ pub(crate) struct Show {
 #[derive(Debug, Args)]
 pub(crate) struct Advance {
     #[command(flatten)]
-    pub workflow: Named,
-    /// Go on to this state, one after the other [default: the next state]
-    #[arg(long, value_name = "STATE", value_parser = state)]
+    pub workflow: WorkflowName,
+    /// Advance through all states up to this one [default: the next state]
+    #[arg(long, value_name = "STATE", value_parser = parse_state)]
     pub to: Option<WorkflowState>,
-    /// The job's computes, as in compute-[1-3,8]: fills Computes
+    /// The job's computes, as in compute-[1-3,8]; written into the workflow's Computes
     #[arg(long, value_name = "HOSTLIST")]
     pub nodes: Option<Hosts>,
 }
@@ -150,8 +150,8 @@ pub(crate) struct Advance {
 #[derive(Debug, Args)]
 pub(crate) struct Teardown {
     #[command(flatten)]
-    pub workflow: Named,
-    /// Without saving data
+    pub workflow: WorkflowName,
+    /// Do not copy data out
     #[arg(long)]
     pub hurry: bool,
 }
@@ -159,8 +159,8 @@ pub(crate) struct Teardown {
 #[derive(Debug, Args)]
 pub(crate) struct TimelineArgs {
     #[command(flatten)]
-    pub workflow: Named,
-    /// Write an SVG image; one that is there is replaced
+    pub workflow: WorkflowName,
+    /// Also write the timeline to an SVG image; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
@@ -168,11 +168,11 @@ pub(crate) struct TimelineArgs {
 #[derive(Debug, Args)]
 pub(crate) struct Purge {
     #[command(flatten)]
-    pub workflow: Named,
-    /// Do what the plan says
+    pub workflow: WorkflowName,
+    /// Carry out the plan
     #[arg(long)]
     pub yes: bool,
-    /// Also take finalizers off what does not go; the plan says what may stay behind on which node
+    /// Also remove finalizers from objects that stay; the plan names what may remain on which node
     #[arg(long)]
     pub force: bool,
 }
@@ -184,23 +184,23 @@ pub(crate) enum PersistentVerb {
         #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
         namespace: String,
     },
-    /// Show one persistent storage: where it is, who uses it, what is wrong with it
+    /// Show one persistent storage: rabbits, users, error
     Show {
         /// Name of the storage
         storage: String,
         #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
         namespace: String,
     },
-    /// Make persistent storage
+    /// Create persistent storage
     Create(CreatePersistent),
-    /// Destroy persistent storage that nobody uses
+    /// Destroy persistent storage that no workflow uses
     Destroy {
         /// Name of the storage
         storage: String,
         #[command(flatten)]
         owner: Owner,
-        /// Give up on a state after this long, as in `90s` or `5m`
-        #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
+        /// Give up if a state takes longer than this, as in `90s` or `5m`
+        #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
         timeout: Duration,
     },
 }
@@ -209,26 +209,26 @@ pub(crate) enum PersistentVerb {
 pub(crate) struct CreatePersistent {
     /// Name of the storage
     pub storage: String,
-    /// raw, xfs, gfs2 or lustre
+    /// Type of the file system: raw, xfs, gfs2 or lustre
     #[arg(long = "type", value_name = "TYPE")]
     pub file_system: String,
-    /// Such as 1TiB; of a Lustre in all, else for each compute. A stand-alone management target takes none
+    /// Capacity, such as 1TiB: the total of a Lustre file system, else per compute. Leave it out for a management target alone
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<String>,
-    /// NnfStorageProfile [default: the site's default]
+    /// Name of the NnfStorageProfile [default: the site's default]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
-    /// Computes whose rabbits hold it, as in compute-[1-3,8]; Lustre needs none
+    /// Computes whose rabbits hold the storage, as in compute-[1-3,8]; not needed for Lustre
     #[arg(long, value_name = "HOSTLIST")]
     pub nodes: Option<Hosts>,
     #[command(flatten)]
     pub owner: Owner,
-    /// Give up on a state after this long, as in `90s` or `5m`
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
+    /// Give up if a state takes longer than this, as in `90s` or `5m`
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     pub timeout: Duration,
 }
 
-fn state(text: &str) -> Result<WorkflowState, String> {
+fn parse_state(text: &str) -> Result<WorkflowState, String> {
     match WorkflowState::from(text) {
         WorkflowState::Other(_) => {
             Err(format!("write one of {}", WorkflowState::VALUES.join(", ")))

@@ -1,53 +1,53 @@
-//! The command line of a workload manager's jobs.
+//! The flags of `warren workload`: calls about a workload manager's jobs.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::patience;
+use super::parse_timeout;
 use super::workflow::Hosts;
 
-/// One call of the service `Workloads` each. A call may be repeated at any time, with the same effect.
+/// Calls of the gRPC service `Workloads`. Every call may be repeated at any time, with the same effect.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkloadVerb {
-    /// Check a job's directives, and make nothing
+    /// Check a job's directives; creates nothing
     Check(Directives),
-    /// Show how many bytes the rabbits have for jobs
+    /// Show the rabbits' total and free bytes for jobs
     Capacity,
-    /// Show which jobs of a workload manager have storage, or are getting or losing it
+    /// List a workload manager's jobs that have a workflow
     List(Manager),
     #[command(flatten)]
-    OfJob(Call),
-    /// Show how a job is whenever that changes, until it is gone
+    Job(Call),
+    /// Print a job's state after each change, until the job is gone
     Watch(Job),
 }
 
 /// One call about one job.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Call {
-    /// Check a job's directives and take it on
+    /// Check a job's directives, and create its workflow
     Create(Create),
-    /// Name the job's nodes, and have its storage made
+    /// Set the job's nodes, and make its storage
     Setup(Setup),
-    /// Have data copied in and the storage mounted: then the job may start
+    /// Copy data in and mount the storage; then the job may start
     Start(Start),
-    /// The job has ended: have the storage unmounted, and data copied out
+    /// After the job: unmount the storage, and copy data out
     PostRun(PostRun),
-    /// Have everything removed, from whatever state; a job that nobody knows is done with
+    /// Remove the job's storage, from any state; succeeds also for an unknown job
     Teardown(Teardown),
-    /// End what is going on, and have everything removed in a hurry; waits for nothing
+    /// Cancel copies, and remove the job's storage in a hurry; does not wait
     Abort(Abort),
-    /// Show how a job is, its nodes, and what it waits for
+    /// Show a job's state, its nodes, and the reasons why it waits
     Status(Job),
-    /// Print the job's variables, NAME=VALUE a line, once its storage is mounted
+    /// Print the job's variables as NAME=VALUE lines, once its storage is mounted
     Env(Env),
 }
 
-/// One job.
+/// A job, by its id and workload manager.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Job {
-    /// What the workload manager calls the job, such as 4711
+    /// Job ID of the workload manager, such as 4711
     pub job: String,
     #[command(flatten)]
     pub manager: Manager,
@@ -55,7 +55,7 @@ pub(crate) struct Job {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Manager {
-    /// The workload manager, such as slurm [default: wlm for root, user-UID for others, whose ids no other user can take]
+    /// Name of the workload manager, such as slurm [default: wlm for root; user-UID for other users, reserved for that user]
     #[arg(long, value_name = "NAME", env = "WARREN_MANAGER", default_value_t = own_manager(), hide_default_value = true)]
     pub manager: String,
 }
@@ -65,27 +65,27 @@ fn own_manager() -> String {
     if user.is_root() { "wlm".to_owned() } else { format!("user-{user}") }
 }
 
-/// How long a call may take.
+/// The time that a call may take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Patience {
-    /// Give up after this long, as in `90s` or `5m`; it counts from the first call, and is written down
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = patience)]
+    /// Give up after this long, as in `90s` or `5m`, counted from the first call: the coordinator records this deadline
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     pub timeout: Duration,
-    /// Begin the time anew, for a call that is repeated
+    /// Restart the deadline of a call that is repeated
     #[arg(long)]
     pub renew: bool,
-    /// Ask for it, and wait for nothing
+    /// Request the state, and do not wait for it
     #[arg(long)]
     pub no_wait: bool,
 }
 
-/// What a job needs.
+/// The directives of a job.
 #[derive(Debug, Args)]
 pub(crate) struct Directives {
-    /// What the job needs, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
+    /// #DW line for the job's storage, such as '#DW jobdw type=xfs capacity=1GiB name=scratch'
     #[arg(value_name = "DIRECTIVE")]
     pub directives: Vec<String>,
-    /// Take the `#DW` lines among the comments that this job script begins with; others are named, and not read
+    /// Read the `#DW` lines among the first comments of this job script; reports #DW lines after them, which are ignored
     #[arg(long, value_name = "FILE", conflicts_with = "directives")]
     pub script: Option<PathBuf>,
 }
@@ -96,13 +96,13 @@ pub(crate) struct Create {
     pub job: Job,
     #[command(flatten)]
     pub directives: Directives,
-    /// Who owns the storage, by number [default: who runs this command]
+    /// Owner of the storage, as a number [default: the user of this command]
     #[arg(long, value_name = "UID", requires = "group")]
     pub user: Option<u32>,
-    /// The owner's group, by number
+    /// The owner's group, as a number
     #[arg(long, value_name = "GID", requires = "user")]
     pub group: Option<u32>,
-    /// How many of its computes the job may start without, when they or their rabbits report that they are faulty or down
+    /// Number of computes that the job may start without, if they or their rabbits are reported faulty or down
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub tolerance: u32,
     #[command(flatten)]
@@ -113,7 +113,7 @@ pub(crate) struct Create {
 pub(crate) struct Setup {
     #[command(flatten)]
     pub job: Job,
-    /// The job's nodes in its order, as in compute-[1-3,8] [default: those that an earlier call named]
+    /// The job's nodes in the job's order, as in compute-[1-3,8] [default: the nodes of an earlier call]
     #[arg(long, value_name = "HOSTLIST")]
     pub nodes: Option<Hosts>,
     #[command(flatten)]
@@ -124,10 +124,10 @@ pub(crate) struct Setup {
 pub(crate) struct Start {
     #[command(flatten)]
     pub job: Job,
-    /// Stop when data is copied in, before anything is mounted
+    /// Stop after data is copied in, before the mounts
     #[arg(long)]
     pub only_data: bool,
-    /// Stop when the mounts are asked for: `clientmount-agent mount` on each node waits for them
+    /// Stop once the mounts are requested: `clientmount-agent mount` on each node waits for them
     #[arg(long, conflicts_with = "only_data")]
     pub only_asked: bool,
     #[command(flatten)]
@@ -138,7 +138,7 @@ pub(crate) struct Start {
 pub(crate) struct PostRun {
     #[command(flatten)]
     pub job: Job,
-    /// Stop when the nodes are free, before data is copied out
+    /// Stop once the nodes are unmounted, before data is copied out
     #[arg(long)]
     pub only_nodes: bool,
     #[command(flatten)]
@@ -149,7 +149,7 @@ pub(crate) struct PostRun {
 pub(crate) struct Teardown {
     #[command(flatten)]
     pub job: Job,
-    /// Do not wait for what is being copied
+    /// Do not wait for running copies
     #[arg(long)]
     pub hurry: bool,
     #[command(flatten)]
@@ -160,7 +160,7 @@ pub(crate) struct Teardown {
 pub(crate) struct Env {
     #[command(flatten)]
     pub job: Job,
-    /// Print them ahead of the mounts, once the job is created
+    /// Print them before the mounts, as soon as the job is created
     #[arg(long)]
     pub ahead: bool,
 }
@@ -169,7 +169,7 @@ pub(crate) struct Env {
 pub(crate) struct Abort {
     #[command(flatten)]
     pub job: Job,
-    /// Why, for people
+    /// Reason for the abort, shown to users
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 }

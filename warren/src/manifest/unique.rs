@@ -1,4 +1,4 @@
-//! Reads JSON and refuses duplicate keys, of which serde_json would silently drop the first. The YAML parser refuses them itself.
+//! Reads JSON, and refuses duplicate keys: serde_json silently drops the first value. The YAML parser refuses them itself.
 
 use std::fmt;
 
@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut read = Map::new();
         while let Some(key) = members.next_key::<String>()? {
             if read.contains_key(&key) {
-                let why = format!("key {key:?} is there twice in one object: leave one of them");
+                let why = format!("key {key:?} occurs twice in one object: remove one of them");
                 return Err(A::Error::custom(why));
             }
             let Unique(value) = members.next_value()?;

@@ -1,4 +1,4 @@
-//! Creates what does not exist and merges the file into what does (RFC 7396): a field the file leaves out stays as it is.
+//! Creates objects that do not exist, and merges files into existing ones (RFC 7396): a field that the file leaves out is kept.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::manifest::{self, Document};
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// The coordinator makes the namespaces of a new SystemConfiguration within this time, all of them.
+/// Longest time that the coordinator takes to create all namespaces of a new SystemConfiguration.
 const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Fields of the metadata that the server alone decides.
-const SERVERS: [&str; 5] =
+/// Metadata fields that only the server sets.
+const SERVER_FIELDS: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "generation", "managedFields"];
 
-/// What became of one object.
+/// The result for one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Created,
@@ -54,14 +54,14 @@ pub(crate) async fn run(
     let mut kinds = Kinds::discover(&client).await?;
     let mut results = Vec::new();
     let mut exit = Exit::Done;
-    // Until when namespaces may still come.
-    let mut coming = None;
+    // Time until which the coordinator may still be creating namespaces.
+    let mut namespaces_deadline = None;
     for document in &documents {
-        let applied = apply(&client, &mut kinds, document, args, coming).await;
+        let applied = apply(&client, &mut kinds, document, args, namespaces_deadline).await;
         match applied {
             Ok((kind, outcome)) => {
                 if kind.resource.kind == "SystemConfiguration" && !args.dry_run {
-                    coming = Some(Instant::now() + NAMESPACE_DEADLINE);
+                    namespaces_deadline = Some(Instant::now() + NAMESPACE_DEADLINE);
                 }
                 let label = kind.label(&document.object.name_any());
                 results.push(json!({"object": label, "namespace": namespace(document, &kind, args), "result": outcome.word()}));
@@ -89,9 +89,9 @@ async fn apply(
     kinds: &mut Kinds,
     document: &Document,
     args: &Apply,
-    coming: Option<Instant>,
+    namespaces_deadline: Option<Instant>,
 ) -> Result<(Kind, Outcome), Failure> {
-    let kind = kind_of(client, kinds, document).await?;
+    let kind = discover_kind(client, kinds, document).await?;
     let api = kind.api(client, &namespace(document, &kind, args));
     let name = document.object.name_any();
     let failed = |verb: &str, error: &kube::Error| {
@@ -104,7 +104,7 @@ async fn apply(
         return Ok((kind, if same { Outcome::Unchanged } else { Outcome::Configured }));
     }
     let mut created = create(&api, document, args).await;
-    if let Some(deadline) = coming
+    if let Some(deadline) = namespaces_deadline
         && created.as_ref().is_err_and(is_missing_namespace)
     {
         wait_for_namespace(client, &namespace(document, &kind, args), deadline).await;
@@ -115,9 +115,9 @@ async fn apply(
         Err(error) => {
             let failure = failed("create", &error);
             Err(if is_missing_namespace(&error) && args.dry_run {
-                failure.remedy("a dry run makes no namespaces: apply what makes them first, a SystemConfiguration those of its nodes")
+                failure.remedy("a dry run creates no namespaces: create them first; a SystemConfiguration creates those of its nodes")
             } else if is_missing_namespace(&error) {
-                failure.remedy("a node has its namespace once a SystemConfiguration names the node; create others with `warren apply`")
+                failure.remedy("the coordinator creates the namespace of each node in the SystemConfiguration; create others with `warren apply`")
             } else {
                 failure
             })
@@ -125,13 +125,17 @@ async fn apply(
     }
 }
 
-/// The kind of a document; a CRD that an earlier document brought is looked for once more.
-async fn kind_of(client: &Client, kinds: &mut Kinds, document: &Document) -> Result<Kind, Failure> {
+/// Returns the kind of a document. Discovers the kinds again if it is unknown: an earlier document may have been its CRD.
+async fn discover_kind(
+    client: &Client,
+    kinds: &mut Kinds,
+    document: &Document,
+) -> Result<Kind, Failure> {
     let types = document.object.types.clone().unwrap_or_default();
-    if kinds.of(&types.api_version, &types.kind).is_none() {
+    if kinds.find_by_type(&types.api_version, &types.kind).is_none() {
         *kinds = Kinds::discover(client).await?;
     }
-    kinds.required(&document.place, &types.api_version, &types.kind).cloned()
+    kinds.require_type(&document.place, &types.api_version, &types.kind).cloned()
 }
 
 fn namespace(document: &Document, kind: &Kind, args: &Apply) -> String {
@@ -154,32 +158,32 @@ async fn merge(
     api.patch(
         &document.object.name_any(),
         &parameters,
-        &Patch::Merge(wanted(&document.value, false)),
+        &Patch::Merge(without_server_fields(&document.value, false)),
     )
     .await
 }
 
-/// kube's own `create` cannot ask for a strict reading.
+/// Creates an object with strict field validation, which kube's own `create` cannot request.
 async fn create(api: &Api<DynamicObject>, document: &Document, args: &Apply) -> kube::Result<()> {
     let dry = if args.dry_run { "&dryRun=All" } else { "" };
     let request =
         http::Request::post(format!("{}?fieldValidation=Strict{dry}", api.resource_url()))
             .header(CONTENT_TYPE, "application/json")
-            .body(wanted(&document.value, true).to_string().into_bytes())
+            .body(without_server_fields(&document.value, true).to_string().into_bytes())
             .map_err(kube::Error::HttpError)?;
     api.clone().into_client().request_text(request).await.map(drop)
 }
 
-/// The document without what the server alone decides. A resourceVersion stays when changing: who keeps it in a file
-/// wants to change that version and no other.
-fn wanted(document: &Value, creating: bool) -> Value {
+/// Returns the document without the fields that only the server sets. A change keeps resourceVersion: a file that has it is to
+/// change only that version.
+fn without_server_fields(document: &Value, creating: bool) -> Value {
     let mut value = document.clone();
     if let Some(fields) = value.as_object_mut() {
         fields.remove("status");
     }
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         let version = creating.then_some("resourceVersion");
-        for field in SERVERS.iter().copied().chain(version) {
+        for field in SERVER_FIELDS.iter().copied().chain(version) {
             metadata.remove(field);
         }
     }
@@ -190,7 +194,7 @@ fn is_missing_namespace(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404 && status.message.contains("namespaces"))
 }
 
-/// Returns when the namespace is there, or could not be seen in time.
+/// Returns once the namespace exists, or at the deadline.
 async fn wait_for_namespace(client: &Client, name: &str, deadline: Instant) {
     let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -210,10 +214,10 @@ mod tests {
                          "labels": {"x": "y"}, "lables": {}},
             "status": {"ready": true}, "data": {"k": "v"}
         });
-        let created = wanted(&object, true);
+        let created = without_server_fields(&object, true);
         assert_eq!(created["metadata"], json!({"name": "a", "labels": {"x": "y"}, "lables": {}}));
         assert_eq!(created["data"]["k"], "v");
         assert!(created.get("status").is_none());
-        assert_eq!(wanted(&object, false)["metadata"]["resourceVersion"], "7");
+        assert_eq!(without_server_fields(&object, false)["metadata"]["resourceVersion"], "7");
     }
 }

@@ -1,4 +1,4 @@
-//! Writes everything that a coordinator's own API holds to a file, from which `coordinator restore` makes a new store.
+//! Writes all objects of a coordinator's own API to a file, from which `coordinator restore` makes a new store.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,24 +15,24 @@ use crate::failure::{self, Failure};
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// What the first line of a backup says of it.
+/// The first line of a backup.
 #[derive(Debug, Deserialize)]
 struct Header {
     objects: usize,
-    /// Objects that the coordinator could not read itself.
+    /// Objects that the coordinator could not read.
     unread: Vec<String>,
 }
 
 pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Result<Exit, Failure> {
     refuse_other_than_files(file)?;
-    let answer = ask(&server.client(output).await?).await?;
-    // A backup contains Secrets: only the owner may read the draft, and it is removed if it is not finished.
+    let answer = request_backup(&server.client(output).await?).await?;
+    // A backup contains Secrets: only the owner may read the draft, and an unfinished draft is removed.
     let draft = NamedTempFile::new_in(directory(file)).map_err(|error| unwritten(file, &error))?;
     let header = copy(answer, draft.as_file(), file).await?;
     finish(draft, file).map_err(|error| unwritten(file, &error))?;
     for object in &header.unread {
         output.note(&format!(
-            "{object} is not in the backup: the coordinator cannot read it, its log tells why"
+            "{object} is not in the backup: the coordinator cannot read it; see the coordinator's log"
         ));
     }
     if output.is_json() {
@@ -43,49 +43,50 @@ pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Res
     Ok(if header.unread.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Refuses a path at which something else than a file is: the backup would replace a device or a link.
+/// Refuses the path of anything but a regular file: the backup would replace a device or a link.
 fn refuse_other_than_files(file: &Path) -> Result<(), Failure> {
     match file.symlink_metadata() {
         Ok(there) if !there.is_file() => {
-            let what = format!("{} is no file", file.display());
-            Err(Failure::new(Exit::Usage, what).remedy("name one, or a place where there is none"))
+            let what = format!("{} is not a regular file", file.display());
+            Err(Failure::new(Exit::Usage, what)
+                .remedy("name a regular file, or a path that does not exist"))
         }
         _ => Ok(()),
     }
 }
 
-async fn ask(client: &Client) -> Result<impl AsyncBufRead + use<>, Failure> {
+async fn request_backup(client: &Client) -> Result<impl AsyncBufRead + use<>, Failure> {
     let what = "read the backup from the API";
     let request = http::Request::get("/backup").body(Vec::new());
     let request = request.map_err(|error| Failure::new(Exit::Failed, what).because(&error))?;
     match client.request_stream(request).await {
         Ok(answer) => Ok(answer),
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
-            Err(gives_none(client).await)
+            Err(no_backup(client).await)
         }
         Err(error) => Err(failure::api(what, &error)),
     }
 }
 
-/// Why an API does not know of backups: it is a cluster's, or a coordinator's from before there were any.
-async fn gives_none(client: &Client) -> Failure {
+/// Explains why an API offers no backup: it is a cluster's, or the coordinator is too old.
+async fn no_backup(client: &Client) -> Failure {
     let version = client.apiserver_version().await.map(|version| version.git_version);
     match version.as_deref().ok().and_then(|version| version.split_once("+warren.")) {
         Some((_, version)) => {
-            let what = format!("the coordinator (version {version}) is too old to give a backup");
+            let what = format!("the coordinator (version {version}) is too old to offer a backup");
             Failure::new(Exit::Failed, what)
                 .remedy("install the coordinator of this command's version there, then try again")
         }
-        None => Failure::new(Exit::Usage, "this API gives no backup of itself")
-            .remedy("only that of a coordinator does; of a cluster back up its etcd"),
+        None => Failure::new(Exit::Usage, "this API offers no backup")
+            .remedy("only a coordinator's own API does; back up the etcd of a cluster"),
     }
 }
 
-/// Copies an answer to its end: a header, the objects, a checksum, a line each.
+/// Copies an answer to its end: a header, the objects and a checksum, one per line.
 async fn copy(answer: impl AsyncBufRead, draft: &File, file: &Path) -> Result<Header, Failure> {
     let broken = || {
-        Failure::new(Exit::Retryable, "the backup broke off, and was not written")
-            .remedy("try again; the coordinator's log tells more")
+        Failure::new(Exit::Retryable, "the backup is incomplete, and was not written")
+            .remedy("try again; see the coordinator's log")
     };
     let mut answer = std::pin::pin!(answer);
     let mut draft = BufWriter::new(draft);
@@ -103,7 +104,7 @@ async fn copy(answer: impl AsyncBufRead, draft: &File, file: &Path) -> Result<He
     header.filter(|header| lines == header.objects + 2).ok_or_else(broken)
 }
 
-/// Moves a finished draft to its final name, so that after a power cut there is the old file or the whole new one.
+/// Renames a finished draft to its final name, so that a power failure leaves either the old file or the complete new one.
 fn finish(draft: NamedTempFile, file: &Path) -> io::Result<()> {
     draft.as_file().sync_all()?;
     draft.persist(file)?;

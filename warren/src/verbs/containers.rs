@@ -1,5 +1,5 @@
-//! The containers of workflows, one line for each rabbit: their Jobs, and what the Jobs' pods say; or, where no Kubernetes runs
-//! them, what the rabbits' agents say.
+//! Lists the containers of workflows, one line per rabbit: from Jobs and their pods, or, without Kubernetes, from the
+//! NodeContainers that the rabbits' agents run.
 
 use api::{NodeContainers, names::label};
 use apiclient::list_readable;
@@ -29,18 +29,18 @@ const HEADER: [&str; 7] = ["WORKFLOW", "RABBIT", "ROLE", "PHASE", "RETRIES", "AG
 struct Line {
     workflow: String,
     rabbit: String,
-    /// Of MPI: `launcher` or `worker`.
+    /// Role of an MPI container: `launcher` or `worker`.
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<String>,
-    /// Name of the Job, or of what the rabbit's agent runs.
+    /// Name of the Job, or of the NodeContainers.
     job: String,
     phase: &'static str,
-    /// Attempts that failed; another is started for each, as often as the profile says.
+    /// Number of failed attempts; the profile says how often another one is started.
     retries: i32,
-    /// When that was made.
+    /// Creation time of the Job or NodeContainers.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Timestamp>,
-    /// What it waits for, or how it failed: container, exit code or signal, the last lines of its log.
+    /// The reason why it waits or failed: container, exit code or signal, the last lines of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
@@ -51,79 +51,79 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, Failure> {
     let client = server.client(output).await?;
-    let selected = selected(args.workflow.as_deref());
+    let selector = container_selector(args.workflow.as_deref());
     let jobs: Api<Job> = Api::namespaced(client.clone(), &args.namespace);
-    let all: Vec<_> = match jobs.list(&selected).await {
+    let lines: Vec<_> = match jobs.list(&selector).await {
         Ok(jobs) => {
             let pods: Api<Pod> = Api::namespaced(client, &args.namespace);
-            let pods = pods.list(&selected).await;
+            let pods = pods.list(&selector).await;
             let pods = pods.map_err(|error| failure::api("list Pods", &error))?;
-            jobs.items.iter().map(|job| of(job, &pods.items)).collect()
+            jobs.items.iter().map(|job| job_line(job, &pods.items)).collect()
         }
-        Err(error) if is_no_kubernetes(&error) => {
-            let all = on_rabbits(client, args.workflow.as_deref(), &args.namespace).await?;
-            all.iter().filter(|one| is_told(one)).map(of_rabbit).collect()
+        Err(error) if lacks_jobs(&error) => {
+            let runs = node_containers(client, args.workflow.as_deref(), &args.namespace).await?;
+            runs.iter().filter(|run| is_listed(run)).map(rabbit_line).collect()
         }
         Err(error) => return Err(failure::api("list Jobs", &error)),
     };
     if output.is_json() {
-        output.json(&all)?;
-    } else if all.is_empty() {
+        output.json(&lines)?;
+    } else if lines.is_empty() {
         output.note("no containers");
     } else {
-        let rows: Vec<_> = all.iter().map(|one| row(one, Timestamp::now())).collect();
+        let rows: Vec<_> = lines.iter().map(|line| row(line, Timestamp::now())).collect();
         output.table(&HEADER.map(str::to_owned), &rows)?;
     }
     Ok(Exit::Done)
 }
 
-/// Selects what belongs to the containers of one workflow, or of all.
-pub(super) fn selected(workflow: Option<&str>) -> ListParams {
+/// Returns a selector for the objects of the containers of one workflow, or of all workflows.
+pub(super) fn container_selector(workflow: Option<&str>) -> ListParams {
     let all = label::CONTAINER;
     let selector = workflow.map_or_else(|| all.to_owned(), |name| format!("{all}={name}"));
     ListParams::default().labels(&selector)
 }
 
-/// Whether the API has no Jobs: no Kubernetes runs containers.
-pub(super) fn is_no_kubernetes(error: &kube::Error) -> bool {
+/// Returns whether the error means that the API serves no Jobs: then no Kubernetes runs containers.
+pub(super) fn lacks_jobs(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// What the rabbits' agents run for workflows of this Kubernetes namespace, by workflow and rabbit.
-pub(super) async fn on_rabbits(
+/// Returns the NodeContainers of workflows of this Kubernetes namespace, sorted by workflow and rabbit.
+pub(super) async fn node_containers(
     client: Client,
     workflow: Option<&str>,
     namespace: &str,
 ) -> Result<Vec<NodeContainers>, Failure> {
-    let listed = list_readable(client, None, &selected(workflow)).await;
-    let mut all: Vec<NodeContainers> =
+    let listed = list_readable(client, None, &container_selector(workflow)).await;
+    let mut runs: Vec<NodeContainers> =
         listed.map_err(|error| failure::api("list NodeContainers", &error))?.items;
-    let of = |one: &NodeContainers| one.labels().get(label::WORKFLOW_NAMESPACE).cloned();
-    all.retain(|one| of(one).as_deref() == Some(namespace));
-    all.sort_by_key(|one| (one.labels().get(label::CONTAINER).cloned(), one.namespace()));
-    Ok(all)
+    let namespace_of = |run: &NodeContainers| run.labels().get(label::WORKFLOW_NAMESPACE).cloned();
+    runs.retain(|run| namespace_of(run).as_deref() == Some(namespace));
+    runs.sort_by_key(|run| (run.labels().get(label::CONTAINER).cloned(), run.namespace()));
+    Ok(runs)
 }
 
-/// Containers that only bring packages are listed until their rabbit has these.
-fn is_told(one: &NodeContainers) -> bool {
-    !one.spec.containers.is_empty() || on_rabbit::state(one) != State::Ready
+/// Returns whether to list a NodeContainers. One that only fetches job packages is listed until its rabbit has them.
+fn is_listed(run: &NodeContainers) -> bool {
+    !run.spec.containers.is_empty() || on_rabbit::state(run) != State::Ready
 }
 
-fn of_rabbit(one: &NodeContainers) -> Line {
-    let attempt = one.status.as_ref().map_or(0, |status| status.attempt);
+fn rabbit_line(run: &NodeContainers) -> Line {
+    let attempt = run.status.as_ref().map_or(0, |status| status.attempt);
     Line {
-        workflow: one.labels().get(label::CONTAINER).cloned().unwrap_or_default(),
-        rabbit: one.namespace().unwrap_or_default(),
-        role: one.labels().get(label::ROLE).cloned(),
-        job: one.name_any(),
-        phase: on_rabbit::state(one).word(),
+        workflow: run.labels().get(label::CONTAINER).cloned().unwrap_or_default(),
+        rabbit: run.namespace().unwrap_or_default(),
+        role: run.labels().get(label::ROLE).cloned(),
+        job: run.name_any(),
+        phase: on_rabbit::state(run).label(),
         retries: i32::try_from(attempt - 1).unwrap_or(0).max(0),
-        since: one.creation_timestamp().map(|at| at.0),
-        why: on_rabbit::reason(one),
+        since: run.creation_timestamp().map(|at| at.0),
+        why: on_rabbit::reason(run),
     }
 }
 
-fn of(job: &Job, pods: &[Pod]) -> Line {
+fn job_line(job: &Job, pods: &[Pod]) -> Line {
     let name = job.name_any();
     let state = outcome::state(job);
     let own = pods.iter().filter(|pod| pod.labels().get(label::JOB_NAME) == Some(&name));
@@ -131,7 +131,7 @@ fn of(job: &Job, pods: &[Pod]) -> Line {
         workflow: job.labels().get(label::CONTAINER).cloned().unwrap_or_default(),
         rabbit: outcome::rabbit_of(job).to_owned(),
         role: job.labels().get(label::ROLE).cloned(),
-        phase: state.word(),
+        phase: state.label(),
         retries: job.status.as_ref().and_then(|status| status.failed).unwrap_or(0),
         since: job.creation_timestamp().map(|at| at.0),
         why: outcome::reason(own),
@@ -139,16 +139,16 @@ fn of(job: &Job, pods: &[Pod]) -> Line {
     }
 }
 
-fn row(one: &Line, now: Timestamp) -> Vec<String> {
-    let age = one.since.map(|since| age(now.duration_since(since).as_secs()));
+fn row(line: &Line, now: Timestamp) -> Vec<String> {
+    let age = line.since.map(|since| age(now.duration_since(since).as_secs()));
     vec![
-        one.workflow.clone(),
-        one.rabbit.clone(),
-        one.role.clone().unwrap_or_else(|| "-".to_owned()),
-        one.phase.to_owned(),
-        one.retries.to_string(),
+        line.workflow.clone(),
+        line.rabbit.clone(),
+        line.role.clone().unwrap_or_else(|| "-".to_owned()),
+        line.phase.to_owned(),
+        line.retries.to_string(),
         age.unwrap_or_default(),
-        one.why.clone().unwrap_or_default(),
+        line.why.clone().unwrap_or_default(),
     ]
 }
 
@@ -159,20 +159,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_rabbit_runs_is_a_line_and_its_agent_says_why() {
-        let one: NodeContainers = from_value(json!({
+    fn node_containers_are_a_line_with_the_agents_reason() {
+        let run: NodeContainers = from_value(json!({
             "metadata": {"name": "default-w-1", "namespace": "r", "labels": {"nnf.cray.hpe.com/container": "w"},
                 "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"userID": 1, "groupID": 1, "hostname": "r", "containers": []},
             "status": {"state": "Failed", "attempt": 3, "message": "container app exited with 3"},
         }))
         .unwrap();
-        let told = row(&of_rabbit(&one), "2026-01-01T00:02:00Z".parse().unwrap());
-        assert_eq!(told, ["w", "r", "-", "failed", "2", "2m", "container app exited with 3"]);
+        let row = row(&rabbit_line(&run), "2026-01-01T00:02:00Z".parse().unwrap());
+        assert_eq!(row, ["w", "r", "-", "failed", "2", "2m", "container app exited with 3"]);
     }
 
     #[test]
-    fn a_job_is_a_line_and_its_latest_pod_says_why() {
+    fn a_job_is_a_line_with_the_reason_of_its_latest_pod() {
         let labels = json!({"nnf.cray.hpe.com/container": "w"});
         let job: Job = from_value(json!({
             "metadata": {"name": "w-r", "labels": labels, "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -189,8 +189,8 @@ mod tests {
             }))
             .unwrap()
         };
-        let one = of(&job, &[pod("w-s", "ErrImagePull"), pod("w-r", "ImagePullBackOff")]);
-        let told = row(&one, "2026-01-01T00:02:00Z".parse().unwrap());
-        assert_eq!(told, ["w", "r", "-", "starting", "1", "2m", "container app: ImagePullBackOff"]);
+        let line = job_line(&job, &[pod("w-s", "ErrImagePull"), pod("w-r", "ImagePullBackOff")]);
+        let row = row(&line, "2026-01-01T00:02:00Z".parse().unwrap());
+        assert_eq!(row, ["w", "r", "-", "starting", "1", "2m", "container app: ImagePullBackOff"]);
     }
 }

@@ -1,10 +1,10 @@
-//! Deletes objects and waits until they are gone: one with finalizers is gone only after every controller has cleaned up.
+//! Deletes objects and waits until they are gone. An object with finalizers is gone only after every controller has cleaned up.
 
 use kube::api::DeleteParams;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use super::wait::{Select, Target, until};
+use super::wait::{Select, Target, wait_until};
 use crate::args::{Condition, Delete};
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
@@ -31,9 +31,9 @@ pub(crate) async fn run(
     let client = server.client(output).await?;
     let kinds = Kinds::discover(&client).await?;
     let victims = if documents.is_empty() {
-        named(&kinds, args)?
+        by_name(&kinds, args)?
     } else {
-        of_documents(&kinds, &documents, args)?
+        from_documents(&kinds, &documents, args)?
     };
     let mut targets = Vec::new();
     let mut failures = Vec::new();
@@ -44,8 +44,9 @@ pub(crate) async fn run(
         }
     }
     if args.wait && !targets.is_empty() {
-        failures
-            .extend(until(&client, &targets, Condition::Deleted, args.timeout, output).await.err());
+        failures.extend(
+            wait_until(&client, &targets, Condition::Deleted, args.timeout, output).await.err(),
+        );
     }
     failures.iter().for_each(|failure| output.failure(failure));
     if output.is_json() {
@@ -57,7 +58,7 @@ pub(crate) async fn run(
     Ok(exit.unwrap_or(Exit::Done))
 }
 
-/// Deletes one object; returns what to wait for, if it was there.
+/// Deletes one object; returns the target to wait for, or `None` if the object did not exist.
 async fn delete(
     client: &Client,
     victim: &Victim,
@@ -76,7 +77,7 @@ async fn delete(
     if !output.is_json() {
         output.line(&format!("{label} deleted"))?;
     }
-    // With finalizers the API answers with the object, without with a Status that names its uid.
+    // The API answers with the object if it has finalizers, else with a Status that has its uid.
     let uid =
         answer.either(|object| object.uid(), |status| status.details.map(|details| details.uid));
     let namespace = victim.kind.namespaced.then(|| victim.namespace.clone());
@@ -84,12 +85,12 @@ async fn delete(
     Ok(Some(Target { kind: victim.kind.clone(), namespace, select }))
 }
 
-fn named(kinds: &Kinds, args: &Delete) -> Result<Vec<Victim>, Failure> {
+fn by_name(kinds: &Kinds, args: &Delete) -> Result<Vec<Victim>, Failure> {
     let usage =
-        || Failure::new(Exit::Usage, "say KIND NAME [NAME...], or KIND/NAME [KIND/NAME...]");
+        || Failure::new(Exit::Usage, "write KIND NAME [NAME...], or KIND/NAME [KIND/NAME...]");
     let (first, names) = args.objects.split_first().ok_or_else(usage)?;
     let victim = |kind: &str, name: &str| {
-        let kind = kinds.named(kind)?.clone();
+        let kind = kinds.find_by_name(kind)?.clone();
         Ok(Victim { kind, namespace: args.namespace.clone(), name: name.to_owned() })
     };
     if !first.contains('/') {
@@ -105,15 +106,15 @@ fn named(kinds: &Kinds, args: &Delete) -> Result<Vec<Victim>, Failure> {
     args.objects.iter().map(slashed).collect()
 }
 
-/// The objects of files, last first: what was made on top of something goes before it.
-fn of_documents(
+/// Returns the objects of files, last first: later objects may depend on earlier ones.
+fn from_documents(
     kinds: &Kinds,
     documents: &[manifest::Document],
     args: &Delete,
 ) -> Result<Vec<Victim>, Failure> {
     let victim = |document: &manifest::Document| {
         let types = document.object.types.clone().unwrap_or_default();
-        let kind = kinds.required(&document.place, &types.api_version, &types.kind)?.clone();
+        let kind = kinds.require_type(&document.place, &types.api_version, &types.kind)?.clone();
         let namespace = document.object.namespace().unwrap_or_else(|| args.namespace.clone());
         Ok(Victim { kind, namespace, name: document.object.name_any() })
     };

@@ -1,4 +1,4 @@
-//! Shows objects in the server's own columns, so that every kind looks as its CRD says.
+//! Shows objects of any kind, in the columns that the CRD of their kind defines.
 
 use apiclient::WatchBackoff;
 use futures::{AsyncBufReadExt, StreamExt};
@@ -23,7 +23,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 pub(crate) async fn run(server: &ServerArgs, args: &Get, output: Output) -> Result<Exit, Failure> {
     let client = server.client(output).await?;
     let kinds = Kinds::discover(&client).await?;
-    let kind = kinds.named(&args.kind)?;
+    let kind = kinds.find_by_name(&args.kind)?;
     let query = Query { client: &client, kind, args, output, format: format(args, output) };
     let answer = query.list().await?;
     let columns = query.show(&answer)?;
@@ -68,7 +68,7 @@ impl Query<'_> {
             .map_err(|error| Failure::new(Exit::Failed, what()).because(&error))
     }
 
-    /// Prints an answer; returns the columns it was printed in.
+    /// Prints an answer; returns the columns that were printed.
     fn show(&self, answer: &Value) -> Result<Columns, Failure> {
         let mut columns = Columns::new(
             self.format == Format::Wide,
@@ -118,7 +118,7 @@ impl Query<'_> {
                 .await
                 .map_err(|error| failed(&error))?;
             let mut lines = std::pin::pin!(stream.lines());
-            // The server ends a watch now and then; it goes on from the last version seen, though not without a pause.
+            // The server ends every watch after some time. The next one begins at the last version seen, after a pause.
             while let Some(line) = lines.next().await {
                 let Ok(line) = line else { break };
                 let event: Value = serde_json::from_str(&line).map_err(|error| {
@@ -159,8 +159,8 @@ impl Query<'_> {
                 }
             },
         }
-        let seen = resource_version(columns::first_object(object));
-        Ok(if seen == "0" { version } else { seen })
+        let newest = resource_version(columns::first_object(object));
+        Ok(if newest == "0" { version } else { newest })
     }
 
     fn request(&self) -> Request {

@@ -1,7 +1,7 @@
-//! The logs of a workflow's containers, which their rabbits keep until Teardown. Where no Kubernetes runs them, their ends are in
-//! what the rabbits' agents tell, who are asked for those of containers that run.
+//! Prints the logs of a workflow's containers, which the rabbits keep until Teardown. Without Kubernetes, the last 8 KiB of each
+//! are in the status of NodeContainers; the agents update it for running containers on request.
 
-mod asked;
+mod refresh;
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use kube::{
 };
 use serde::Serialize;
 
-use super::containers::{is_no_kubernetes, on_rabbits, selected};
+use super::containers::{container_selector, lacks_jobs, node_containers};
 use crate::args::Logs;
 use crate::args::workflow::Hosts;
 use crate::client::ServerArgs;
@@ -26,7 +26,7 @@ use nodeclient::Output;
 #[derive(Debug, Serialize)]
 struct Log {
     rabbit: String,
-    /// Of MPI: `launcher` or `worker`, which are both on the first rabbit.
+    /// Role of an MPI container: `launcher` or `worker`; the first rabbit has both.
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<String>,
     pod: String,
@@ -38,17 +38,17 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
     let client = server.client(output).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &args.namespace);
     let (mut logs, mut failed) = (Vec::new(), None);
-    let found = match pods.list(&selected(Some(&args.workflow))).await {
-        Ok(found) => found.items,
-        Err(error) if is_no_kubernetes(&error) => return told(client, args, output).await,
+    let all = match pods.list(&container_selector(Some(&args.workflow))).await {
+        Ok(all) => all.items,
+        Err(error) if lacks_jobs(&error) => return print_from_agents(client, args, output).await,
         Err(error) => return Err(failure::api("list Pods", &error)),
     };
-    for pod in wanted(found, args)? {
+    for pod in selected_pods(all, args)? {
         for container in containers(&pod) {
             match read(&pods, &pod, container, args.tail).await {
                 Ok(log) => logs.push(log),
                 Err(KubeError::Api(status)) if status.code == 400 => {
-                    // It has not begun; the API says so.
+                    // The container has not started yet, as the API's message says.
                     output.note(&format!("{}: {}", rabbit_of_pod(&pod), status.message));
                 }
                 Err(error) => {
@@ -62,34 +62,34 @@ pub(crate) async fn run(server: &ServerArgs, args: &Logs, output: Output) -> Res
     failed.map_or(Ok(Exit::Done), Err)
 }
 
-/// Prints what agents tell.
-async fn told(client: Client, args: &Logs, output: Output) -> Result<Exit, Failure> {
-    let mut all = on_rabbits(client.clone(), Some(&args.workflow), &args.namespace).await?;
-    let rabbits = Hosts::all(&args.rabbit);
-    all.retain(|one| is_wanted(&rabbits, &one.namespace().unwrap_or_default()));
-    let places: Vec<String> = all.iter().filter_map(ResourceExt::namespace).collect();
-    found(args, &rabbits, places.iter().map(String::as_str))?;
-    let labels = selected(Some(&args.workflow)).label_selector.unwrap_or_default();
-    let asked = asked::bring_up_to_date(&client, &labels, &mut all).await;
-    print(&reported(&all, args.tail), output)?;
-    asked.map(|()| Exit::Done)
+/// Prints the logs in the status of NodeContainers.
+async fn print_from_agents(client: Client, args: &Logs, output: Output) -> Result<Exit, Failure> {
+    let mut runs = node_containers(client.clone(), Some(&args.workflow), &args.namespace).await?;
+    let rabbits = Hosts::merge(&args.rabbit);
+    runs.retain(|run| is_selected(&rabbits, &run.namespace().unwrap_or_default()));
+    let places: Vec<String> = runs.iter().filter_map(ResourceExt::namespace).collect();
+    check_found(args, &rabbits, places.iter().map(String::as_str))?;
+    let labels = container_selector(Some(&args.workflow)).label_selector.unwrap_or_default();
+    let refreshed = refresh::refresh_logs(&client, &labels, &mut runs).await;
+    print(&logs_of(&runs, args.tail), output)?;
+    refreshed.map(|()| Exit::Done)
 }
 
-/// Whether a rabbit is one of these; all are where none is named.
-fn is_wanted(rabbits: &[String], rabbit: &str) -> bool {
-    rabbits.is_empty() || rabbits.iter().any(|one| one == rabbit)
+/// Returns whether `rabbit` is in `rabbits`; an empty list selects all.
+fn is_selected(rabbits: &[String], rabbit: &str) -> bool {
+    rabbits.is_empty() || rabbits.iter().any(|selected| selected == rabbit)
 }
 
-/// The workflow's pods, by rabbit and age.
-fn wanted(all: Vec<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
-    let rabbits = Hosts::all(&args.rabbit);
-    let all = on(&rabbits, all);
-    found(args, &rabbits, all.iter().map(rabbit_of_pod))?;
-    Ok(all)
+/// Returns the pods on the rabbits of the command line, sorted by rabbit and age.
+fn selected_pods(all: Vec<Pod>, args: &Logs) -> Result<Vec<Pod>, Failure> {
+    let rabbits = Hosts::merge(&args.rabbit);
+    let pods = pods_on(&rabbits, all);
+    check_found(args, &rabbits, pods.iter().map(rabbit_of_pod))?;
+    Ok(pods)
 }
 
-/// Checks that there are containers, and some on each rabbit that is named.
-fn found<'a>(
+/// Checks that there are containers, and some on each rabbit of the command line.
+fn check_found<'a>(
     args: &Logs,
     rabbits: &[String],
     places: impl Iterator<Item = &'a str>,
@@ -106,37 +106,36 @@ fn found<'a>(
         format!(" on {}", directive::hostlist::compress(&missing))
     };
     let what = format!("there are no containers of {}{on} to read logs of", args.workflow);
-    let remedy =
-        "`warren containers` lists what there is; Teardown removes containers and their logs";
+    let remedy = "`warren containers` lists the containers; Teardown removes them and their logs";
     Err(Failure::new(Exit::Failed, what).remedy(remedy))
 }
 
-/// What agents reported of logs, by rabbit and attempt.
-fn reported(all: &[NodeContainers], tail: Option<i64>) -> Vec<Log> {
+/// Returns the logs in the status of NodeContainers, by rabbit and attempt.
+fn logs_of(runs: &[NodeContainers], tail: Option<i64>) -> Vec<Log> {
     let mut logs = Vec::new();
-    for one in all {
-        let ends = one.status.iter().flat_map(|status| &status.logs);
+    for run in runs {
+        let ends = run.status.iter().flat_map(|status| &status.logs);
         logs.extend(ends.map(|log| Log {
-            rabbit: one.namespace().unwrap_or_default(),
-            role: one.labels().get(label::ROLE).cloned(),
-            pod: format!("{}-{}", one.name_any(), log.attempt),
+            rabbit: run.namespace().unwrap_or_default(),
+            role: run.labels().get(label::ROLE).cloned(),
+            pod: format!("{}-{}", run.name_any(), log.attempt),
             container: log.container.clone(),
-            text: last(&log.text, tail),
+            text: last_lines(&log.text, tail),
         }));
     }
     logs
 }
 
-/// The last lines of a text, so many.
-fn last(text: &str, lines: Option<i64>) -> String {
+/// Returns the last `lines` lines of a text; all lines for `None`.
+fn last_lines(text: &str, lines: Option<i64>) -> String {
     let all: Vec<&str> = text.split_inclusive('\n').collect();
     let wanted = lines.map_or(all.len(), |lines| usize::try_from(lines).unwrap_or(0));
     all[all.len().saturating_sub(wanted)..].concat()
 }
 
-/// Those on these rabbits, or on all when none is named; by rabbit and age.
-fn on(rabbits: &[String], mut all: Vec<Pod>) -> Vec<Pod> {
-    all.retain(|pod| is_wanted(rabbits, rabbit_of_pod(pod)));
+/// Returns the pods on these rabbits (on all for an empty list), sorted by rabbit and age.
+fn pods_on(rabbits: &[String], mut all: Vec<Pod>) -> Vec<Pod> {
+    all.retain(|pod| is_selected(rabbits, rabbit_of_pod(pod)));
     all.sort_by_key(|pod| (rabbit_of_pod(pod).to_owned(), pod.creation_timestamp()));
     all
 }
@@ -162,32 +161,32 @@ async fn read(
     })
 }
 
-/// Each line after its rabbit, role and container.
+/// Prints the logs, each line with its rabbit, role and container.
 fn print(logs: &[Log], output: Output) -> Result<(), Failure> {
     if output.is_json() {
         return output.json(&logs);
     }
     for log in logs {
-        let of = whose(log);
+        let source = source_of(log);
         for line in log.text.lines() {
-            output.line(&format!("{of}: {line}"))?;
+            output.line(&format!("{source}: {line}"))?;
         }
     }
     Ok(())
 }
 
-fn whose(log: &Log) -> String {
+fn source_of(log: &Log) -> String {
     let role = log.role.as_ref().map(|role| format!("{role}/")).unwrap_or_default();
     format!("{}/{role}{}", log.rabbit, log.container)
 }
 
-/// Names of the containers in a pod, in the order in which they begin.
+/// Returns the names of a pod's containers, in the order in which they start.
 fn containers(pod: &Pod) -> impl Iterator<Item = &str> {
     let all = pod
         .spec
         .iter()
         .flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-    all.map(|one| one.name.as_str())
+    all.map(|container| container.name.as_str())
 }
 
 #[cfg(test)]
@@ -197,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_of_a_rabbit_are_those_bound_to_it_whatever_their_host_is_called() {
+    fn pods_are_selected_by_the_rabbit_they_are_bound_to() {
         let pod = |name: &str, rabbit: &str| -> Pod {
             let spec = json!({"hostname": name, "containers": [],
                 "nodeSelector": {"kubernetes.io/hostname": rabbit}});
@@ -206,7 +205,7 @@ mod tests {
         let all = [pod("s", "s"), pod("w-worker-0", "r"), pod("w-worker-1", "s")];
         let names = |rabbits: &[&str]| -> Vec<String> {
             let rabbits: Vec<String> = rabbits.iter().map(|&name| name.to_owned()).collect();
-            on(&rabbits, all.to_vec()).iter().map(ResourceExt::name_any).collect()
+            pods_on(&rabbits, all.to_vec()).iter().map(ResourceExt::name_any).collect()
         };
         assert_eq!(names(&["r"]), ["w-worker-0"]);
         assert_eq!(names(&["s"]), ["s", "w-worker-1"]);
@@ -215,8 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn what_agents_told_is_cut_to_the_lines_that_are_wanted() {
-        let of = |rabbit: &str| -> NodeContainers {
+    fn logs_from_agents_are_cut_to_the_last_lines() {
+        let run = |rabbit: &str| -> NodeContainers {
             from_value(json!({
                 "metadata": {"name": "default-w-1", "namespace": rabbit},
                 "spec": {"userID": 1, "groupID": 1, "hostname": rabbit, "containers": []},
@@ -225,19 +224,19 @@ mod tests {
             }))
             .unwrap()
         };
-        let all = [of("r"), of("s")];
-        let shown = |tail| -> Vec<(String, String)> {
-            reported(&all, tail).into_iter().map(|log| (whose(&log), log.text)).collect()
+        let runs = [run("r"), run("s")];
+        let logs = |tail| -> Vec<(String, String)> {
+            logs_of(&runs, tail).into_iter().map(|log| (source_of(&log), log.text)).collect()
         };
-        let of = |rabbit: &str, text: &str| (format!("{rabbit}/app"), text.to_owned());
-        assert_eq!(shown(Some(2)), [of("r", "b\nc\n"), of("s", "b\nc\n")]);
+        let log = |rabbit: &str, text: &str| (format!("{rabbit}/app"), text.to_owned());
+        assert_eq!(logs(Some(2)), [log("r", "b\nc\n"), log("s", "b\nc\n")]);
         for tail in [None, Some(9)] {
-            assert_eq!(shown(tail), [of("r", "a\nb\nc\n"), of("s", "a\nb\nc\n")]);
+            assert_eq!(logs(tail), [log("r", "a\nb\nc\n"), log("s", "a\nb\nc\n")]);
         }
     }
 
     #[test]
-    fn a_line_of_mpi_says_whether_it_is_the_launcher_s() {
+    fn a_line_of_an_mpi_container_names_its_role() {
         let log = |role: Option<&str>| Log {
             rabbit: "r".to_owned(),
             role: role.map(str::to_owned),
@@ -245,7 +244,7 @@ mod tests {
             container: "app".to_owned(),
             text: String::new(),
         };
-        assert_eq!(whose(&log(None)), "r/app");
-        assert_eq!(whose(&log(Some("launcher"))), "r/launcher/app");
+        assert_eq!(source_of(&log(None)), "r/app");
+        assert_eq!(source_of(&log(Some("launcher"))), "r/launcher/app");
     }
 }

@@ -1,4 +1,4 @@
-//! Every mount of every node, one line each.
+//! Lists the mounts of all nodes, one line each.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,11 @@ use crate::failure::{self, Failure};
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// Short columns come first, so that a narrow terminal shows them however long paths and errors are.
+/// Short columns come first, so that a narrow terminal shows them despite long paths and errors.
 const HEADER: [&str; 8] = ["NODE", "DESIRED", "STATE", "READY", "TYPE", "PATH", "OBJECT", "ERROR"];
 const PAGE: u32 = 500;
 
-/// One mount.
+/// One mount of a ClientMount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Mount {
     node: String,
@@ -47,15 +47,15 @@ pub(crate) async fn run(
     if args.node.is_empty() {
         mounts.extend(list(&client, None, args, output).await?);
     } else {
-        let mut silent = Vec::new();
-        for node in Hosts::all(&args.node) {
-            let of_node = list(&client, Some(&node), args, output).await?;
-            if of_node.is_empty() {
-                silent.push(node);
+        let mut without_mounts = Vec::new();
+        for node in Hosts::merge(&args.node) {
+            let node_mounts = list(&client, Some(&node), args, output).await?;
+            if node_mounts.is_empty() {
+                without_mounts.push(node);
             }
-            mounts.extend(of_node);
+            mounts.extend(node_mounts);
         }
-        known(&client, &silent).await?;
+        check_nodes_exist(&client, &without_mounts).await?;
     }
     if output.is_json() {
         output.json(&mounts)?;
@@ -68,9 +68,9 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
-/// Checks that nodes without mounts are nodes of the system.
-async fn known(client: &Client, silent: &[String]) -> Result<(), Failure> {
-    if silent.is_empty() {
+/// Checks that the SystemConfiguration names these nodes.
+async fn check_nodes_exist(client: &Client, nodes: &[String]) -> Result<(), Failure> {
+    if nodes.is_empty() {
         return Ok(());
     }
     let failed = |error| failure::api("list the SystemConfigurations", &error);
@@ -78,7 +78,7 @@ async fn known(client: &Client, silent: &[String]) -> Result<(), Failure> {
         list_readable(client.clone(), None, &ListParams::default()).await.map_err(failed)?;
     let names: BTreeSet<&str> = systems.items.iter().flat_map(names).collect();
     let unknown: Vec<&String> =
-        silent.iter().filter(|node| !names.contains(node.as_str())).collect();
+        nodes.iter().filter(|node| !names.contains(node.as_str())).collect();
     if unknown.is_empty() {
         return Ok(());
     }
@@ -87,15 +87,15 @@ async fn known(client: &Client, silent: &[String]) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, what).remedy("`warren nodes` lists all of them"))
 }
 
-/// The computes and rabbits of a system.
+/// Returns the names of all computes and rabbits of a system.
 fn names(system: &SystemConfiguration) -> Vec<&str> {
     let rabbits = system.spec.storage_nodes.iter();
-    let of_rabbit = rabbits.flat_map(|rabbit| {
+    let with_rabbit = rabbits.flat_map(|rabbit| {
         let computes = rabbit.computes_access.iter().map(|compute| compute.name.as_str());
         computes.chain([rabbit.name.as_str()])
     });
     let others = system.spec.external_compute_nodes.iter().map(|compute| compute.name.as_str());
-    of_rabbit.chain(others).collect()
+    with_rabbit.chain(others).collect()
 }
 
 async fn list(
@@ -113,7 +113,7 @@ async fn list(
             .await
             .map_err(|error| failure::api("list ClientMounts", &error))?;
         page.unreadable.iter().for_each(|text| output.note(text));
-        mounts.extend(page.items.iter().flat_map(of));
+        mounts.extend(page.items.iter().flat_map(mounts_of));
         parameters.continue_token = page.continue_token;
         if parameters.continue_token.is_none() {
             return Ok(mounts);
@@ -121,18 +121,19 @@ async fn list(
     }
 }
 
-fn of(object: &ClientMount) -> Vec<Mount> {
+fn mounts_of(object: &ClientMount) -> Vec<Mount> {
     let status = object.status.as_ref();
     let error = status.and_then(|status| status.error.as_ref());
     let error = error.map(|error| {
-        // Whoever runs this command can act on nodes: the owner's text leaves out what only they can do.
+        // Shows the debug message to operators: the message for the job's owner leaves out what only an operator can correct.
         let debug = Some(error.debug_message.as_str()).filter(|message| !message.is_empty());
         let text = debug.or(error.user_message.as_deref()).unwrap_or_default();
         format!("{}: {text}", error.severity)
     });
     // If every mount is ready, an error is about the object as a whole.
-    let of_object = status.is_some_and(|status| status.mounts.iter().all(|mount| mount.ready));
-    let one = |(index, mount): (usize, &ClientMountInfo)| {
+    let concerns_object =
+        status.is_some_and(|status| status.mounts.iter().all(|mount| mount.ready));
+    let to_mount = |(index, mount): (usize, &ClientMountInfo)| {
         let reported = status.and_then(|status| status.mounts.get(index));
         let ready = reported.is_some_and(|reported| reported.ready);
         Mount {
@@ -148,13 +149,13 @@ fn of(object: &ClientMount) -> Vec<Mount> {
             state: reported.map(|reported| reported.state.to_string()).unwrap_or_default(),
             ready,
             deleting: object.meta().deletion_timestamp.is_some(),
-            error: error.clone().filter(|_| !ready || of_object).unwrap_or_default(),
+            error: error.clone().filter(|_| !ready || concerns_object).unwrap_or_default(),
         }
     };
-    object.spec.mounts.iter().enumerate().map(one).collect()
+    object.spec.mounts.iter().enumerate().map(to_mount).collect()
 }
 
-/// The rows of a table; an error of a whole object is only in the first of its rows.
+/// Returns the rows of a table. Only the first row of an object has the object's error.
 fn rows(mounts: &[Mount]) -> Vec<Vec<String>> {
     let mut rows: Vec<_> = mounts.iter().map(row).collect();
     for (pair, row) in mounts.windows(2).zip(rows.iter_mut().skip(1)) {
@@ -169,7 +170,7 @@ fn rows(mounts: &[Mount]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The state that people should read: the status has the desired state even before it is reached.
+/// Returns the state to show: the status has the desired state even before the mount has reached it.
 fn state(mount: &Mount) -> &str {
     if mount.ready {
         &mount.state
@@ -215,7 +216,7 @@ mod tests {
                        "error": {"debugMessage": "d", "userMessage": "u", "type": "Internal", "severity": "Major"}}
         }))
         .unwrap();
-        let mounts = of(&object);
+        let mounts = mounts_of(&object);
         assert_eq!(mounts.len(), 2);
         assert_eq!(mounts[0].workflow, "w");
         assert_eq!(mounts[0].error, "", "it is mounted");
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_many_mounts_is_told_once() {
+    fn an_error_of_several_mounts_is_shown_once() {
         let mount = |object: &str, error: &str| Mount {
             node: "n".into(),
             object: object.into(),
@@ -243,21 +244,21 @@ mod tests {
         };
         let mounts =
             [mount("a", "e"), mount("a", "e"), mount("b", "e"), mount("c", ""), mount("c", "")];
-        let told: Vec<_> = rows(&mounts).into_iter().filter_map(|mut row| row.pop()).collect();
-        assert_eq!(told, ["e", "(as above)", "e", "", ""]);
+        let errors: Vec<_> = rows(&mounts).into_iter().filter_map(|mut row| row.pop()).collect();
+        assert_eq!(errors, ["e", "(as above)", "e", "", ""]);
     }
 
     #[test]
-    fn an_object_nobody_took_up_is_pending() {
+    fn a_mount_that_no_agent_took_up_is_pending() {
         let mut object: ClientMount = serde_json::from_value(json!({
             "metadata": {"name": "a", "namespace": "n"},
             "spec": {"node": "n", "desiredState": "unmounted", "mounts": [{"mountPath": "/m", "setPermissions": false,
                 "options": "", "type": "xfs", "targetType": "directory", "device": {"type": "lvm"}}]}
         }))
         .unwrap();
-        assert_eq!(row(&of(&object)[0])[1..4], ["unmounted", "pending", "no"]);
+        assert_eq!(row(&mounts_of(&object)[0])[1..4], ["unmounted", "pending", "no"]);
         let status = json!({"allReady": false, "mounts": [{"state": "unmounted", "ready": false}]});
         object.status = serde_json::from_value(status).unwrap();
-        assert_eq!(row(&of(&object)[0])[1..4], ["unmounted", "pending", "no"]);
+        assert_eq!(row(&mounts_of(&object)[0])[1..4], ["unmounted", "pending", "no"]);
     }
 }

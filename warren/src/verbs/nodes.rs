@@ -1,4 +1,4 @@
-//! Every node, as the coordinator knows it.
+//! Lists all nodes that the coordinator knows.
 
 use bytesize::ByteSize;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// Bytes of the largest answer: thousands of nodes, each with its problems.
+/// Largest accepted answer in bytes: thousands of nodes, each with its problems.
 const LARGEST_ANSWER: usize = 64 << 20;
 const HEADER: [&str; 8] =
     ["NODE", "ROLE", "RABBIT", "INDEX", "CONNECTED", "SINCE", "HEALTH", "MESSAGE"];
@@ -23,7 +23,7 @@ pub(crate) async fn run(coordinator: &CoordinatorArgs, output: Output) -> Result
         .max_decoding_message_size(LARGEST_ANSWER)
         .list_nodes(ListNodesRequest {})
         .await
-        .map_err(|status| Failure::grpc("ask the coordinator for its nodes", &status))?;
+        .map_err(|status| Failure::grpc("list the coordinator's nodes", &status))?;
     let answer = answer.into_inner();
     if output.is_json() {
         output.json(&json(&answer))?;
@@ -33,7 +33,7 @@ pub(crate) async fn run(coordinator: &CoordinatorArgs, output: Output) -> Result
         output.note(&format!("incomplete: {gap}"));
     }
     if answer.nodes.is_empty() {
-        output.note("no nodes: none is configured, and none has connected");
+        output.note("no nodes: the SystemConfiguration names none, and none has connected");
         return Ok(Exit::Done);
     }
     let now = Timestamp::now().as_second();
@@ -64,7 +64,7 @@ fn role(record: &NodeRecord) -> &'static str {
     }
 }
 
-/// A node that is not connected has no health now, whatever it said before.
+/// Returns the node's health; `unknown` for a node that is not connected, whatever it reported before.
 fn health(record: &NodeRecord) -> &'static str {
     let Some(health) = record.health.as_ref().filter(|_| record.connected) else {
         return "unknown";
@@ -80,8 +80,10 @@ fn health(record: &NodeRecord) -> &'static str {
 fn message(record: &NodeRecord) -> String {
     let health = record.health.clone().unwrap_or_default();
     let Health { message, capacity_total, capacity_allocated, .. } = health;
-    let both: Vec<&str> =
-        [record.certificate.as_str(), &message].into_iter().filter(|one| !one.is_empty()).collect();
+    let both: Vec<&str> = [record.certificate.as_str(), &message]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .collect();
     let message = both.join("; ");
     if message.is_empty() && capacity_total > 0 {
         let [allocated, total] =
@@ -91,7 +93,7 @@ fn message(record: &NodeRecord) -> String {
     message
 }
 
-/// Seconds as kubectl shows ages.
+/// Formats seconds as kubectl shows ages.
 pub(super) fn age(seconds: i64) -> String {
     match seconds.max(0) {
         seconds @ 0..=119 => format!("{seconds}s"),
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn health_of_a_lost_node_is_unknown() {
+    fn the_health_of_a_disconnected_node_is_unknown() {
         let health = Health { state: State::Ok.into(), ..Health::default() };
         let mut record = NodeRecord {
             node: "n".to_owned(),
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_is_told_when_nothing_is_wrong() {
+    fn a_healthy_rabbit_shows_its_capacity() {
         let health =
             Health { capacity_total: 36 << 40, capacity_allocated: 512 << 30, ..Health::default() };
         let record = NodeRecord { health: Some(health), ..NodeRecord::default() };

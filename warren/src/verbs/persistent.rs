@@ -1,4 +1,4 @@
-//! Storage that outlives its job: what there is, making it, destroying it.
+//! Lists, creates and destroys persistent storage, which outlives its job.
 
 use api::{PersistentStorageInstance, Servers, WorkflowState};
 use apiclient::{Readable, list_readable};
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::workflow::{CreatePersistent, Owner, PersistentVerb};
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
-use crate::workflow::life::{Life, both, directives, proposal};
+use crate::workflow::life::{Life, combine, directives, proposal};
 use crate::workflow::signals::Signals;
 use nodeclient::Exit;
 use nodeclient::Output;
@@ -36,7 +36,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The directive that makes it.
+/// Returns the directive that creates the storage.
 fn line(args: &CreatePersistent) -> String {
     let mut line = format!("#DW create_persistent type={} name={}", args.file_system, args.storage);
     args.capacity.iter().for_each(|capacity| line.push_str(&format!(" capacity={capacity}")));
@@ -44,29 +44,29 @@ fn line(args: &CreatePersistent) -> String {
     line
 }
 
-/// Makes it by a workflow of its own. What was not made to its end is removed with the workflow.
+/// Creates persistent storage with a workflow of this command. Removing the workflow also removes storage that is not complete.
 async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<Exit, Failure> {
     let lines = directives(&[line(args)])?;
     let mut signals = Signals::listen()?;
     let workflow = proposal(life.drive.name(), &args.owner, "warren", life.drive.name(), lines);
-    let begun = life.begin_leased(workflow).await;
-    let lived = async {
-        let _renewal = begun?;
+    let lease = life.begin_leased(workflow).await;
+    let setup = async {
+        let _renewal = lease?;
         let proposed = life.go_to(&WorkflowState::Proposal).await?;
         if let Some(nodes) = &args.nodes {
             life.name_computes(&proposed, &nodes.0).await?;
         }
         life.go_to(&WorkflowState::Setup).await.map(drop)
     };
-    let lived = signals.or(lived).await;
-    let ended = signals.despite(output, life.end()).await;
-    both(output, lived, ended)?;
+    let result = signals.until_signal(setup).await;
+    let cleanup = signals.uninterrupted(output, life.end()).await;
+    combine(output, result, cleanup)?;
     print_done(life, "made", output)
 }
 
-/// Destroys it by a workflow of its own. Teardown does it: a workflow that fails or is interrupted before is deleted, and one
-/// that is refused in Teardown too, or it would destroy the storage when its last user is through. The workflow has no lease: when
-/// this command is killed, the coordinator would tear the workflow down, and so destroy the storage.
+/// Destroys persistent storage with a workflow of this command: Teardown destroys it. The workflow is also deleted if it fails or
+/// is interrupted, and if Teardown is refused: else it would destroy the storage once the last user has ended. The
+/// workflow has no lease: when this command is killed, the coordinator would tear the workflow down, and so destroy the storage.
 async fn destroy(
     life: &Life,
     storage: &str,
@@ -74,25 +74,25 @@ async fn destroy(
     output: Output,
 ) -> Result<Exit, Failure> {
     let lines = directives(&[format!("#DW destroy_persistent name={storage}")])?;
-    unused(life, storage).await?;
+    check_unused(life, storage).await?;
     let mut signals = Signals::listen()?;
     let workflow = proposal(life.drive.name(), owner, "warren", life.drive.name(), lines);
-    let begun = life.begin(workflow).await;
-    let lived = async {
-        begun?;
+    let created = life.begin(workflow).await;
+    let teardown = async {
+        created?;
         life.go_to(&WorkflowState::Proposal).await?;
         life.go_to(&WorkflowState::Teardown).await.map(drop)
     };
-    let lived = signals.or(lived).await;
-    let ended = signals.despite(output, life.withdraw()).await;
-    both(output, lived, ended)?;
+    let result = signals.until_signal(teardown).await;
+    let cleanup = signals.uninterrupted(output, life.withdraw()).await;
+    combine(output, result, cleanup)?;
     print_done(life, "destroyed", output)
 }
 
-/// Whether it exists and nobody uses it. The engine asks again at the moment that it destroys it.
-async fn unused(life: &Life, storage: &str) -> Result<(), Failure> {
+/// Fails unless the storage exists and no workflow uses it. The engine checks again when it destroys the storage.
+async fn check_unused(life: &Life, storage: &str) -> Result<(), Failure> {
     let object = get(&life.client, storage, &life.namespace).await?;
-    let users = shown(&object).consumers;
+    let users = summarize(&object).consumers;
     if users.is_empty() {
         return Ok(());
     }
@@ -112,16 +112,16 @@ fn print_done(life: &Life, done: &str, output: Output) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// One of them.
+/// The summary of a persistent storage.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct Summary {
     name: String,
     #[serde(rename = "type")]
     kind: String,
     user: i64,
     state: String,
-    /// Workflow and directive, as `<workflow>-<index>`; of a management target file systems by their Servers.
+    /// Users, as `<workflow>-<index>` of the directive; for a management target, the Servers of its file systems.
     consumers: Vec<String>,
     error: Option<String>,
 }
@@ -133,14 +133,14 @@ async fn list(server: &ServerArgs, namespace: &str, output: Output) -> Result<Ex
             .await
             .map_err(|error| failure::api("list the PersistentStorageInstances", &error))?;
     list.unreadable.iter().for_each(|text| output.note(text));
-    let shown: Vec<Shown> = list.items.iter().map(shown).collect();
+    let summaries: Vec<Summary> = list.items.iter().map(summarize).collect();
     if output.is_json() {
-        output.json(&shown)?;
-    } else if shown.is_empty() {
+        output.json(&summaries)?;
+    } else if summaries.is_empty() {
         output.note("no persistent storage");
     } else {
         let header = ["NAME", "TYPE", "USER", "STATE", "USED BY", "ERROR"].map(str::to_owned);
-        output.table(&header, &shown.iter().map(row).collect::<Vec<_>>())?;
+        output.table(&header, &summaries.iter().map(row).collect::<Vec<_>>())?;
     }
     Ok(Exit::Done)
 }
@@ -155,7 +155,7 @@ async fn get(
     api.get(name).await.map_err(|error| failure::api(what(), &error))
 }
 
-/// One of them, with where it is.
+/// Prints one persistent storage, with its rabbits.
 async fn show(
     client: &Client,
     name: &str,
@@ -168,44 +168,45 @@ async fn show(
     let name = reference.and_then(|servers| servers.name.as_deref()).unwrap_or(name);
     let what = || format!("get the Servers {namespace}/{name}");
     let servers = api.get_opt(name).await.map_err(|error| failure::api(what(), &error))?;
-    let (shown, rabbits) = (shown(&object), servers.as_ref().map(places).unwrap_or_default());
+    let summary = summarize(&object);
+    let places = servers.as_ref().map(places).unwrap_or_default();
     if output.is_json() {
         output.json(
-            &json!({"storage": shown, "directive": object.spec.dw_directive, "places": rabbits}),
+            &json!({"storage": summary, "directive": object.spec.dw_directive, "places": places}),
         )?;
         return Ok(Exit::Done);
     }
-    let or_none = |text: String| if text.is_empty() { "nobody".to_owned() } else { text };
-    output.line(&format!("storage    {}, {}", shown.name, shown.kind))?;
-    output.line(&format!("owner      user {}", shown.user))?;
-    output.line(&format!("state      {}", shown.state))?;
-    output.line(&format!("used by    {}", or_none(shown.consumers.join(", "))))?;
+    let or_none = |text: String| if text.is_empty() { "no workflow".to_owned() } else { text };
+    output.line(&format!("storage    {}, {}", summary.name, summary.kind))?;
+    output.line(&format!("owner      user {}", summary.user))?;
+    output.line(&format!("state      {}", summary.state))?;
+    output.line(&format!("used by    {}", or_none(summary.consumers.join(", "))))?;
     output.line(&format!("made by    {}", object.spec.dw_directive))?;
-    for place in rabbits {
+    for place in places {
         output.line(&format!("lies on    {place}"))?;
     }
-    shown.error.iter().try_for_each(|error| output.line(&format!("error      {error}")))?;
+    summary.error.iter().try_for_each(|error| output.line(&format!("error      {error}")))?;
     Ok(Exit::Done)
 }
 
-/// Its allocations by rabbit.
+/// Returns the storage's allocations by rabbit.
 fn places(servers: &Servers) -> Vec<String> {
     let sets = servers.spec.allocation_sets.iter();
     let each = sets.flat_map(|set| {
-        set.storage.iter().map(|one| {
-            let (count, size) = (one.allocation_count, set.allocation_size);
-            format!("{}: {count} of {size} bytes for {}", one.name, set.label)
+        set.storage.iter().map(|rabbit| {
+            let (count, size) = (rabbit.allocation_count, set.allocation_size);
+            format!("{}: {count} of {size} bytes for {}", rabbit.name, set.label)
         })
     });
     each.collect()
 }
 
-fn shown(object: &PersistentStorageInstance) -> Shown {
+fn summarize(object: &PersistentStorageInstance) -> Summary {
     let status = object.status.as_ref();
     let state = status.map(|status| &status.state);
     let consumers =
         object.spec.consumer_references.iter().filter_map(|reference| reference.name.clone());
-    Shown {
+    Summary {
         name: object.name_any(),
         kind: object.spec.fs_type.clone(),
         user: object.spec.user_id,
@@ -217,14 +218,14 @@ fn shown(object: &PersistentStorageInstance) -> Shown {
     }
 }
 
-fn row(shown: &Shown) -> Vec<String> {
+fn row(summary: &Summary) -> Vec<String> {
     vec![
-        shown.name.clone(),
-        shown.kind.clone(),
-        shown.user.to_string(),
-        shown.state.clone(),
-        shown.consumers.join(","),
-        shown.error.clone().unwrap_or_default(),
+        summary.name.clone(),
+        summary.kind.clone(),
+        summary.user.to_string(),
+        summary.state.clone(),
+        summary.consumers.join(","),
+        summary.error.clone().unwrap_or_default(),
     ]
 }
 
@@ -233,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_who_uses_it() {
+    fn a_row_names_the_users() {
         let object: PersistentStorageInstance = serde_json::from_value(json!({
             "metadata": {"name": "shared"},
             "spec": {"name": "shared", "fsType": "xfs", "dwDirective": "", "userID": 7, "state": "Active",
@@ -241,11 +242,11 @@ mod tests {
             "status": {"state": "Degraded"},
         }))
         .unwrap();
-        assert_eq!(row(&shown(&object)), ["shared", "xfs", "7", "Degraded", "w-0,v-1", ""]);
+        assert_eq!(row(&summarize(&object)), ["shared", "xfs", "7", "Degraded", "w-0,v-1", ""]);
     }
 
     #[test]
-    fn a_place_tells_how_much_is_where() {
+    fn a_place_is_a_rabbit_with_its_allocations() {
         let servers: Servers = serde_json::from_value(json!({
             "metadata": {"name": "shared"},
             "spec": {"allocationSets": [{"label": "xfs", "allocationSize": 5,

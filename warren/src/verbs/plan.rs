@@ -1,4 +1,4 @@
-//! Asks this node's agent what it would do. The agent looks at the node and plans; nothing is changed.
+//! Asks this node's agent for its plan: the agent reads the node's state and plans, and changes nothing.
 
 use std::time::Duration;
 
@@ -18,35 +18,36 @@ use crate::manifest::{self, Document};
 use nodeclient::Exit;
 use nodeclient::{Output, channel_over_unix};
 
-const REMEDY: &str = "is the agent of this node running? Start it with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
+const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
 
-/// The uid of an object that is not known to exist. It only keys what a node keeps for an object: mounts, trees, hooks.
+/// Uid for an object that may not exist. Nodes use the uid only as a key of their records: mounts, trees, hooks.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
-/// How long the API may take: a plan needs no API if the files contain its profile.
+/// Longest time to wait for the API. A plan needs no API if the files contain its profile.
 const API_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Result<Exit, Failure> {
     let documents = manifest::read(&args.files.files)
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let mounts: Vec<&Document> =
-        documents.iter().filter(|document| is::<ClientMount>(document)).collect();
+        documents.iter().filter(|document| is_kind::<ClientMount>(document)).collect();
     if mounts.is_empty() {
-        return Err(Failure::new(Exit::Usage, "the files hold no ClientMount")
+        return Err(Failure::new(Exit::Usage, "the files contain no ClientMount")
             .remedy("only ClientMounts can be planned"));
     }
     let mut agent =
         NodeClient::new(channel_over_unix(&args.agent, REMEDY).await.map_err(Failure::of_agent)?);
-    let mut live = Live { server, output, away: false };
+    let mut stored = StoredObjects { server, output, is_unreachable: false };
     let mut results = Vec::new();
     let mut exit = Exit::Done;
     for mount in mounts {
         let profile = profile(server, &documents, mount, output).await?;
         let mut object = mount.object.clone();
         object.metadata.namespace.get_or_insert_with(|| args.files.namespace.clone());
-        live.identify(&mut object).await;
+        stored.identify(&mut object).await;
         let request = PlanRequest { client_mount: bytes(&object), profile, job: None };
         let answer = agent.plan(request).await.map_err(|status| {
-            Failure::grpc(format!("{}: ask the agent for a plan", mount.place), &status).of_agent()
+            Failure::grpc(format!("{}: request a plan from the agent", mount.place), &status)
+                .of_agent()
         })?;
         let plan = answer.into_inner();
         if !plan.rejection.is_empty() {
@@ -64,20 +65,20 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
     Ok(exit)
 }
 
-/// The objects in the API, as long as it answers.
-struct Live<'a> {
+/// The objects in the API, until it does not answer.
+struct StoredObjects<'a> {
     server: &'a ServerArgs,
     output: Output,
-    away: bool,
+    is_unreachable: bool,
 }
 
-impl Live<'_> {
-    /// Gives an object without a uid the one it has in the API, else [`NO_UID`].
+impl StoredObjects<'_> {
+    /// Gives an object without a uid its uid in the API, else [`NO_UID`].
     async fn identify(&mut self, object: &mut DynamicObject) {
         if object.metadata.uid.as_ref().is_some_and(|uid| !uid.is_empty()) {
             return;
         }
-        let found = if self.away { None } else { self.find(object).await };
+        let found = if self.is_unreachable { None } else { self.find(object).await };
         object.metadata.uid = Some(found.unwrap_or_else(|| NO_UID.to_owned()));
     }
 
@@ -87,14 +88,14 @@ impl Live<'_> {
             Ok(Err(failure)) => failure.text(),
             Err(_) => format!("the API gave no answer within {} s", API_TIMEOUT.as_secs()),
         };
-        self.away = true;
+        self.is_unreachable = true;
         let why = why.lines().next().unwrap_or_default();
         self.output.note(&format!("planned as if the objects did not exist yet: {why}"));
         None
     }
 }
 
-/// The uid of the object of that name; none if there is no such object.
+/// Returns the uid of the object in the API; `None` if it does not exist.
 async fn uid(
     server: &ServerArgs,
     object: &DynamicObject,
@@ -111,7 +112,7 @@ async fn uid(
     Ok(found.and_then(|found| found.metadata.uid))
 }
 
-/// The pinned profile: from the files, else from the API; empty when it does not exist, which the agent then says.
+/// Returns the pinned profile as JSON, from the files, else from the API; empty if it does not exist, which the agent then reports.
 async fn profile(
     server: &ServerArgs,
     documents: &[Document],
@@ -122,7 +123,7 @@ async fn profile(
         return Ok(Vec::new());
     };
     let wanted = |document: &&Document| {
-        is::<NnfStorageProfile>(document)
+        is_kind::<NnfStorageProfile>(document)
             && document.object.name_any() == name
             && document.object.namespace().as_deref().unwrap_or("default") == namespace
     };
@@ -139,13 +140,13 @@ async fn profile(
     Ok(found.map(|profile| bytes(&profile)).unwrap_or_default())
 }
 
-fn is<K: Resource<DynamicType = ()>>(document: &Document) -> bool {
+fn is_kind<K: Resource<DynamicType = ()>>(document: &Document) -> bool {
     let types = document.object.types.as_ref();
     types
         .is_some_and(|types| types.kind == K::kind(&()) && types.api_version == K::api_version(&()))
 }
 
-/// An object that was parsed from JSON or YAML is JSON.
+/// Serializes an object. This cannot fail: the object was parsed from JSON or YAML.
 fn bytes(object: &DynamicObject) -> Vec<u8> {
     serde_json::to_vec(object).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Runs a command with storage, from the first directive to the last byte removed.
+//! Runs a command with storage: makes the storage, runs the command, removes the storage.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::client::ServerArgs;
 use crate::failure::Failure;
 use crate::workflow::drive::Drive;
 use crate::workflow::launch::{self, Job, Running};
-use crate::workflow::life::{Life, both, directives, proposal};
+use crate::workflow::life::{Life, combine, directives, proposal};
 use crate::workflow::recorder::Recorder;
 use crate::workflow::signals::Signals;
 use crate::workflow::timeline::{Timeline, gantt, svg};
@@ -32,7 +32,7 @@ type Record = Arc<Mutex<Recorder>>;
 pub(crate) async fn run(server: &ServerArgs, args: &Run, output: Output) -> Result<Exit, Failure> {
     let lines = directives(&args.directives)?;
     let nodes = nodes(args)?;
-    if let Err(error) = launch::find(args.launcher.as_ref(), &args.command) {
+    if let Err(error) = launch::check_program(args.launcher.as_ref(), &args.command) {
         output.failure(&Failure::new(Exit::Usage, error.to_string()));
         std::process::exit(error.status());
     }
@@ -41,20 +41,20 @@ pub(crate) async fn run(server: &ServerArgs, args: &Run, output: Output) -> Resu
     let life = Life::new(client, &args.owner, args.timeout, output);
     let name = life.drive.name().to_owned();
     let record = Record::default();
-    let _watches = (args.timeline || args.svg.is_some()).then(|| watches(&life, &record));
+    let _watches = (args.timeline || args.svg.is_some()).then(|| start_watches(&life, &record));
     let workflow = proposal(&name, &args.owner, "warren", &name, lines);
-    let lived = live(&life, args, &workflow, &nodes, &mut signals, &record).await;
-    let ended = signals.despite(output, life.end()).await;
-    let remedy = "what it made is removed: correct what is wrong, and run it again; --verbose says what each node and object told";
+    let result = run_job(&life, args, &workflow, &nodes, &mut signals, &record).await;
+    let cleanup = signals.uninterrupted(output, life.end()).await;
+    let remedy = "the job's storage is removed: correct the error, and run the command again; --verbose prints the messages of nodes and objects";
     let remedy =
-        if ended.is_ok() { remedy } else { "--verbose says what each node and object told" };
-    let status = both(output, lived, ended).map_err(|failure| failure.or_remedy(remedy));
-    show(args, output, &record)?;
-    hand_on(output, &name, status)
+        if cleanup.is_ok() { remedy } else { "--verbose prints the messages of nodes and objects" };
+    let status = combine(output, result, cleanup).map_err(|failure| failure.or_remedy(remedy));
+    show_timeline(args, output, &record)?;
+    exit_with(output, &name, status)
 }
 
-/// From Proposal to DataOut; the command's status.
-async fn live(
+/// Drives the workflow from Proposal to DataOut, and runs the command in PreRun. Returns the command's status.
+async fn run_job(
     life: &Life,
     args: &Run,
     workflow: &Workflow,
@@ -64,27 +64,27 @@ async fn live(
 ) -> Result<u8, Failure> {
     let _renewal = life.begin_leased(workflow.clone()).await?;
     let prepared = async {
-        let proposed = noted(record, life.go_to(&WorkflowState::Proposal).await?);
+        let proposed = record_state(record, life.go_to(&WorkflowState::Proposal).await?);
         life.name_computes(&proposed, nodes).await?;
         for state in [WorkflowState::Setup, WorkflowState::DataIn] {
-            noted(record, life.go_to(&state).await?);
+            record_state(record, life.go_to(&state).await?);
         }
-        Ok(noted(record, life.go_to(&WorkflowState::PreRun).await?))
+        Ok(record_state(record, life.go_to(&WorkflowState::PreRun).await?))
     };
-    let ready = signals.or(prepared).await?;
-    let status = command(args, &ready, nodes, signals, life.output).await?;
+    let ready = signals.until_signal(prepared).await?;
+    let status = run_command(args, &ready, nodes, signals, life.output).await?;
     let finished = async {
         for state in [WorkflowState::PostRun, WorkflowState::DataOut] {
-            noted(record, life.go_to(&state).await?);
+            record_state(record, life.go_to(&state).await?);
         }
         Ok(())
     };
-    signals.or(finished).await?;
+    signals.until_signal(finished).await?;
     Ok(status)
 }
 
-/// Runs the command on the computes.
-async fn command(
+/// Runs the command on the computes. Returns its status.
+async fn run_command(
     args: &Run,
     ready: &Workflow,
     nodes: &[String],
@@ -111,11 +111,11 @@ async fn command(
         }
     }
     tokio::select! {
-        ended = launch::wait(&mut running) => {
-            for why in running.iter().zip(&ended).filter_map(|(running, ended)| running.failure(ended)) {
+        statuses = launch::wait(&mut running) => {
+            for why in running.iter().zip(&statuses).filter_map(|(running, status)| running.failure(status)) {
                 output.note(&why);
             }
-            Ok(launch::handed_on(&ended))
+            Ok(launch::exit_status(&statuses))
         }
         failure = signals.next() => {
             launch::stop(&mut running, launch::GRACE).await;
@@ -124,19 +124,19 @@ async fn command(
     }
 }
 
-/// What the command finds in its environment.
+/// Returns the environment variables for the command.
 fn environment(ready: &Workflow, nodes: &[String]) -> BTreeMap<String, String> {
     let published = ready.status.iter().flat_map(|status| &status.env);
-    // A status is not guarded as a spec is, and the launcher may run as root: nobody else's LD_PRELOAD.
-    let of_storage =
+    // Only variables of storage: more clients may write a status than a spec, and the launcher may run as root (LD_PRELOAD).
+    let storage =
         published.filter(|(name, _)| ["DW_", "NNF_"].iter().any(|prefix| name.starts_with(prefix)));
-    let of_storage = of_storage.map(|(name, value)| (name.clone(), value.clone()));
+    let storage = storage.map(|(name, value)| (name.clone(), value.clone()));
     let own = ("WARREN_NODES".to_owned(), directive::hostlist::compress(nodes));
-    of_storage.chain([own]).collect()
+    storage.chain([own]).collect()
 }
 
-/// Ends with the command's own status, of which [`Exit`] knows nothing.
-fn hand_on(output: Output, name: &str, status: Result<u8, Failure>) -> Result<Exit, Failure> {
+/// Exits with the command's own status, which [`Exit`] cannot express.
+fn exit_with(output: Output, name: &str, status: Result<u8, Failure>) -> Result<Exit, Failure> {
     let status = status?;
     if output.is_json() {
         output.text_beside(&json!({"workflow": name, "commandStatus": status}).to_string());
@@ -147,7 +147,7 @@ fn hand_on(output: Output, name: &str, status: Result<u8, Failure>) -> Result<Ex
     std::process::exit(i32::from(status))
 }
 
-fn show(args: &Run, output: Output, record: &Record) -> Result<(), Failure> {
+fn show_timeline(args: &Run, output: Output, record: &Record) -> Result<(), Failure> {
     let timeline = record.lock().unwrap_or_else(PoisonError::into_inner).timeline();
     if args.timeline {
         output.text_beside(&gantt(&timeline, jiff::Timestamp::now()));
@@ -158,15 +158,17 @@ fn show(args: &Run, output: Output, record: &Record) -> Result<(), Failure> {
     }
 }
 
+/// Writes a timeline to an SVG file.
+///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub(super) fn write_svg(file: &Path, timeline: &Timeline) -> Result<(), Failure> {
     std::fs::write(file, svg(timeline, jiff::Timestamp::now())).map_err(|error| {
         Failure::new(Exit::Failed, format!("write {}", file.display())).because(&error)
     })
 }
 
-/// The job's computes; this host when none are named.
+/// Returns the job's computes; this host if `--nodes` is missing.
 fn nodes(args: &Run) -> Result<Vec<String>, Failure> {
     let nodes = match &args.nodes {
         Some(nodes) => nodes.0.clone(),
@@ -184,28 +186,28 @@ fn nodes(args: &Run) -> Result<Vec<String>, Failure> {
     }
 }
 
-fn noted(record: &Record, workflow: Workflow) -> Workflow {
-    with(record, |record| record.workflow(&workflow));
+fn record_state(record: &Record, workflow: Workflow) -> Workflow {
+    update(record, |record| record.workflow(&workflow));
     workflow
 }
 
-/// A panic of another task leaves the record as it is.
-fn with(record: &Record, change: impl FnOnce(&mut Recorder)) {
+/// Changes the record, also after a panic of another task.
+fn update(record: &Record, change: impl FnOnce(&mut Recorder)) {
     change(&mut record.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// Watches the workflow and what its nodes do, until it is dropped.
-fn watches(life: &Life, record: &Record) -> JoinSet<()> {
+/// Starts tasks that record the states of the workflow and its nodes, until dropped.
+fn start_watches(life: &Life, record: &Record) -> JoinSet<()> {
     let mut watches = JoinSet::new();
-    watches.spawn(states(life.drive.clone(), record.clone()));
+    watches.spawn(record_states(life.drive.clone(), record.clone()));
     let selector = format!("{}={}", label::WORKFLOW_NAME, life.drive.name());
     let config = watcher::Config::default().labels(&selector);
     let mounts = watch(Api::<ClientMount>::all(life.client.clone()), config.clone())
         .backoff(WatchBackoff::default());
-    let of_mounts = record.clone();
+    let mounts_record = record.clone();
     watches.spawn(mounts.for_each(move |event| {
         let now = jiff::Timestamp::now();
-        with(&of_mounts, |record| match event {
+        update(&mounts_record, |record| match event {
             Ok(Event::Apply(mount) | Event::InitApply(mount)) => record.mount(&mount, now),
             Ok(Event::Init | Event::InitDone | Event::Delete(_)) | Err(_) => {}
         });
@@ -213,15 +215,15 @@ fn watches(life: &Life, record: &Record) -> JoinSet<()> {
     }));
     let storages = watch(Api::<NnfNodeStorage>::all(life.client.clone()), config)
         .backoff(WatchBackoff::default());
-    let of_storages = record.clone();
+    let storages_record = record.clone();
     watches.spawn(storages.for_each(move |event| {
         let now = jiff::Timestamp::now();
-        with(&of_storages, |record| match event {
+        update(&storages_record, |record| match event {
             Ok(Event::Apply(storage) | Event::InitApply(storage)) => {
                 record.file_systems(&storage, now);
             }
             Ok(Event::Delete(storage)) => {
-                record.removed(&storage.namespace().unwrap_or_default(), now);
+                record.record_removal(&storage.namespace().unwrap_or_default(), now);
             }
             Ok(Event::Init | Event::InitDone) | Err(_) => {}
         });
@@ -230,11 +232,11 @@ fn watches(life: &Life, record: &Record) -> JoinSet<()> {
     watches
 }
 
-async fn states(drive: Drive, record: Record) {
+async fn record_states(drive: Drive, record: Record) {
     let mut events = std::pin::pin!(drive.events());
     while let Some(seen) = events.next().await {
         if let Seen::Workflow(workflow) = seen {
-            with(&record, |record| record.workflow(&workflow));
+            update(&record, |record| record.workflow(&workflow));
         }
     }
 }
@@ -244,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_finds_its_storage_in_its_environment_and_nothing_that_changes_the_launcher() {
+    fn the_environment_has_variables_of_storage_and_none_that_affects_the_launcher() {
         let workflow: Workflow = serde_json::from_value(json!({
             "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
             "metadata": {"name": "w", "namespace": "default"},

@@ -1,4 +1,4 @@
-//! Waits by watching: nothing is polled, and the answer comes when the change does.
+//! Waits for conditions of objects by watching them, without polling.
 
 mod judge;
 mod watched;
@@ -23,24 +23,24 @@ use nodeclient::Exit;
 use nodeclient::Output;
 use watched::Watched;
 
-/// How long a fatal error must last to count: it may be older than a change that corrects it.
+/// Shortest duration of a fatal error that counts: the error may be older than a change that corrects it.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The longest timeout, so that the deadline still fits the clock.
+/// Longest timeout, so that the deadline does not overflow the clock.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Objects to wait for: one by name, or all that a selector matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub kind: Kind,
-    /// None: all namespaces.
+    /// Namespace of the objects; `None` for all namespaces.
     pub namespace: Option<String>,
     pub select: Select,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Select {
-    /// One object; with a uid, a later object of the same name does not count.
+    /// One object by its name; with a uid, a later object of the same name does not count.
     Name {
         name: String,
         uid: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Wait, output: Output) -> Res
     let client = server.client(output).await?;
     let kinds = Kinds::discover(&client).await?;
     let targets = targets(&kinds, args)?;
-    let count = until(&client, &targets, args.condition, args.timeout, output).await?;
+    let count = wait_until(&client, &targets, args.condition, args.timeout, output).await?;
     let word = word(args.condition);
     if output.is_json() {
         output.json(&json!({"condition": word, "met": count}))?;
@@ -62,11 +62,11 @@ pub(crate) async fn run(server: &ServerArgs, args: &Wait, output: Output) -> Res
     Ok(Exit::Done)
 }
 
-/// Returns how many objects were waited for, when the condition holds for all.
+/// Waits until the condition holds for all objects, and returns their number.
 ///
 /// # Errors
-/// `Retryable` when time is up, naming what is missing; a fault when an object says it waits for a change.
-pub(crate) async fn until(
+/// `Retryable` after the timeout, with the objects that do not meet the condition; a fault if an object has a fatal error.
+pub(crate) async fn wait_until(
     client: &Client,
     targets: &[Target],
     condition: Condition,
@@ -91,7 +91,7 @@ pub(crate) async fn until(
             event = events.next() => {
                 let Some((index, event)) = event else { return Err(Failure::new(Exit::Retryable, "the watch ended")) };
                 if let Some(watched) = watched.get_mut(index) {
-                    take(watched, event, output)?;
+                    handle_event(watched, event, output)?;
                 }
             }
             () = sleep_until(believed), if believed < deadline => {
@@ -100,7 +100,7 @@ pub(crate) async fn until(
                 }
             }
             () = sleep_until(deadline) => {
-                return Err(fatal.map_or_else(|| late(&watched, condition, timeout), |(_, failure)| failure));
+                return Err(fatal.map_or_else(|| timeout_failure(&watched, condition, timeout), |(_, failure)| failure));
             }
         }
     }
@@ -120,14 +120,14 @@ fn events(
     watch(api, config).backoff(WatchBackoff::default())
 }
 
-fn take(
+fn handle_event(
     watched: &mut Watched,
     event: watcher::Result<Event<DynamicObject>>,
     output: Output,
 ) -> Result<(), Failure> {
     match event {
         Ok(event) => {
-            for news in watched.take(event, Instant::now()) {
+            for news in watched.apply_event(event, Instant::now()) {
                 output.progress(&news);
             }
             Ok(())
@@ -143,10 +143,10 @@ fn take(
     }
 }
 
-fn late(watched: &[Watched], condition: Condition, timeout: Duration) -> Failure {
-    let missing: Vec<String> = watched.iter().flat_map(Watched::missing).collect();
+fn timeout_failure(watched: &[Watched], condition: Condition, timeout: Duration) -> Failure {
+    let unmet: Vec<String> = watched.iter().flat_map(Watched::unmet).collect();
     let timeout = humantime::format_duration(timeout);
-    let what = format!("not {} after {timeout}:\n{}", word(condition), missing.join("\n"));
+    let what = format!("not {} after {timeout}:\n{}", word(condition), unmet.join("\n"));
     Failure::new(Exit::Retryable, what).remedy("`warren mounts` and `warren nodes` show more")
 }
 
@@ -158,17 +158,19 @@ fn targets(kinds: &Kinds, args: &Wait) -> Result<Vec<Target>, Failure> {
             return Err(usage("--selector takes one KIND and no name".to_owned()));
         };
         let select = Select::Labels(labels.clone());
-        return Ok(vec![Target { kind: kinds.named(kind)?.clone(), namespace, select }]);
+        return Ok(vec![Target { kind: kinds.find_by_name(kind)?.clone(), namespace, select }]);
     }
-    let one = |object: &String| {
+    let target = |object: &String| {
         let (kind, name) = object
             .split_once('/')
             .filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
-            .ok_or_else(|| usage(format!("{object:?}: say KIND/NAME, or KIND with --selector")))?;
+            .ok_or_else(|| {
+                usage(format!("{object:?}: write KIND/NAME, or KIND with --selector"))
+            })?;
         let select = Select::Name { name: name.to_owned(), uid: None };
-        Ok(Target { kind: kinds.named(kind)?.clone(), namespace: namespace.clone(), select })
+        Ok(Target { kind: kinds.find_by_name(kind)?.clone(), namespace: namespace.clone(), select })
     };
-    args.objects.iter().map(one).collect()
+    args.objects.iter().map(target).collect()
 }
 
 fn word(condition: Condition) -> &'static str {

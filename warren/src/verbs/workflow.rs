@@ -1,4 +1,4 @@
-//! Drives and examines workflows: one file per word.
+//! The verbs of `warren workflow`, one file each.
 
 mod advance;
 mod investigate;
@@ -9,7 +9,7 @@ mod timeline;
 use kube::Client;
 use serde_json::json;
 
-use crate::args::workflow::{Create, Named, Teardown, WorkflowVerb};
+use crate::args::workflow::{Create, Teardown, WorkflowName, WorkflowVerb};
 use crate::client::ServerArgs;
 use crate::failure::Failure;
 use crate::workflow::drive::Drive;
@@ -52,16 +52,16 @@ async fn create(client: Client, args: &Create, output: Output) -> Result<Exit, F
 async fn teardown(client: Client, args: &Teardown, output: Output) -> Result<Exit, Failure> {
     let drive = drive(client, &args.workflow, output);
     let state = api::WorkflowState::Teardown;
-    drive.ask_for(&state, args.hurry).await?;
+    drive.request(&state, args.hurry).await?;
     let workflow = drive.reach(&state, args.workflow.timeout).await?;
     advance::print(&workflow, output)
 }
 
-async fn delete(client: Client, args: &Named, output: Output) -> Result<Exit, Failure> {
+async fn delete(client: Client, args: &WorkflowName, output: Output) -> Result<Exit, Failure> {
     let drive = drive(client, args, output);
     let workflow = drive.get().await?;
     if workflow.spec.desired_state != api::WorkflowState::Teardown {
-        drive.ask_for(&api::WorkflowState::Teardown, false).await?;
+        drive.request(&api::WorkflowState::Teardown, false).await?;
     }
     drive.reach(&api::WorkflowState::Teardown, args.timeout).await?;
     drive.delete(args.timeout).await?;
@@ -73,6 +73,6 @@ async fn delete(client: Client, args: &Named, output: Output) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn drive(client: Client, args: &Named, output: Output) -> Drive {
+fn drive(client: Client, args: &WorkflowName, output: Output) -> Drive {
     Drive::new(client, &args.namespace, &args.name, output)
 }

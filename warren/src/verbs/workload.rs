@@ -1,6 +1,6 @@
-//! Calls of the service `Workloads`: a workload manager's job from its directives to its end.
+//! The verbs of `warren workload`: calls of the gRPC service `Workloads`.
 
-mod shown;
+mod report;
 
 use std::fs;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use crate::failure::Failure;
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// Between two calls while the coordinator is away: nothing could wake us.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Bytes of the largest answer: each node of a job with its evidence.
+/// Interval between two calls while the coordinator is unreachable.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Largest accepted answer in bytes: each node of a job with its evidence.
 const LARGEST_ANSWER: usize = 64 << 20;
 
 type Client = WorkloadsClient<Channel>;
@@ -40,17 +40,17 @@ pub(crate) async fn run(
         WorkloadVerb::Check(directives) => check(coordinator, directives, output).await,
         WorkloadVerb::Capacity => capacity(coordinator, output).await,
         WorkloadVerb::List(manager) => list(coordinator, manager, output).await,
-        WorkloadVerb::OfJob(call) => of_job(coordinator, call, output).await,
+        WorkloadVerb::Job(call) => call_for_job(coordinator, call, output).await,
         WorkloadVerb::Watch(job) => watch(coordinator, job, output).await,
     }
 }
 
-async fn of_job(
+async fn call_for_job(
     coordinator: &CoordinatorArgs,
-    asked: &Call,
+    call: &Call,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let (name, patience) = match asked {
+    let (name, patience) = match call {
         Call::Create(args) => ("create", Some(&args.patience)),
         Call::Setup(args) => ("setup", Some(&args.patience)),
         Call::Start(args) => ("start", Some(&args.patience)),
@@ -60,28 +60,28 @@ async fn of_job(
         Call::Status(_) => ("status", None),
         Call::Env(_) => ("env", None),
     };
-    if let Call::Create(args) = asked {
-        tell_unread(&asked_for(&args.directives)?, output);
+    if let Call::Create(args) = call {
+        note_unread(&read_directives(&args.directives)?, output);
     }
     let patience = patience.filter(|patience| !patience.no_wait);
     let until = patience.map(|patience| Instant::now() + patience.timeout);
-    let answer = persistently(coordinator, asked, name, until, output).await?;
-    if let Call::Env(args) = asked {
-        return shown::env(&answer, args.ahead, output);
+    let answer = call_until_reached(coordinator, call, name, until, output).await?;
+    if let Call::Env(args) = call {
+        return report::env(&answer, args.ahead, output);
     }
-    shown::workload(&answer, output)
+    report::workload(&answer, output)
 }
 
-/// Calls, and calls again while the coordinator or its API is away; a call that is repeated changes nothing more.
-async fn persistently(
+/// Makes a call, and repeats it while the coordinator or its API is unreachable: repeating a call is safe.
+async fn call_until_reached(
     coordinator: &CoordinatorArgs,
-    asked: &Call,
+    call: &Call,
     name: &str,
     until: Option<Instant>,
     output: Output,
 ) -> Result<Workload, Failure> {
     loop {
-        let failure = match once(coordinator, asked, name).await {
+        let failure = match call_once(coordinator, call, name).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
@@ -90,17 +90,17 @@ async fn persistently(
             return Err(failure);
         }
         output.progress(&format!("{}; trying again", failure.text()));
-        sleep(AGAIN).await;
+        sleep(RETRY_INTERVAL).await;
     }
 }
 
-async fn once(
+async fn call_once(
     coordinator: &CoordinatorArgs,
-    asked: &Call,
+    call: &Call,
     name: &str,
 ) -> Result<Workload, Failure> {
     let mut client = connect(coordinator).await?;
-    let answer = call(&mut client, asked).await?;
+    let answer = send(&mut client, call).await?;
     answer.map(Response::into_inner).map_err(|status| Failure::grpc(name, &status))
 }
 
@@ -109,11 +109,11 @@ async fn connect(coordinator: &CoordinatorArgs) -> Result<Client, Failure> {
     Ok(WorkloadsClient::new(channel).max_decoding_message_size(LARGEST_ANSWER))
 }
 
-async fn call(client: &mut Client, asked: &Call) -> Result<Answer, Failure> {
-    Ok(match asked {
+async fn send(client: &mut Client, call: &Call) -> Result<Answer, Failure> {
+    Ok(match call {
         Call::Create(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
-            let directives = asked_for(&args.directives)?.directives;
+            let directives = read_directives(&args.directives)?.directives;
             let (user_id, group_id, tolerance) = (args.user, args.group, args.tolerance);
             let request = CreateRequest { job, directives, user_id, group_id, patience, tolerance };
             client.create(request).await
@@ -145,21 +145,21 @@ async fn call(client: &mut Client, asked: &Call) -> Result<Answer, Failure> {
     })
 }
 
-/// The directives that are named, or those of a script.
-fn asked_for(args: &Directives) -> Result<Script, Failure> {
+/// Returns the directives of the command line, or those of the job script.
+fn read_directives(args: &Directives) -> Result<Script, Failure> {
     let Some(script) = &args.script else {
         return Ok(Script { directives: args.directives.clone(), unread: Vec::new() });
     };
-    // A script is what its author's editor wrote; its comments need not be UTF-8.
+    // Comments of a job script need not be UTF-8.
     let text = fs::read(script).map_err(|error| {
         Failure::new(Exit::Usage, format!("read the job script {}", script.display()))
             .because(&error)
     })?;
-    Ok(directive::of_script(&String::from_utf8_lossy(&text)))
+    Ok(directive::read_script(&String::from_utf8_lossy(&text)))
 }
 
-/// Names the lines of a script that nobody reads.
-fn tell_unread(script: &Script, output: Output) {
+/// Reports the #DW lines of a script that are ignored.
+fn note_unread(script: &Script, output: Output) {
     for line in &script.unread {
         output.note(&line.to_string());
     }
@@ -170,34 +170,34 @@ async fn check(
     args: &Directives,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let script = asked_for(args)?;
+    let script = read_directives(args)?;
     let directives = script.directives.clone();
     let checked = connect(coordinator).await?.check(CheckRequest { directives }).await;
     checked.map_err(|status| Failure::grpc("check", &status))?;
     if args.script.is_some() {
         let count = script.directives.len();
         let directives = if count == 1 { "directive" } else { "directives" };
-        output.note(&format!("{count} {directives} taken"));
+        output.note(&format!("{count} {directives} read"));
     }
-    tell_unread(&script, output);
+    note_unread(&script, output);
     Ok(Exit::Done)
 }
 
 async fn capacity(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
     let answer = connect(coordinator).await?.capacity(CapacityRequest {}).await;
     let answer = answer.map_err(|status| Failure::grpc("capacity", &status))?.into_inner();
-    shown::capacity(&answer, output)
+    report::capacity(&answer, output)
 }
 
 async fn list(
     coordinator: &CoordinatorArgs,
-    asked: &Manager,
+    manager: &Manager,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let request = ListRequest { manager: asked.manager.clone() };
+    let request = ListRequest { manager: manager.manager.clone() };
     let answer = connect(coordinator).await?.list(request).await;
     let answer = answer.map_err(|status| Failure::grpc("list", &status))?.into_inner();
-    shown::jobs(&answer, output)
+    report::jobs(&answer, output)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a message is a field that may be missing")]
@@ -218,7 +218,7 @@ async fn watch(coordinator: &CoordinatorArgs, job: &Job, output: Output) -> Resu
     let stream = client.watch(WorkloadRequest { job: id(job) }).await.map_err(failed)?;
     let mut stream = stream.into_inner();
     while let Some(answer) = stream.message().await.map_err(failed)? {
-        shown::news(&answer, output)?;
+        report::news(&answer, output)?;
     }
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! Drives one workflow from state to state, as a workload manager does, and says so.
+//! Drives one workflow from state to state, as a workload manager does, and prints its progress.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::failure::{self, Failure};
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// One workflow.
+/// A workflow to drive.
 #[derive(Clone)]
 pub(crate) struct Drive {
     client: Client,
@@ -34,53 +34,53 @@ impl Drive {
         self.flow.name()
     }
 
-    /// Keeps it as long as this command lives.
+    /// Starts to renew the workflow's lease, until the renewal is dropped.
     pub(crate) fn renew(&self, workflow: &Workflow) -> Renewal {
         Renewal::start(self.flow.clone(), workflow)
     }
 
-    /// Creates it; one of that name is a failure.
+    /// Creates the workflow. Fails if one of that name exists.
     ///
     /// # Errors
-    /// When the API refuses it, with its reason.
+    /// If the API refuses it, with the API's reason.
     pub(crate) async fn create(&self, workflow: &Workflow) -> Result<Workflow, Failure> {
         self.flow.create(workflow).await.map_err(|refused| match refused.answer() {
             Some(answer) if refused.is_about_directives() => {
                 Failure::new(Exit::Usage, format!("{refused}: {}", answer.message))
             }
-            _ => failure::of(&refused),
+            _ => failure::from_refused(&refused),
         })
     }
 
-    /// The workflow as it is.
+    /// Reads the workflow from the API.
     ///
     /// # Errors
-    /// When it is not there.
+    /// If it does not exist.
     pub(crate) async fn get(&self) -> Result<Workflow, Failure> {
-        self.flow.get().await.map_err(|refused| failure::of(&refused))
+        self.flow.get().await.map_err(|refused| failure::from_refused(&refused))
     }
 
-    /// The workflow, if it is there.
+    /// Returns the workflow; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the API does not answer.
+    /// If the API does not answer.
     pub(crate) async fn find(&self) -> Result<Option<Workflow>, Failure> {
-        self.flow.find().await.map_err(|refused| failure::of(&refused))
+        self.flow.find().await.map_err(|refused| failure::from_refused(&refused))
     }
 
-    /// Asks for a state.
+    /// Requests a state by changing `spec.desiredState`.
     ///
     /// # Errors
-    /// When the API refuses it: only the next state of one that is ready, or Teardown.
-    pub(crate) async fn ask_for(&self, state: &WorkflowState, hurry: bool) -> Result<(), Failure> {
-        let asked = self.flow.ask_for(state, hurry).await;
-        asked.map(drop).map_err(|refused| failure::of(&refused))
+    /// If the API refuses it: only the state after a ready one may be requested, or Teardown.
+    pub(crate) async fn request(&self, state: &WorkflowState, hurry: bool) -> Result<(), Failure> {
+        let requested = self.flow.request(state, hurry).await;
+        requested.map(drop).map_err(|refused| failure::from_refused(&refused))
     }
 
-    /// Waits until it is in a state and ready.
+    /// Waits until the workflow is ready in a state.
     ///
     /// # Errors
-    /// When it tells an error, is deleted, or time is up: with what it waits for.
+    /// If the workflow fails, is deleted, or takes too long: with the reasons why it waits.
     pub(crate) async fn reach(
         &self,
         state: &WorkflowState,
@@ -95,8 +95,8 @@ impl Drive {
         };
         let failure = match self.flow.reach(state, Instant::now() + patience, progress).await {
             Ok(workflow) => return Ok(workflow),
-            Err(over @ (Unreached::Deleted | Unreached::Ending)) => {
-                let what = format!("the workflow {name}: {over}");
+            Err(end @ (Unreached::Deleted | Unreached::Ending)) => {
+                let what = format!("the workflow {name}: {end}");
                 return Err(Failure::new(Exit::Failed, what));
             }
             Err(ended @ Unreached::WatchEnded) => {
@@ -119,12 +119,12 @@ impl Drive {
         Err(self.with_waits(failure).await)
     }
 
-    /// Deletes it and waits until it is gone.
+    /// Deletes the workflow, and waits until it is gone.
     ///
     /// # Errors
-    /// When it is still there in time, with what holds it.
+    /// If it still exists after `patience`, with the objects that hold it.
     pub(crate) async fn delete(&self, patience: Duration) -> Result<(), Failure> {
-        if !self.flow.delete(None).await.map_err(|refused| failure::of(&refused))? {
+        if !self.flow.delete(None).await.map_err(|refused| failure::from_refused(&refused))? {
             return Ok(());
         }
         let progress = |text: &str| self.output.progress(text);
@@ -141,12 +141,12 @@ impl Drive {
         }
     }
 
-    /// Each version of it, and its end.
+    /// Returns a stream of the workflow's versions, and of its end.
     pub(crate) fn events(&self) -> impl Stream<Item = Seen> + Send + use<> {
         self.flow.events()
     }
 
-    /// The failure, with what the workflow waits for, as far as the API tells, as its details.
+    /// Adds the reasons why the workflow waits to a failure, if the API answers.
     async fn with_waits(&self, failure: Failure) -> Failure {
         let Ok(objects) = gather::gather(&self.client, &self.namespace, self.name()).await else {
             return failure;

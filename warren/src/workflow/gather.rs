@@ -1,4 +1,4 @@
-//! Everything of one workflow: itself, and whatever object of whatever kind carries its labels.
+//! Gathers a workflow and all objects, of any kind, that carry its labels.
 
 use api::names::{DWS_GROUP, NNF_GROUP};
 use kube::Client;
@@ -7,10 +7,10 @@ use workload::Objects;
 use crate::failure::{self, Failure};
 use crate::kinds::Kinds;
 
-/// Lists them all, of whatever kinds the API serves.
+/// Lists the objects of a workflow, of all DWS and NNF kinds that the API serves.
 ///
 /// # Errors
-/// When the API does not answer.
+/// If the API does not answer.
 pub(crate) async fn gather(
     client: &Client,
     namespace: &str,
@@ -18,6 +18,8 @@ pub(crate) async fn gather(
 ) -> Result<Objects, Failure> {
     let kinds = Kinds::discover(client).await?;
     let kinds: Vec<_> =
-        kinds.of_groups(&[DWS_GROUP, NNF_GROUP]).map(|kind| kind.resource.clone()).collect();
-    workload::gather(client, &kinds, namespace, name).await.map_err(|refused| failure::of(&refused))
+        kinds.in_groups(&[DWS_GROUP, NNF_GROUP]).map(|kind| kind.resource.clone()).collect();
+    workload::gather(client, &kinds, namespace, name)
+        .await
+        .map_err(|refused| failure::from_refused(&refused))
 }

@@ -1,4 +1,4 @@
-//! How a job's command gets to its computes: by a line of the site's, or on this host. This file alone starts programs.
+//! Starts a job's command on its computes: through the site's launcher, or on this host. Only this file starts programs.
 
 mod descendants;
 
@@ -16,14 +16,14 @@ use thiserror::Error;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// How long commands have to end after SIGTERM, and after SIGKILL.
+/// Time that commands have to end after SIGTERM, and again after SIGKILL.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
-/// A launcher line in words.
+/// A launcher line, split into words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Launcher(Vec<String>);
 
-/// A line that is no launcher.
+/// The reason why a line is not a launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum LauncherError {
     #[error("quotes do not match")]
@@ -36,7 +36,7 @@ pub(crate) enum LauncherError {
     Both,
 }
 
-/// For whom and where a command runs.
+/// A command, with its nodes, environment and user.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub nodes: Vec<String>,
@@ -46,10 +46,10 @@ pub(crate) struct Job {
     pub command: Vec<String>,
 }
 
-/// One program to start.
+/// A program to start, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Launch {
-    /// `None` for all nodes together.
+    /// The node that it is started for; `None` for all nodes together.
     pub node: Option<String>,
     pub words: Vec<String>,
 }
@@ -75,7 +75,7 @@ impl Launcher {
         self.0.iter().any(|word| word.contains(variable))
     }
 
-    /// The line for a node or for all, with the command after it.
+    /// Returns the line for a node or for all nodes, followed by the command.
     fn words(&self, job: &Job, node: Option<&str>) -> Vec<String> {
         let nodes = directive::hostlist::compress(&job.nodes);
         let mut words = Vec::new();
@@ -95,7 +95,7 @@ impl Launcher {
     }
 }
 
-/// A program that cannot be started, which is known before any storage is made.
+/// The reason why a program cannot be started, found before any storage is made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum FindError {
     #[error("{0}: no such command; nothing was made")]
@@ -105,7 +105,7 @@ pub(crate) enum FindError {
 }
 
 impl FindError {
-    /// The exit status that shells give.
+    /// Returns the exit status that shells use.
     pub(crate) fn status(&self) -> i32 {
         match self {
             Self::Missing(_) => 127,
@@ -114,12 +114,15 @@ impl FindError {
     }
 }
 
-/// Looks for the program that is started on this host: the launcher, else the command. A command that a launcher starts elsewhere is
-/// not looked for.
+/// Checks that the program to start on this host exists: the launcher, or else the command. A launcher starts the command on other
+/// hosts, where it cannot be checked.
 ///
 /// # Errors
-/// When it is not there, or no program.
-pub(crate) fn find(launcher: Option<&Launcher>, command: &[String]) -> Result<(), FindError> {
+/// If it does not exist, or is not executable.
+pub(crate) fn check_program(
+    launcher: Option<&Launcher>,
+    command: &[String],
+) -> Result<(), FindError> {
     let words = launcher.map_or(command, |launcher| &launcher.0);
     let program = words.first().map(String::as_str).unwrap_or_default();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -139,22 +142,22 @@ pub(crate) fn find(launcher: Option<&Launcher>, command: &[String]) -> Result<()
     Err(if is_there { FindError::NotExecutable(program) } else { FindError::Missing(program) })
 }
 
-/// What to start: with `{node}` in the line once for each node, else once.
+/// Returns the programs to start: one for each node if the line has `{node}`, else one.
 pub(crate) fn launches(launcher: Option<&Launcher>, job: &Job) -> Vec<Launch> {
     match launcher {
         None => vec![Launch { node: None, words: job.command.clone() }],
         Some(launcher) if launcher.names("{node}") => {
-            let one = |node: &String| Launch {
+            let launch = |node: &String| Launch {
                 node: Some(node.clone()),
                 words: launcher.words(job, Some(node)),
             };
-            job.nodes.iter().map(one).collect()
+            job.nodes.iter().map(launch).collect()
         }
         Some(launcher) => vec![Launch { node: None, words: launcher.words(job, None) }],
     }
 }
 
-/// A program that runs.
+/// A program that was started and not waited for.
 #[derive(Debug)]
 pub(crate) struct Running {
     launch: Launch,
@@ -162,11 +165,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Why it is no success, for people.
-    pub(crate) fn failure(&self, ended: &io::Result<ExitStatus>) -> Option<String> {
+    /// Describes how the program failed; `None` if it succeeded.
+    pub(crate) fn failure(&self, status: &io::Result<ExitStatus>) -> Option<String> {
         let program = self.launch.words.first().map_or("the command", String::as_str);
         let place = self.launch.node.as_ref().map(|node| format!("{node}: ")).unwrap_or_default();
-        match ended {
+        match status {
             Ok(status) if status.success() => None,
             Ok(status) => Some(format!("{place}{program}: {status}")),
             Err(error) => Some(format!("{place}{program}: {error}")),
@@ -174,10 +177,10 @@ impl Running {
     }
 }
 
-/// Starts a program with the job's environment; as the job's user when there is no launcher, which changes user itself.
+/// Starts a program with the job's environment. Without a launcher it runs as the job's user; a launcher changes the user itself.
 ///
 /// # Errors
-/// When it does not start.
+/// If it does not start.
 pub(crate) fn start(launch: Launch, job: &Job, is_local: bool) -> io::Result<Running> {
     let (program, arguments) = launch.words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
@@ -189,40 +192,40 @@ pub(crate) fn start(launch: Launch, job: &Job, is_local: bool) -> io::Result<Run
     if is_local && nix::unistd::geteuid().is_root() && job.user != 0 {
         command.uid(job.user).gid(job.group);
     }
-    descendants::adopt()?;
+    descendants::become_subreaper()?;
     let child = command.spawn()?;
     Ok(Running { launch, child })
 }
 
-/// Waits for all of them; the status of each, in their order.
+/// Waits for all programs, and returns their statuses in the same order.
 pub(crate) async fn wait(running: &mut [Running]) -> Vec<io::Result<ExitStatus>> {
     join_all(running.iter_mut().map(|running| running.child.wait())).await
 }
 
-/// Ends them and everything that they have started: with SIGTERM, and after `grace` with SIGKILL. What hangs in the kernel is
-/// left behind.
+/// Ends the programs and all their descendants: with SIGTERM, and after `grace` with SIGKILL. A process that hangs
+/// in the kernel remains.
 pub(crate) async fn stop(running: &mut [Running], grace: Duration) {
     for signal in [Signal::TERM, Signal::KILL] {
-        let ended = async {
-            descendants::end(signal).await;
+        let all_ended = async {
+            descendants::end_all(signal).await;
             wait(running).await
         };
-        if timeout(grace, ended).await.is_ok() {
+        if timeout(grace, all_ended).await.is_ok() {
             return;
         }
     }
 }
 
-/// The status to hand on: the first that is not success, in the order of the nodes; 128 and its number for a signal, as shells
-/// have it.
-pub(crate) fn handed_on(ended: &[io::Result<ExitStatus>]) -> u8 {
-    let of = |status: &io::Result<ExitStatus>| match status {
+/// Returns the exit status for the whole command: the first failure in the order of the nodes, else 0. A signal counts as 128 plus
+/// its number, as in shells.
+pub(crate) fn exit_status(statuses: &[io::Result<ExitStatus>]) -> u8 {
+    let code = |status: &io::Result<ExitStatus>| match status {
         Ok(status) => {
             status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
         }
         Err(_) => 1,
     };
-    let failed = ended.iter().map(of).find(|code| *code != 0).unwrap_or(0);
+    let failed = statuses.iter().map(code).find(|code| *code != 0).unwrap_or(0);
     u8::try_from(failed).unwrap_or(1)
 }
 

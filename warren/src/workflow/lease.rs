@@ -1,4 +1,4 @@
-//! Keeps a Workflow as long as this command lives: the coordinator tears one down whose lease nobody renews.
+//! Renews the lease of a Workflow as long as this command lives: the coordinator tears a Workflow down whose lease expires.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use tokio::time::{sleep, timeout};
 use workload::Flow;
 use workload::lease::{ANNOTATION, Lease};
 
-/// How long a Workflow is kept without a renewal.
+/// First lease: a Workflow is kept for 600 s without a renewal.
 pub(super) const FIRST: Lease = Lease { seconds: 600, renewals: 0 };
-/// Between two renewals.
+/// Interval between two renewals.
 const RENEWAL: Duration = Duration::from_secs(60);
-/// How long a command that is to stop waits for the API.
+/// Longest time that a command waits for the API before it stops on Ctrl-Z.
 const STOP: Duration = Duration::from_secs(2);
 
-/// Renews a lease until it is dropped.
+/// A task that renews a lease until this value is dropped.
 pub(crate) struct Renewal(
     #[expect(dead_code, reason = "the task ends when it is dropped")] JoinSet<()>,
 );
@@ -32,13 +32,13 @@ impl Renewal {
     }
 }
 
-/// Renews every minute. A command that its user stops (Ctrl-Z) keeps its Workflow without renewals until it goes on.
+/// Renews every minute. When the user stops the command (Ctrl-Z), sets a lease without an end, until the command continues.
 async fn renew(flow: Flow, uid: Option<String>) {
     let Ok(mut stops) = signal(SignalKind::from_raw(Signal::SIGTSTP as i32)) else { return };
     let mut lease = FIRST;
     let write = async |lease: Lease| {
         let annotations = json!({ANNOTATION: lease.text()});
-        // What fails is made up for by the next renewal; a Workflow that is gone needs none.
+        // A failed renewal is made up for by the next one; a Workflow that is gone needs none.
         let patch = json!({"metadata": {"uid": uid, "annotations": annotations}});
         drop(flow.patch("renew the lease of", &patch).await);
     };

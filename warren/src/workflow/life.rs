@@ -1,7 +1,7 @@
-//! The life of a workflow that this command makes: from Proposal to its end, whatever happens in between.
+//! The life of a workflow that this command creates: from Proposal to its removal.
 //!
-//! What was made is removed: after a failure, and after a signal. The workflow of a command that is killed outright is torn down by
-//! the coordinator once its lease is over.
+//! The command also removes the workflow after a failure and after a signal. After a SIGKILL, the coordinator tears the workflow
+//! down once its lease has expired.
 
 use std::time::Duration;
 
@@ -19,25 +19,25 @@ use crate::failure::{self, Failure};
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// Annotation of a workflow that a command of ours made.
+/// Annotation with the mark of the command that created a workflow.
 const MARK: &str = "warren/made-by";
-/// Between two attempts to reach an API that is away while a workflow is to end.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Interval between two attempts to end a workflow while the API is unreachable.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One workflow of ours.
+/// A workflow of this command.
 pub(crate) struct Life {
     pub client: Client,
     pub drive: Drive,
     pub namespace: String,
-    /// For each state.
+    /// Longest time to wait for each state.
     pub patience: Duration,
-    /// What is ours carries it: another workflow of the same name is never ended.
+    /// Value of [`MARK`]: a workflow of the same name with another mark is never removed.
     mark: String,
     pub output: Output,
 }
 
 impl Life {
-    /// Of a name that the caller chose or one of our own.
+    /// Prepares a workflow with the name that the user chose, or a random one.
     pub(crate) fn new(client: Client, owner: &Owner, patience: Duration, output: Output) -> Self {
         let name =
             owner.name.clone().unwrap_or_else(|| format!("warren-{:08x}", fastrand::u32(..)));
@@ -46,10 +46,11 @@ impl Life {
         Self { client, drive, namespace: owner.namespace.clone(), patience, mark, output }
     }
 
-    /// Creates it, marked as ours. No signal cuts this short: what may be made after all could not be removed.
+    /// Creates the workflow with this command's mark. No signal interrupts this: a workflow that was created after all
+    /// could not be removed.
     ///
     /// # Errors
-    /// When the API refuses it or does not answer, or one of that name is there.
+    /// If the API refuses it or does not answer, or a workflow of that name exists.
     pub(crate) async fn begin(&self, mut workflow: Workflow) -> Result<Workflow, Failure> {
         workflow.annotations_mut().insert(MARK.to_owned(), self.mark.clone());
         match timeout(self.patience, self.drive.create(&workflow)).await {
@@ -58,30 +59,31 @@ impl Life {
         }
     }
 
-    /// The same, of a workflow that goes by itself when this command is killed: it is kept until the renewal is dropped.
+    /// Creates the workflow with a lease, which is renewed until the renewal is dropped. If this command is killed, the lease
+    /// expires and the coordinator removes the workflow.
     ///
     /// # Errors
-    /// The same.
+    /// As [`Life::begin`].
     pub(crate) async fn begin_leased(&self, mut workflow: Workflow) -> Result<Renewal, Failure> {
         lease::FIRST.write(&mut workflow);
         let created = self.begin(workflow).await?;
         Ok(self.drive.renew(&created))
     }
 
-    /// Asks for a state, waits for it, and tells how long it took.
+    /// Requests a state, waits until it is ready, and prints the time it took.
     ///
     /// # Errors
-    /// When it is not reached.
+    /// If the state is not reached.
     pub(crate) async fn go_to(&self, state: &WorkflowState) -> Result<Workflow, Failure> {
         if *state != WorkflowState::Proposal {
-            self.drive.ask_for(state, false).await?;
+            self.drive.request(state, false).await?;
         }
         let workflow = self.drive.reach(state, self.patience).await?;
         self.note_duration(state, &workflow);
         Ok(workflow)
     }
 
-    /// How long a state took.
+    /// Prints the time that a state took.
     fn note_duration(&self, state: &WorkflowState, workflow: &Workflow) {
         let took = workflow.status.as_ref().map(|status| status.elapsed_time_last_state.as_str());
         let took = took
@@ -91,10 +93,10 @@ impl Life {
         self.output.note(&format!("{}: {state}{took}", self.drive.name()));
     }
 
-    /// Names the job's computes. Where its storage goes the engine decides, which knows what the rabbits have.
+    /// Writes the job's computes. The engine then chooses the rabbits for its storage, by their capacity.
     ///
     /// # Errors
-    /// When the API refuses it, or storage was made for other computes.
+    /// If the API refuses it, or storage was made for other computes.
     pub(crate) async fn name_computes(
         &self,
         workflow: &Workflow,
@@ -108,25 +110,25 @@ impl Life {
         if known.names().eq(nodes) {
             return Ok(());
         }
-        stays(workflow, &known)?;
+        check_may_change(workflow, &known)?;
         let data: Vec<_> = nodes.iter().map(|name| json!({"name": name})).collect();
-        // Changes only the version that was read.
+        // The patch changes only the version that was read.
         let version = known.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version}, "data": data});
         let answer = computes.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
         answer.map(drop).map_err(failed)
     }
 
-    /// Tears it down and deletes it, and tells whether it was there; it repeats the request while the API is away.
+    /// Tears the workflow down and deletes it; retries while the API is unreachable. Returns whether it existed.
     ///
     /// # Errors
-    /// When it is still there in time, with what holds it and how to get rid of it.
+    /// If it still exists after `patience`. Prints how to investigate and remove it.
     pub(crate) async fn end(&self) -> Result<bool, Failure> {
         let deadline = Instant::now() + self.patience;
         let remedy = |failure: Failure| {
             let name = self.drive.name();
             self.output.note(&format!(
-                "the workflow {name} is still there: `warren workflow investigate {name}` shows what it waits for, `warren workflow purge {name}` how to get rid of it"
+                "the workflow {name} still exists: `warren workflow investigate {name}` shows why it waits, `warren workflow purge {name}` how to remove it"
             ));
             failure
         };
@@ -136,20 +138,20 @@ impl Life {
                     if matches!(failure.exit, Exit::Unreachable) && Instant::now() < deadline =>
                 {
                     self.output.progress(&format!("{}; trying again", failure.text()));
-                    // It has nothing that could wake us.
-                    sleep(AGAIN).await;
+                    // The API cannot notify a client that is not connected.
+                    sleep(RETRY_INTERVAL).await;
                 }
                 ended => return ended.map_err(remedy),
             }
         }
     }
 
-    /// Deletes it from the state that it is in, and tells whether it was there: what only Teardown does is not done.
+    /// Deletes the workflow in its current state, without the steps of Teardown. Returns whether it existed.
     ///
     /// # Errors
-    /// When the API does not answer, or it is still there in time.
+    /// If the API does not answer, or the workflow still exists after `patience`.
     pub(crate) async fn withdraw(&self) -> Result<bool, Failure> {
-        if self.ours().await?.is_none() {
+        if self.find_own().await?.is_none() {
             return Ok(false);
         }
         self.drive.delete(self.patience).await?;
@@ -157,32 +159,33 @@ impl Life {
         Ok(true)
     }
 
-    async fn ours(&self) -> Result<Option<Workflow>, Failure> {
+    /// Returns the workflow if it has this command's mark.
+    async fn find_own(&self) -> Result<Option<Workflow>, Failure> {
         let found = self.drive.find().await?;
         Ok(found.filter(|workflow| workflow.annotations().get(MARK) == Some(&self.mark)))
     }
 
     async fn try_to_end(&self) -> Result<bool, Failure> {
-        let Some(workflow) = self.ours().await? else { return Ok(false) };
+        let Some(workflow) = self.find_own().await? else { return Ok(false) };
         if workflow.spec.desired_state != WorkflowState::Teardown {
-            self.drive.ask_for(&WorkflowState::Teardown, false).await?;
+            self.drive.request(&WorkflowState::Teardown, false).await?;
         }
-        let ended = self.drive.reach(&WorkflowState::Teardown, self.patience).await?;
-        self.note_duration(&WorkflowState::Teardown, &ended);
+        let workflow = self.drive.reach(&WorkflowState::Teardown, self.patience).await?;
+        self.note_duration(&WorkflowState::Teardown, &workflow);
         self.drive.delete(self.patience).await?;
         self.output.note(&format!("{}: removed", self.drive.name()));
         Ok(true)
     }
 }
 
-/// What a life gave, when neither it nor its end failed; what failed first is returned, and the other told.
-pub(crate) fn both<T>(
+/// Combines the result of a workflow's work with that of its removal: returns the first failure, and prints a second one.
+pub(crate) fn combine<T>(
     output: Output,
-    lived: Result<T, Failure>,
-    ended: Result<bool, Failure>,
+    result: Result<T, Failure>,
+    removal: Result<bool, Failure>,
 ) -> Result<T, Failure> {
-    match (lived, ended) {
-        (Ok(lived), Ok(_)) => Ok(lived),
+    match (result, removal) {
+        (Ok(result), Ok(_)) => Ok(result),
         (Err(failure), Ok(_)) | (Ok(_), Err(failure)) => Err(failure),
         (Err(first), Err(second)) => {
             output.failure(&second);
@@ -191,25 +194,26 @@ pub(crate) fn both<T>(
     }
 }
 
-/// Refuses to take storage from the computes that it was made for. Who named none before Setup may do so until they mount.
-fn stays(workflow: &Workflow, computes: &Computes) -> Result<(), Failure> {
+/// Refuses other computes once storage was made for the present ones. Computes that were not named before Setup may
+/// be named until PreRun.
+fn check_may_change(workflow: &Workflow, computes: &Computes) -> Result<(), Failure> {
     let names: Vec<&str> = computes.names().collect();
     let later = WorkflowState::ORDER.iter().skip_while(|state| **state != WorkflowState::DataIn);
     let status = workflow.status.as_ref();
     let is_made = later.into_iter().any(|state| *state == workflow.spec.desired_state)
-        || status.is_some_and(|one| one.ready && one.state == Some(WorkflowState::Setup));
+        || status.is_some_and(|status| status.ready && status.state == Some(WorkflowState::Setup));
     if names.is_empty() || !is_made {
         return Ok(());
     }
     let names = directive::hostlist::compress(&names);
     let text = format!(
-        "Setup is done, and the storage was made for {names}: other computes cannot be named any more"
+        "Setup is done, and the storage was made for {names}: the computes cannot be changed any more"
     );
     Err(Failure::new(Exit::Usage, text)
-        .remedy("go on without naming any, or tear it down and create another workflow"))
+        .remedy("leave out --nodes, or tear the workflow down and create another one"))
 }
 
-/// A new workflow in Proposal.
+/// Returns a new workflow in Proposal.
 pub(crate) fn proposal(
     name: &str,
     owner: &Owner,
@@ -222,10 +226,10 @@ pub(crate) fn proposal(
     workload::job(&owner.namespace, name, (wlm, job), (user, group), directives)
 }
 
-/// The directives in texts of which each may hold several.
+/// Splits texts into directives, one per line.
 ///
 /// # Errors
-/// When one is no directive.
+/// If a line is not a directive.
 pub(crate) fn directives(texts: &[String]) -> Result<Vec<String>, Failure> {
     let lines: Vec<String> = texts.iter().flat_map(|text| directive::split(text)).collect();
     for line in &lines {

@@ -1,4 +1,4 @@
-//! How to get rid of a workflow, whatever state it is in: a plan that is shown before anything is done. Pure.
+//! Plans the removal of a workflow from any state. Pure: the user sees the plan before it is carried out.
 
 use api::Workflow;
 use kube::ResourceExt;
@@ -6,27 +6,27 @@ use serde::Serialize;
 
 use workload::{Member, Objects, is_ending};
 
-/// One step. They are taken in this order; after each, what happened by itself is left out.
+/// One step of a removal. After each step the plan is made again, without steps that are no longer needed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "step")]
 pub(crate) enum Step {
-    /// Ask for Teardown, and wait as long as the caller is patient.
+    /// Request Teardown, and wait for it until the timeout.
     TearDown { workflow: String },
-    /// Delete the workflow.
+    /// Delete the workflow, and wait until it is gone.
     DeleteWorkflow { workflow: String },
     /// Delete an object whose workflow is gone.
     Delete { object: String, namespace: String },
-    /// Take the finalizers off an object that is being deleted.
+    /// Remove the finalizers of an object that is being deleted.
     Release {
         object: String,
         namespace: String,
         finalizers: Vec<String>,
-        /// What may stay behind, unseen by any object.
+        /// Resources that may remain without an object.
         left_behind: String,
     },
 }
 
-/// The order in which objects go: what uses before what is used.
+/// The order in which objects are deleted: users before the objects that they use.
 const ORDER: [&str; 8] = [
     "NnfDataMovement",
     "NnfAccess",
@@ -38,7 +38,7 @@ const ORDER: [&str; 8] = [
     "DirectiveBreakdown",
 ];
 
-/// What is to be done. `force` takes finalizers off: the nodes then keep what nobody removed.
+/// Returns the steps to take. `force` also removes finalizers: then mounts, file systems or namespaces may remain on nodes.
 pub(crate) fn plan(objects: &Objects, force: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     if let Some(workflow) = &objects.workflow {
@@ -54,7 +54,7 @@ pub(crate) fn plan(objects: &Objects, force: bool) -> Vec<Step> {
         |member: &Member| ORDER.iter().position(|kind| *kind == member.kind).unwrap_or(ORDER.len());
     let mut members: Vec<&Member> = objects.others.iter().collect();
     members.sort_by_key(|member| rank(member));
-    // What is used goes only after all that uses it: a rabbit that deletes storage takes it away from nodes that have it mounted.
+    // An object is deleted only after all its users: a rabbit that deletes storage takes it from nodes that have it mounted.
     let first = members.first().map(|member| rank(member));
     for member in members {
         let is_next = objects.workflow.is_none() && Some(rank(member)) == first;
@@ -84,7 +84,7 @@ fn release_workflow(workflow: &Workflow) -> Option<Step> {
         object: format!("workflow/{}", workflow.name_any()),
         namespace: workflow.namespace().unwrap_or_default(),
         finalizers,
-        left_behind: "nothing, when all objects above are gone".to_owned(),
+        left_behind: "nothing, if all objects above are gone".to_owned(),
     })
 }
 
@@ -102,14 +102,14 @@ impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TearDown { workflow } => {
-                write!(f, "ask the workflow {workflow} for Teardown, and wait for it")
+                write!(f, "request Teardown of the workflow {workflow}, and wait for it")
             }
             Self::DeleteWorkflow { workflow } => write!(f, "delete the workflow {workflow}"),
             Self::Delete { object, namespace } => write!(f, "delete {object} in {namespace}"),
             Self::Release { object, namespace, finalizers, left_behind } => {
                 write!(
                     f,
-                    "take {} off {object} in {namespace}; this may leave behind: {left_behind}",
+                    "remove {} from {object} in {namespace}; this may leave behind: {left_behind}",
                     finalizers.join(", ")
                 )
             }

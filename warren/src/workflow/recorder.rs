@@ -1,5 +1,5 @@
-//! Records a workflow's timeline while it happens: both ends of each state as its status tells them, and what each node does
-//! when it is seen.
+//! Records a workflow's timeline while the workflow runs: begin and end of each state from its status, and the work of each node
+//! when its object changes.
 
 use api::client_mount::MountState;
 use api::workflow::WorkflowStatusKind;
@@ -7,9 +7,9 @@ use api::{ClientMount, NnfNodeStorage, Workflow, WorkflowState};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
-use super::timeline::{Outcome, Row, Subject, Timeline, command, ordered, outcome};
+use super::timeline::{Outcome, Row, Subject, Timeline, command, outcome, sort_rows};
 
-/// What was seen so far.
+/// The rows recorded so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     workflow: String,
@@ -18,7 +18,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A version of the workflow.
+    /// Records a version of the workflow.
     pub(crate) fn workflow(&mut self, workflow: &Workflow) {
         self.workflow = workflow.name_any();
         let Some(status) = &workflow.status else { return };
@@ -39,7 +39,7 @@ impl Recorder {
         }
     }
 
-    /// A version of a mount.
+    /// Records a version of a mount.
     pub(crate) fn mount(&mut self, mount: &ClientMount, now: Timestamp) {
         let wanted = &mount.spec.desired_state;
         let what = if *wanted == MountState::Mounted { "mount" } else { "unmount" };
@@ -47,7 +47,7 @@ impl Recorder {
         self.node(mount, what, mount.has_reached_desired_state(), is_error, now);
     }
 
-    /// A version of a rabbit's file systems.
+    /// Records a version of a rabbit's file systems.
     pub(crate) fn file_systems(&mut self, storage: &NnfNodeStorage, now: Timestamp) {
         let is_deleted = storage.meta().deletion_timestamp.is_some();
         let what = if is_deleted { "remove storage" } else { "make storage" };
@@ -62,15 +62,15 @@ impl Recorder {
         );
     }
 
-    /// An object of a node is gone.
-    pub(crate) fn removed(&mut self, node: &str, now: Timestamp) {
-        let lasting = self.rows.iter_mut().filter(|row| {
+    /// Records that an object of a node is gone.
+    pub(crate) fn record_removal(&mut self, node: &str, now: Timestamp) {
+        let open_rows = self.rows.iter_mut().filter(|row| {
             row.end.is_none() && matches!(&row.subject, Subject::Node(name, what) if name == node && what.starts_with("remove"))
         });
-        lasting.for_each(|row| (row.end, row.outcome) = (Some(now), Outcome::Done));
+        open_rows.for_each(|row| (row.end, row.outcome) = (Some(now), Outcome::Done));
     }
 
-    /// All rows, ordered. A node may be seen at work before the state that it works for is: its rows go by time.
+    /// Returns all rows, sorted. A node's work may be seen before the state that it belongs to: its rows are assigned by time.
     pub(crate) fn timeline(&self) -> Timeline {
         let mut rows = self.rows.clone();
         for row in rows.iter_mut().filter(|row| matches!(row.subject, Subject::Node(..))) {
@@ -79,7 +79,7 @@ impl Recorder {
                 states.filter(|state| state.begin <= row.begin).max_by_key(|state| state.begin);
             begun.iter().for_each(|state| row.state.clone_from(&state.state));
         }
-        Timeline { workflow: self.workflow.clone(), rows: ordered(rows) }
+        Timeline { workflow: self.workflow.clone(), rows: sort_rows(rows) }
     }
 
     fn node<K: Resource<DynamicType = ()>>(
@@ -91,14 +91,14 @@ impl Recorder {
         now: Timestamp,
     ) {
         let subject = Subject::of_node(object, what);
-        // What was done already is not begun again by being seen again.
+        // An object that is seen again after its work is done begins no new row.
         if is_done && !self.rows.iter().any(|row| row.subject == subject && row.end.is_none()) {
             return;
         }
         self.put(subject, now, is_done.then_some(now), outcome(is_done, is_error));
     }
 
-    /// Begins a row, or brings the one that lasts up to date; an end stays.
+    /// Begins a row, or updates the open one; keeps an end that is set.
     fn put(
         &mut self,
         subject: Subject,
@@ -106,13 +106,13 @@ impl Recorder {
         end: Option<Timestamp>,
         outcome: Outcome,
     ) {
-        let of_state = |row: &&mut Row| match subject {
+        let is_open = |row: &&mut Row| match subject {
             Subject::Node(..) => row.end.is_none(),
             Subject::State | Subject::Directive(..) => {
                 row.state == self.state.as_str() && row.begin == begin
             }
         };
-        let known = self.rows.iter_mut().filter(|row| row.subject == subject).find(of_state);
+        let known = self.rows.iter_mut().filter(|row| row.subject == subject).find(is_open);
         if let Some(row) = known {
             (row.end, row.outcome) = (row.end.or(end), outcome);
             return;

@@ -1,4 +1,4 @@
-//! Signals of a command that makes what it has to remove.
+//! Handles the signals of a command that must remove its workflow before it exits.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// The signals that end a life but not its end: from a person, from a service manager, and from a terminal that goes away.
+/// The signals that interrupt a command's work but not its cleanup: from a user, a service manager, or a terminal that is closed.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -16,8 +16,10 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// Registers handlers for all four signals.
+    ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind)
@@ -31,19 +33,19 @@ impl Signals {
         })
     }
 
-    /// The next one, as a failure.
+    /// Waits for the next signal, and returns it as a failure.
     pub(crate) async fn next(&mut self) -> Failure {
         let why = tokio::select! {
             _ = self.interrupt.recv() => "interrupted",
-            _ = self.terminate.recv() => "told to end by SIGTERM",
-            _ = self.hang_up.recv() => "told to end by SIGHUP: its terminal went away",
-            _ = self.quit.recv() => "told to end by SIGQUIT",
+            _ = self.terminate.recv() => "ended by SIGTERM",
+            _ = self.hang_up.recv() => "ended by SIGHUP: its terminal was closed",
+            _ = self.quit.recv() => "ended by SIGQUIT",
         };
         Failure::new(Exit::Cancelled, why)
     }
 
-    /// What `work` gives, unless a signal comes first.
-    pub(crate) async fn or<T>(
+    /// Returns the result of `work`, or a failure if a signal comes first.
+    pub(crate) async fn until_signal<T>(
         &mut self,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
@@ -53,13 +55,17 @@ impl Signals {
         }
     }
 
-    /// Carries `work` to its end, and says so to whoever wants to interrupt it.
-    pub(crate) async fn despite<T>(&mut self, output: Output, work: impl Future<Output = T>) -> T {
+    /// Completes `work` despite signals; each signal prints a note.
+    pub(crate) async fn uninterrupted<T>(
+        &mut self,
+        output: Output,
+        work: impl Future<Output = T>,
+    ) -> T {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
                 result = &mut work => return result,
-                _ = self.next() => output.note("removing the job's storage; this command ends when it is gone"),
+                _ = self.next() => output.note("removing the job's storage; this command ends once it is removed"),
             }
         }
     }

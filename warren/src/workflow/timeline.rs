@@ -1,8 +1,8 @@
-//! When what happened to a workflow: by state, directive and node. Built from its objects, or while somebody watches
-//! ([`super::recorder`]).
+//! The timeline of a workflow: begin and end of each state, directive and node. Built from the workflow's objects, or recorded
+//! while the workflow runs ([`super::recorder`]).
 //!
-//! The objects keep only part of the past: when each driver was done, and both ends of the last state. A begin that nobody
-//! recorded is taken from the end before it, and marked; [`nodes`] says where the times of nodes come from.
+//! The objects keep only some times: the end of each directive's share, and begin and end of the last state. An unrecorded begin is
+//! taken from the end before it, and marked. [`nodes`] documents the times of nodes.
 
 mod gantt;
 mod nodes;
@@ -19,7 +19,7 @@ pub(crate) use gantt::gantt;
 pub(crate) use svg::svg;
 use workload::Objects;
 
-/// The whole.
+/// The timeline of one workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Timeline {
     pub workflow: String,
@@ -33,24 +33,23 @@ pub(crate) struct Row {
     pub state: String,
     pub subject: Subject,
     pub begin: Timestamp,
-    /// Nobody recorded the begin: it is the end of what came before.
+    /// Whether the begin was not recorded, and is the end of the row before.
     pub begin_is_taken: bool,
-    /// `None` while it lasts, or when it is not known.
+    /// `None` while it lasts, or if unknown.
     pub end: Option<Timestamp>,
-    /// Nobody recorded the end: it is the end of what waited for it.
+    /// Whether the end was not recorded, and is the end of the step that waited for it.
     pub end_is_taken: bool,
     pub outcome: Outcome,
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Subject {
-    /// The state itself.
     State,
-    /// A directive's share of it, by index and command.
+    /// A directive's share of the state, by index and command.
     Directive(i64, String),
-    /// A node's share: its name, and what it does.
+    /// A node's share of the state: the node's name, and its work.
     Node(String, String),
 }
 
@@ -63,7 +62,7 @@ pub(crate) enum Outcome {
 }
 
 impl Row {
-    /// Whether it may have taken less time than shown.
+    /// Returns whether the row may have taken less time than shown.
     pub(crate) fn is_bound(&self) -> bool {
         self.begin_is_taken || self.end_is_taken
     }
@@ -78,7 +77,7 @@ impl Row {
 }
 
 impl Subject {
-    /// A node's share, as its object has it.
+    /// Returns the subject of a node's work on an object.
     pub(super) fn of_node<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> Self {
         let index = object.directive_index().map(|index| format!(" {index}")).unwrap_or_default();
         Self::Node(object.namespace().unwrap_or_default(), format!("{what}{index}"))
@@ -86,21 +85,21 @@ impl Subject {
 }
 
 impl Timeline {
-    /// What the objects themselves tell.
-    pub(crate) fn of(objects: &Objects) -> Option<Self> {
+    /// Builds the timeline from a workflow's objects; `None` without a Workflow.
+    pub(crate) fn from_objects(objects: &Objects) -> Option<Self> {
         let workflow = objects.workflow.as_ref()?;
         let mut rows = Vec::new();
         let mut begin = workflow.creation_timestamp()?.0;
         for state in &WorkflowState::ORDER {
-            let of_state = rows_of(workflow, state, begin);
-            begin = of_state.iter().filter_map(|row| row.end).max().unwrap_or(begin);
-            rows.extend(of_state);
+            let state_rows = rows_of(workflow, state, begin);
+            begin = state_rows.iter().filter_map(|row| row.end).max().unwrap_or(begin);
+            rows.extend(state_rows);
         }
         rows.extend(nodes::rows(objects, workflow, &rows));
-        Some(Self { workflow: workflow.name_any(), rows: ordered(rows) })
+        Some(Self { workflow: workflow.name_any(), rows: sort_rows(rows) })
     }
 
-    /// From the first begin to the last end, or to `now` while something lasts.
+    /// Returns the first begin and the last end; `now` while a row lasts.
     pub(crate) fn extent(&self, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let begin = self.rows.iter().map(|row| row.begin).min()?;
         let end = self.rows.iter().map(|row| row.end.unwrap_or(now)).max()?;
@@ -108,7 +107,7 @@ impl Timeline {
     }
 }
 
-/// A state that began: with a row for it and one for each directive that takes part.
+/// Returns a row for a state that has begun, and one for each directive that takes part in it.
 fn rows_of(workflow: &Workflow, state: &WorkflowState, begin: Timestamp) -> Vec<Row> {
     let Some(status) = &workflow.status else { return Vec::new() };
     let is_current = status.state.as_ref() == Some(state);
@@ -147,7 +146,7 @@ fn row(
     end: Option<Timestamp>,
     outcome: Outcome,
 ) -> Row {
-    // Objects have whole seconds, statuses microseconds: nothing ends before it begins.
+    // Metadata has whole seconds, a status microseconds: keeps the begin from being after the end.
     let begin = recorded.unwrap_or(taken).min(end.unwrap_or(Timestamp::MAX));
     Row {
         state: state.to_string(),
@@ -168,7 +167,7 @@ pub(super) fn outcome(is_done: bool, is_error: bool) -> Outcome {
     }
 }
 
-/// The word and name of a directive, as far as it reads as one.
+/// Returns the command and name of a directive; `directive` if it cannot be parsed.
 pub(super) fn command(workflow: &Workflow, index: i64) -> String {
     let line = usize::try_from(index).ok().and_then(|index| workflow.spec.directives.get(index));
     let directive = line.and_then(|line| line.parse::<directive::Directive>().ok());
@@ -179,18 +178,18 @@ pub(super) fn command(workflow: &Workflow, index: i64) -> String {
     }
 }
 
-/// Rows in the order of states, and in a state by subject.
-pub(super) fn ordered(mut rows: Vec<Row>) -> Vec<Row> {
+/// Sorts rows by state, and within a state by subject.
+pub(super) fn sort_rows(mut rows: Vec<Row>) -> Vec<Row> {
     let places: BTreeMap<&str, usize> = WorkflowState::VALUES.iter().copied().zip(0..).collect();
-    rows.sort_by(|one, other| {
+    rows.sort_by(|left, right| {
         let place = |row: &Row| places.get(row.state.as_str()).copied();
-        (place(one), &one.subject, one.begin).cmp(&(place(other), &other.subject, other.begin))
+        (place(left), &left.subject, left.begin).cmp(&(place(right), &right.subject, right.begin))
     });
     rows
 }
 
-/// A duration as short as it reads well.
-fn shown(begin: Timestamp, end: Timestamp) -> String {
+/// Formats a duration, in ms or s.
+fn format_duration(begin: Timestamp, end: Timestamp) -> String {
     let micros = u64::try_from(end.as_microsecond() - begin.as_microsecond()).unwrap_or_default();
     match micros {
         0..10_000 => format!("{}.{} ms", micros / 1000, micros % 1000 / 100),

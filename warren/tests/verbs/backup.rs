@@ -1,4 +1,4 @@
-//! A store that does not open any more, and last night's backup.
+//! `warren backup`: files, incomplete answers, and the restore of a damaged store.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -9,19 +9,20 @@ use serde_json::{Value, json};
 
 use crate::box_of_one::{BoxOfOne, configuration, mount, warren};
 
-/// Everything but the revision of the list.
-fn everything(here: &BoxOfOne) -> Vec<Value> {
+/// Returns all objects, without the resourceVersion of the lists.
+fn all_objects(here: &BoxOfOne) -> Vec<Value> {
     ["clientmounts", "systemconfigurations", "namespaces", "customresourcedefinitions"]
         .map(|kind| here.json(&["get", kind, "-A", "--json"])["items"].clone())
         .to_vec()
 }
 
-/// A program that another test starts has this process's lock on the store for a moment, between fork(2) and execve(2).
-fn restored(data: &Path, backup: &str) -> Result<(), String> {
+/// Restores a store. Retries while the store is locked: a program that another test starts holds this process's lock for a moment,
+/// between fork(2) and execve(2).
+fn restore(data: &Path, backup: &str) -> Result<(), String> {
     loop {
         match coordinator::restore(data, Path::new(backup)) {
             Err(error) if format!("{error:?}").contains("InUse") => std::thread::yield_now(),
-            restored => return restored.map(drop).map_err(|error| format!("{error:?}")),
+            result => return result.map(drop).map_err(|error| format!("{error:?}")),
         }
     }
 }
@@ -31,7 +32,7 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     let here = BoxOfOne::start();
     let mut held = mount("job", "mounted");
     held["metadata"]["finalizers"] = serde_json::json!(["x.io/held"]);
-    // The coordinator makes the nodes' namespaces by and by; `apply` waits for those that it needs.
+    // The coordinator creates the nodes' namespaces one after the other; `apply` waits for those that it needs.
     let [on_rabbit, on_other] = ["rabbit-1", "compute-2"].map(|node| {
         let mut mount = mount("other", "mounted");
         mount["metadata"]["namespace"] = json!(node);
@@ -40,10 +41,10 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     });
     let file = here.file("first.yaml", &[configuration(), held, on_rabbit, on_other]);
     here.warren(&["apply", "-f", &file]).assert().success();
-    let before = everything(&here);
+    let before = all_objects(&here);
     let backup = here.path("backup").display().to_string();
-    let told = here.output(&["backup", &backup]);
-    assert!(told.contains("objects written to"), "{told}");
+    let stdout = here.output(&["backup", &backup]);
+    assert!(stdout.contains("objects written to"), "{stdout}");
     assert_eq!(std::fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
     let later = here.file("later.yaml", &[mount("later", "mounted")]);
     here.warren(&["apply", "-f", &later]).assert().success();
@@ -59,18 +60,19 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     assert!(why.contains(&store.display().to_string()), "{why}");
     assert!(why.contains("coordinator --data-dir") && why.contains("warren backup"), "{why}");
 
-    let error = restored(&data, &backup).unwrap_err();
+    let error = restore(&data, &backup).unwrap_err();
     assert!(error.contains("Exists"), "{error}");
     std::fs::rename(&store, directory.path().join("objects.redb")).unwrap();
-    restored(&data, &backup).unwrap();
+    restore(&data, &backup).unwrap();
     let here = BoxOfOne::start_in(directory).unwrap_or_else(|(_, why)| panic!("{why}"));
-    assert_eq!(everything(&here), before);
+    assert_eq!(all_objects(&here), before);
     here.warren(&["apply", "-f", &here.path("later.yaml").display().to_string()])
         .assert()
         .success();
 }
 
-/// A server that answers so to the first line of a request, and then ends the connection or keeps it.
+/// Starts a server that answers the first line of a request with `answer`, and then closes the connection, or with `keeps` keeps
+/// it.
 pub(crate) fn answering(
     socket: &Path,
     answer: impl Fn(&str) -> String + Send + 'static,
@@ -83,7 +85,7 @@ pub(crate) fn answering(
             let mut stream = stream.unwrap();
             let lines = BufReader::new(stream.try_clone().unwrap()).lines();
             let request = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
-            // A connection that is only tried has no request.
+            // `warren` first opens a connection without a request, to check that a server listens.
             if let Some(first) = request.collect::<Vec<_>>().first() {
                 drop(stream.write_all(answer(first).as_bytes()));
             }
@@ -92,7 +94,8 @@ pub(crate) fn answering(
     });
 }
 
-/// Runs `warren backup` against a server that answers every request with this.
+/// Runs `warren backup` against a server that answers every request with `answer`. Returns exit status, standard error, and
+/// whether a file was written.
 fn against(answer: &str) -> (i32, String, bool) {
     let answer = answer.to_owned();
     against_server(move |_| answer.clone())
@@ -106,9 +109,9 @@ fn against_server(answer: impl Fn(&str) -> String + Send + 'static) -> (i32, Str
     let server = format!("unix://{}", socket.display());
     let mut command = warren(&["--server", &server, "backup", &file.display().to_string()]);
     let output = command.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     let files = std::fs::read_dir(directory.path()).unwrap().count();
-    (output.status.code().unwrap(), said, files > 1)
+    (output.status.code().unwrap(), stderr, files > 1)
 }
 
 #[test]
@@ -126,26 +129,26 @@ fn a_backup_replaces_files_and_nothing_else() {
 }
 
 #[test]
-fn what_is_no_whole_backup_is_not_kept() {
+fn an_incomplete_backup_is_not_kept() {
     let header = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"objects\":2,\"unread\":[]}\n";
     for lines in ["", "{}\n{}\n"] {
-        let (code, said, kept) = against(&format!("{header}{lines}"));
-        assert_eq!((code, kept), (3, false), "{said}");
-        assert!(said.contains("broke off"), "{said}");
+        let (code, stderr, kept) = against(&format!("{header}{lines}"));
+        assert_eq!((code, kept), (3, false), "{stderr}");
+        assert!(stderr.contains("the backup is incomplete"), "{stderr}");
     }
-    let (code, said, kept) = against(&format!("{header}{{}}\n{{}}\n{{}}\n"));
-    assert_eq!((code, kept), (0, true), "{said}");
+    let (code, stderr, kept) = against(&format!("{header}{{}}\n{{}}\n{{}}\n"));
+    assert_eq!((code, kept), (0, true), "{stderr}");
     let missing = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    let (code, said, kept) = against(missing);
-    assert_eq!((code, kept), (2, false), "{said}");
-    assert!(said.contains("etcd"), "{said}");
+    let (code, stderr, kept) = against(missing);
+    assert_eq!((code, kept), (2, false), "{stderr}");
+    assert!(stderr.contains("etcd"), "{stderr}");
     let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0+warren.0.0.9", "gitCommit": "",
         "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
     let version = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{version}");
-    let old = move |asked: &str| {
-        if asked.contains("/version") { version.clone() } else { missing.to_owned() }
+    let old = move |request: &str| {
+        if request.contains("/version") { version.clone() } else { missing.to_owned() }
     };
-    let (code, said, kept) = against_server(old);
-    assert_eq!((code, kept), (1, false), "{said}");
-    assert!(said.contains("0.0.9") && !said.contains("etcd"), "{said}");
+    let (code, stderr, kept) = against_server(old);
+    assert_eq!((code, kept), (1, false), "{stderr}");
+    assert!(stderr.contains("0.0.9") && !stderr.contains("etcd"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! A standalone coordinator in a thread, and the command pointed at it.
+//! Runs a standalone coordinator in a thread, and the command with its sockets.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) struct BoxOfOne {
-    /// Until it is given back.
+    /// Directory of the coordinator; `None` after [`BoxOfOne::stop`].
     directory: Option<TempDir>,
     stop: Option<oneshot::Sender<()>>,
     running: Option<JoinHandle<()>>,
@@ -27,10 +27,10 @@ impl BoxOfOne {
         Self::start_in(tempfile::tempdir().unwrap()).unwrap_or_else(|(_, why)| panic!("{why}"))
     }
 
-    /// Starts it on what is in a directory.
+    /// Starts a coordinator on the store in a directory.
     ///
     /// # Errors
-    /// Why it does not start, with the directory.
+    /// The reason why it does not start, with the directory.
     pub(crate) fn start_in(directory: TempDir) -> Result<Self, (TempDir, String)> {
         let root = directory.path();
         let standalone = Standalone {
@@ -56,7 +56,7 @@ impl BoxOfOne {
                 let coordinator = loop {
                     match Coordinator::start(&config).await {
                         Ok(coordinator) => break coordinator,
-                        // A program that another test starts has this process's lock on the store for a moment, between
+                        // A program that another test starts holds this process's lock on the store for a moment, between
                         // fork(2) and execve(2).
                         Err(error)
                             if chain(&error).contains("another process has the store open") =>
@@ -81,7 +81,7 @@ impl BoxOfOne {
         }
     }
 
-    /// Ends it, and leaves what it has written.
+    /// Stops the coordinator, and returns its directory.
     pub(crate) fn stop(mut self) -> TempDir {
         self.end();
         self.directory.take().unwrap()
@@ -97,7 +97,7 @@ impl BoxOfOne {
         }
     }
 
-    /// The command, talking to this box.
+    /// Returns the command, with the sockets of this coordinator.
     pub(crate) fn warren(&self, arguments: &[&str]) -> Command {
         let mut command = warren(arguments);
         command.env("WARREN_API", format!("unix://{}", self.path("api.sock").display())).env(
@@ -107,7 +107,7 @@ impl BoxOfOne {
         command
     }
 
-    /// Standard output of a command that succeeds.
+    /// Runs a command that must succeed, and returns its standard output.
     pub(crate) fn output(&self, arguments: &[&str]) -> String {
         let assert = self.warren(arguments).assert().success();
         String::from_utf8(assert.get_output().stdout.clone()).unwrap()
@@ -121,7 +121,7 @@ impl BoxOfOne {
         self.directory.as_ref().unwrap().path().join(name)
     }
 
-    /// A file with these objects, as YAML documents.
+    /// Writes a file with these objects, as YAML documents.
     pub(crate) fn file(&self, name: &str, objects: &[Value]) -> String {
         let documents: Vec<String> = objects.iter().map(Value::to_string).collect();
         self.raw_file(name, documents.join("\n---\n").as_bytes())
@@ -133,7 +133,7 @@ impl BoxOfOne {
         path.display().to_string()
     }
 
-    /// Two computes and a mount on the first.
+    /// Starts a coordinator with two computes and a mount on the first one.
     pub(crate) fn with_mount() -> Self {
         let this = Self::start();
         let file = this.file("first.yaml", &[configuration(), mount("job", "mounted")]);
@@ -148,13 +148,13 @@ impl Drop for BoxOfOne {
     }
 }
 
-/// An error with its causes.
+/// Returns an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// The command without a box.
+/// Returns the command without a coordinator.
 pub(crate) fn warren(arguments: &[&str]) -> Command {
     let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_warren")));
     command

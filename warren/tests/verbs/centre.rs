@@ -1,5 +1,5 @@
-//! A workflow engine as far as `warren` sees one: what is asked of a Workflow is reached at once, with the objects that the
-//! sites' controllers were seen to make. Storage there is none.
+//! A stand-in for the workflow engine: every requested state is ready at once, with the objects that the sites' controllers
+//! create, but without storage.
 
 use std::thread::JoinHandle;
 
@@ -22,7 +22,8 @@ pub(crate) struct Centre {
 }
 
 impl Centre {
-    /// Serves the workflows of a box. One of profile `broken` fails in Setup, one of profile `stuck` stays there.
+    /// Serves the workflows of a coordinator. A workflow with profile `broken` fails in Setup; one with profile `stuck` stays
+    /// there.
     pub(crate) fn start(here: &BoxOfOne) -> Self {
         let address = Address::Unix(here.path("api.sock"));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -88,7 +89,7 @@ async fn reach(client: &Client, workflow: &Workflow) {
     let api: Api<Workflow> = Api::namespaced(client.clone(), "default");
     let patch = Patch::Merge(json!({"status": reached}));
     let answer = api.patch(&workflow.name_any(), &PatchParams::default(), &patch).await;
-    // One that was deleted in the meantime has ended.
+    // Fails if the workflow was deleted in the meantime.
     assert!(matches!(&answer, Ok(_) | Err(kube::Error::Api(_))), "{answer:?}");
 }
 

@@ -33,7 +33,7 @@ fn an_interrupted_watch_is_cancelled() {
     assert_eq!(child.wait().unwrap().code(), Some(6));
 }
 
-/// The answer, as soon as there is one.
+/// Waits until `answer` returns a value.
 #[expect(clippy::disallowed_methods, reason = "nothing announces what another process has come to")]
 fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
@@ -46,7 +46,7 @@ fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether the process has handlers for both signals.
+/// Returns whether the process has handlers for both signals.
 fn is_listening(child: &std::process::Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
@@ -55,7 +55,7 @@ fn is_listening(child: &std::process::Child) -> bool {
 }
 
 #[test]
-fn what_is_interrupted_while_it_reads_ends_as_what_waits_does() {
+fn a_verb_is_interrupted_while_it_reads_or_waits() {
     let here = BoxOfOne::with_mount();
     let pipe = here.path("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -76,9 +76,9 @@ fn what_is_interrupted_while_it_reads_ends_as_what_waits_does() {
     }
 }
 
-/// Secrets are in there.
+/// A backup contains Secrets.
 #[test]
-fn an_interrupted_backup_leaves_nothing() {
+fn an_interrupted_backup_leaves_no_file() {
     let (here, directory) = (BoxOfOne::start(), tempfile::tempdir().unwrap());
     let socket = directory.path().join("half.sock");
     let half = "HTTP/1.1 200 OK\r\n\r\n{\"objects\":2,\"unread\":[]}\n{}\n";
@@ -108,7 +108,7 @@ fn a_watch_prints_changes_as_they_come() {
 }
 
 #[test]
-fn output_that_nobody_reads_is_no_failure() {
+fn closed_output_is_not_a_failure() {
     let here = BoxOfOne::start();
     let mut child = spawn(&here, &["completions", "zsh"]);
     drop(child.stdout.take());

@@ -1,4 +1,4 @@
-//! Logs of containers that the rabbits' agents run, who are played here.
+//! `warren logs` for containers that the rabbits' agents run. The test plays the agents.
 
 use api::{NodeContainers, names::annotation};
 use kube::{
@@ -24,7 +24,7 @@ fn containers(rabbit: &str) -> Value {
     })
 }
 
-/// A box where two rabbits have containers of the workflow `w`.
+/// Starts a coordinator with two rabbits that have containers of the workflow `w`.
 fn here() -> BoxOfOne {
     let here = BoxOfOne::start();
     let namespace =
@@ -34,70 +34,72 @@ fn here() -> BoxOfOne {
     here.warren(&["apply", "-f", &file]).assert().success();
     for rabbit in ["rabbit-1", "rabbit-2"] {
         act(&here, async |client| {
-            tell(&client, rabbit, json!({"state": "Ready", "attempt": 1})).await;
+            write_status(&client, rabbit, json!({"state": "Ready", "attempt": 1})).await;
         });
     }
     here
 }
 
-/// Does this with a client of the box.
-fn act<T>(here: &BoxOfOne, what: impl AsyncFnOnce(Client) -> T) -> T {
+/// Runs `work` with a client of the API.
+fn act<T>(here: &BoxOfOne, work: impl AsyncFnOnce(Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let kubeconfig = Kubeconfig::read_from(here.path("kubeconfig")).unwrap();
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
-        what(Client::try_from(config).unwrap()).await
+        work(Client::try_from(config).unwrap()).await
     })
 }
 
-/// What the agent of a rabbit writes.
-async fn tell(client: &Client, rabbit: &str, status: Value) {
+/// Writes a status as the agent of a rabbit does.
+async fn write_status(client: &Client, rabbit: &str, status: Value) {
     let api: Api<NodeContainers> = Api::namespaced(client.clone(), rabbit);
     let patch = Patch::Merge(json!({"status": status}));
     api.patch_status(NAME, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// Answers the next question as the agent of a rabbit does.
+/// Answers the next request for logs as the agent of a rabbit does.
 async fn answer(client: &Client, rabbit: &str, text: &str) {
     let api: Api<NodeContainers> = Api::namespaced(client.clone(), rabbit);
-    let is_asked = |one: Option<&NodeContainers>| one.is_some_and(|one| one.unanswered().is_some());
-    let asked = await_condition(api, NAME, is_asked).await.unwrap().unwrap();
+    let has_request = |run: Option<&NodeContainers>| {
+        run.is_some_and(|run| run.unanswered_log_request().is_some())
+    };
+    let run = await_condition(api, NAME, has_request).await.unwrap().unwrap();
     let logs = json!([{"attempt": 1, "container": "app", "text": text}]);
-    let asked = &asked.annotations()[annotation::LOGS_ASKED];
-    tell(client, rabbit, json!({"logs": logs, "logsAnswered": asked})).await;
+    let request = &run.annotations()[annotation::LOGS_ASKED];
+    write_status(client, rabbit, json!({"logs": logs, "logsAnswered": request})).await;
 }
 
 #[test]
-fn who_runs_is_asked_each_time_and_the_answers_are_shown() {
+fn running_containers_are_asked_each_time_and_the_answers_are_shown() {
     let here = here();
     for text in ["began\n", "began\nwent on\n"] {
-        let shown = std::thread::scope(|scope| {
-            let shown = scope.spawn(|| here.output(&["logs", "w"]));
+        let stdout = std::thread::scope(|scope| {
+            let stdout = scope.spawn(|| here.output(&["logs", "w"]));
             act(&here, async |client| {
                 for rabbit in ["rabbit-1", "rabbit-2"] {
                     answer(&client, rabbit, text).await;
                 }
             });
-            shown.join().unwrap()
+            stdout.join().unwrap()
         });
         let lines = |rabbit: &str| -> String {
             text.lines().map(|line| format!("{rabbit}/app: {line}\n")).collect()
         };
-        assert_eq!(shown, lines("rabbit-1") + &lines("rabbit-2"));
+        assert_eq!(stdout, lines("rabbit-1") + &lines("rabbit-2"));
     }
 }
 
 #[test]
-fn a_rabbit_that_does_not_answer_is_named_beside_what_there_is() {
+fn a_silent_rabbit_is_named_and_the_other_logs_are_shown() {
     let here = here();
     let logs = json!([{"attempt": 1, "container": "app", "text": "all\n"}]);
-    let ended = json!({"state": "Failed", "logs": logs});
-    act(&here, async |client| tell(&client, "rabbit-2", ended).await);
+    let failed = json!({"state": "Failed", "logs": logs});
+    act(&here, async |client| write_status(&client, "rabbit-2", failed).await);
     let assert = here.warren(&["logs", "w"]).assert().code(3).stdout("rabbit-2/app: all\n");
     let text = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
     assert!(text.contains("rabbit-1 did not answer") && !text.contains("rabbit-2"), "{text}");
-    // Nobody asks of containers that ended.
+    // Containers that have ended are not asked.
     assert_eq!(here.output(&["logs", "w", "--rabbit", "rabbit-2"]), "rabbit-2/app: all\n");
     let found = here.json(&["get", "nodecontainers", NAME, "-n", "rabbit-2", "--json"]);
     assert_eq!(found["metadata"]["annotations"], Value::Null);

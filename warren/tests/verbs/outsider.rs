@@ -5,19 +5,19 @@ use assert_cmd::Command;
 
 use crate::box_of_one::BoxOfOne;
 
-/// nobody, on every distribution.
+/// Uid of the user `nobody` on every distribution.
 const NOBODY: &str = "65534";
 
 #[test]
-fn another_user_gets_nowhere_even_if_the_socket_lets_him() {
+fn another_user_is_refused_whatever_the_sockets_mode() {
     if !gate::root() {
         return;
     }
     let here = BoxOfOne::with_mount();
     set_permissions(here.path(""), Permissions::from_mode(0o755)).unwrap();
     let warren = here.path("warren");
-    // A process of its own writes it: what this one had open for writing could not be executed while a child of another test has
-    // the descriptor too (ETXTBSY).
+    // Another process copies the program: a file that this process has open for writing cannot be executed while a child of another
+    // test shares the descriptor (ETXTBSY).
     Command::new("cp").arg(env!("CARGO_BIN_EXE_warren")).arg(&warren).assert().success();
     let as_nobody = |socket: &str, mode: u32, verb: &[&str]| {
         set_permissions(here.path(socket), Permissions::from_mode(mode)).unwrap();
@@ -33,13 +33,13 @@ fn another_user_gets_nowhere_even_if_the_socket_lets_him() {
     for (socket, verb) in
         [("api.sock", &["get", "clientmounts", "-A"][..]), ("coordinator.sock", &["nodes"])]
     {
-        // Closed by the server, and not even opened by the kernel.
+        // The server closes the connection, or the kernel refuses it.
         for mode in [0o666, 0o600] {
             let assert = as_nobody(socket, mode, verb).assert().code(7);
-            let told = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
-            assert!(told.contains("sudo") && !told.contains("systemctl"), "{mode:o}: {told}");
+            let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+            assert!(stderr.contains("sudo") && !stderr.contains("systemctl"), "{mode:o}: {stderr}");
         }
     }
-    // The same for root, who is let in.
+    // root is served.
     here.warren(&["nodes"]).assert().success();
 }

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use crate::box_of_one::{BoxOfOne, configuration, mount};
 
-/// An agent that tells which objects it was asked about.
+/// An agent whose plan names the objects of the request.
 struct Agent;
 
 #[tonic::async_trait]
@@ -23,22 +23,22 @@ impl Node for Agent {
     type WaitStream = ReceiverStream<Result<JobNews, Status>>;
 
     async fn mount(&self, _: Request<MountRequest>) -> Result<Response<Self::MountStream>, Status> {
-        Err(Status::unimplemented("nobody waits here"))
+        Err(Status::unimplemented("this test does not wait"))
     }
 
     async fn unmount(
         &self,
         _: Request<UnmountRequest>,
     ) -> Result<Response<Self::UnmountStream>, Status> {
-        Err(Status::unimplemented("nobody waits here"))
+        Err(Status::unimplemented("this test does not wait"))
     }
 
     async fn wait(&self, _: Request<WaitRequest>) -> Result<Response<Self::WaitStream>, Status> {
-        Err(Status::unimplemented("nobody waits here"))
+        Err(Status::unimplemented("this test does not wait"))
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        Err(Status::unimplemented("not asked"))
+        Err(Status::unimplemented("this test does not call it"))
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
@@ -55,7 +55,7 @@ impl Node for Agent {
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {
-        Err(Status::unimplemented("not asked"))
+        Err(Status::unimplemented("this test does not call it"))
     }
 }
 
@@ -98,7 +98,7 @@ fn profile() -> Value {
     })
 }
 
-/// What the agent is told for an object that is not in the API.
+/// Uid that the agent receives for an object that is not in the API.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 fn steps(uid: &str) -> String {
@@ -106,7 +106,7 @@ fn steps(uid: &str) -> String {
 }
 
 #[test]
-fn an_object_without_a_uid_is_planned_as_the_live_one() {
+fn an_object_without_a_uid_gets_the_uid_of_the_stored_object() {
     let here = BoxOfOne::start();
     let file = here.file("both.yaml", &[profile(), pinned_mount()]);
     let node = here.file("node.yaml", &[configuration()]);
@@ -137,8 +137,8 @@ fn a_plan_whose_files_hold_the_profile_needs_no_api() {
         let mut plan = here.warren(&["plan", "-f", &file, "--agent", &agent]);
         plan.env("WARREN_API", format!("unix://{}", here.path("nobody.sock").display()));
         let assert = plan.assert().success().stdout(steps(NO_UID).repeat(2));
-        let told = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
-        assert_eq!(told.matches("nobody.sock").count(), 1, "{told}");
+        let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+        assert_eq!(stderr.matches("nobody.sock").count(), 1, "{stderr}");
     });
 }
 

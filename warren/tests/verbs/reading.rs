@@ -26,7 +26,7 @@ fn get_shows_the_columns_of_the_kind() {
 }
 
 #[test]
-fn selectors_select() {
+fn get_filters_by_label_selector() {
     let here = BoxOfOne::with_mount();
     let selector = "dataworkflowservices.github.io/workflow.name";
     let some =
@@ -43,15 +43,15 @@ fn mounts_are_listed_and_filtered() {
     let here = BoxOfOne::with_mount();
     let table = here.output(&["mounts"]);
     assert!(table.starts_with("NODE") && table.contains("/mnt/nnf/job"), "{table}");
-    let of = |arguments: &[&str]| here.json(arguments).as_array().unwrap().len();
-    assert_eq!(of(&["mounts", "--json", "--node", "compute-1"]), 1);
-    assert_eq!(of(&["mounts", "--json", "--node", "compute-2"]), 0);
-    assert_eq!(of(&["mounts", "--json", "--node", "compute-[1-2]"]), 1);
+    let count = |arguments: &[&str]| here.json(arguments).as_array().unwrap().len();
+    assert_eq!(count(&["mounts", "--json", "--node", "compute-1"]), 1);
+    assert_eq!(count(&["mounts", "--json", "--node", "compute-2"]), 0);
+    assert_eq!(count(&["mounts", "--json", "--node", "compute-[1-2]"]), 1);
     let unknown = here.warren(&["mounts", "--node", "compute-[1-2,8-9]"]).assert().code(2);
     let text = String::from_utf8(unknown.get_output().stderr.clone()).unwrap();
     assert!(text.contains("--node compute-[8-9]: the SystemConfiguration names no such"), "{text}");
-    assert_eq!(of(&["mounts", "--json", "--workflow", "wf"]), 1);
-    assert_eq!(of(&["mounts", "--json", "--workflow", "other"]), 0);
+    assert_eq!(count(&["mounts", "--json", "--workflow", "wf"]), 1);
+    assert_eq!(count(&["mounts", "--json", "--workflow", "other"]), 0);
     let mount = &here.json(&["mounts", "--json"])[0];
     assert_eq!(
         (mount["desired"].as_str(), mount["ready"].as_bool()),
@@ -60,7 +60,7 @@ fn mounts_are_listed_and_filtered() {
 }
 
 #[test]
-fn nodes_are_listed_with_their_place() {
+fn nodes_are_listed_with_their_index() {
     let here = BoxOfOne::with_mount();
     let nodes = here.json(&["nodes", "--json"]);
     assert_eq!(nodes["gaps"], serde_json::json!([]));

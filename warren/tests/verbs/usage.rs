@@ -12,7 +12,7 @@ fn help_documents_exit_statuses_and_defaults() {
 }
 
 #[test]
-fn bad_usage_is_two() {
+fn wrong_usage_exits_with_2() {
     warren(&["apply"]).assert().code(2);
     warren(&["wait", "clientmount/a"]).assert().code(2);
     warren(&["frobnicate"]).assert().code(2);
@@ -22,7 +22,7 @@ fn bad_usage_is_two() {
 }
 
 #[test]
-fn nobody_there_is_seven_and_says_how_to_start_it() {
+fn an_unreachable_server_exits_with_7_and_the_remedy_starts_it() {
     let directory = tempfile::tempdir().unwrap();
     let server = format!("unix://{}/api.sock", directory.path().display());
     let assert = warren(&["--server", &server, "get", "clientmounts"]).assert().code(7);
@@ -37,7 +37,7 @@ fn nobody_there_is_seven_and_says_how_to_start_it() {
 }
 
 #[test]
-fn files_that_cannot_be_used_change_nothing() {
+fn an_unusable_file_changes_nothing() {
     let here = BoxOfOne::start();
     let good = here.file(
         "good.yaml",
@@ -60,7 +60,7 @@ fn files_that_cannot_be_used_change_nothing() {
 }
 
 #[test]
-fn an_object_the_schema_refuses_names_file_and_field() {
+fn an_object_that_the_schema_refuses_is_reported_with_file_and_field() {
     let here = BoxOfOne::with_mount();
     let mut wrong = mount("wrong", "mounted");
     wrong["spec"]["desiredState"] = "half".into();

@@ -41,7 +41,7 @@ fn wait_ends_when_the_condition_holds() {
 }
 
 #[test]
-fn for_ever_is_a_time_to_wait() {
+fn the_longest_timeout_does_not_overflow() {
     let here = BoxOfOne::with_mount();
     let eternity = format!("{}s", u64::MAX);
     let deleted = ["wait", "clientmount/other", "--for", "deleted", "--timeout", &eternity];
@@ -64,7 +64,7 @@ fn wait_sees_a_change_that_comes_later() {
 }
 
 #[test]
-fn time_that_is_up_is_retryable_and_says_what_is_missing() {
+fn a_timeout_is_retryable_and_names_the_unmet_objects() {
     let here = BoxOfOne::with_mount();
     let assert = here
         .warren(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted", "--timeout", "3s"])
@@ -104,7 +104,7 @@ fn a_fatal_error_ends_the_wait_early() {
 }
 
 #[test]
-fn waiting_for_what_nobody_asked_for_says_so() {
+fn waiting_for_another_than_the_desired_state_is_reported() {
     let here = BoxOfOne::with_mount();
     let file = here.file("unmounted.yaml", &[mount("job", "unmounted")]);
     here.warren(&["apply", "-f", &file]).assert().success();

@@ -10,7 +10,7 @@ use crate::centre::Centre;
 
 const DIRECTIVE: &str = "#DW jobdw type=xfs capacity=1GiB name=foo";
 
-/// A box with two computes and an engine.
+/// Starts a coordinator with two computes and the stand-in of an engine.
 fn site() -> (BoxOfOne, Centre) {
     let here = BoxOfOne::start();
     let file = here.file("system.yaml", &[configuration()]);
@@ -28,7 +28,7 @@ fn stderr(assert: &assert_cmd::assert::Assert) -> String {
 }
 
 #[test]
-fn a_command_runs_with_its_storage_and_leaves_nothing() {
+fn a_command_runs_with_its_storage_which_is_removed() {
     let (here, _centre) = site();
     let image = here.path("timeline.svg");
     let image = image.display().to_string();
@@ -49,11 +49,11 @@ fn a_command_runs_with_its_storage_and_leaves_nothing() {
         .assert()
         .code(42)
         .stdout("/mnt/nnf/u-0 on compute-[1-2]\n");
-    let told = stderr(&assert);
+    let text = stderr(&assert);
     for state in ["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "DataOut"] {
-        assert!(told.contains(&format!("job: {state} after 1ms")), "{told}");
+        assert!(text.contains(&format!("job: {state} after 1ms")), "{text}");
     }
-    assert!(told.contains("job: removed") && told.contains('█'), "{told}");
+    assert!(text.contains("job: removed") && text.contains('█'), "{text}");
     assert_eq!(workflows(&here), 0);
     assert!(std::fs::read_to_string(image).unwrap().contains("<title>job</title>"));
     here.warren(&["get", "servers", "job-0"]).assert().failure();
@@ -99,7 +99,7 @@ fn computes_are_named_before_setup() {
         .stdout("workflow/w Setup\n");
     let computes = here.json(&["get", "computes", "w", "-o", "json"]);
     assert_eq!(computes["data"], json!([{"name": "compute-1"}, {"name": "compute-2"}]));
-    // As the engine places it.
+    // Servers as the engine fills them.
     let sets = json!([{"label": "xfs", "allocationSize": 1 << 30,
         "storage": [{"name": "rabbit-1", "allocationCount": 2}]}]);
     let mut servers = here.json(&["get", "servers", "w-0", "-o", "json"]);
@@ -116,7 +116,7 @@ fn computes_are_named_before_setup() {
         "computes/w",
         "servers/w-0",
         "directivebreakdown/w-0",
-        "it waits for nothing",
+        "the workflow waits for nothing",
     ] {
         assert!(investigated.contains(object), "{investigated}");
     }
@@ -125,23 +125,23 @@ fn computes_are_named_before_setup() {
 }
 
 #[test]
-fn what_fails_says_why_and_is_removed() {
+fn a_failed_run_prints_the_cause_and_is_removed() {
     let (here, _centre) = site();
     let broken = format!("{DIRECTIVE} profile=broken");
     let assert = here
         .warren(&["run", &broken, "--nodes", "compute-1", "--name", "job", "--", "true"])
         .assert()
         .code(5);
-    let told = stderr(&assert);
+    let text = stderr(&assert);
     let cause = "error: the workflow job failed in Setup: DW Directive 0: no drive has room";
-    let mut lines = told.lines().skip_while(|line| !line.starts_with("error: "));
-    assert_eq!(lines.next(), Some(cause), "{told}");
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("error: "));
+    assert_eq!(lines.next(), Some(cause), "{text}");
     assert!(
-        lines.next().is_some_and(|line| line.starts_with("  what it made is removed")),
-        "{told}"
+        lines.next().is_some_and(|line| line.starts_with("  the job's storage is removed")),
+        "{text}"
     );
-    assert_eq!((lines.next(), told.matches("no drive has room").count()), (None, 1), "{told}");
-    assert!(!told.contains("warren workflow teardown"), "it is removed already: {told}");
+    assert_eq!((lines.next(), text.matches("no drive has room").count()), (None, 1), "{text}");
+    assert!(!text.contains("warren workflow teardown"), "the workflow is removed already: {text}");
     let assert = here
         .warren(&[
             "run",
@@ -166,14 +166,14 @@ fn a_command_that_does_not_exist_makes_nothing() {
     let run = ["run", DIRECTIVE, "--nodes", "compute-1", "--"];
     for (command, code) in [("no-such-command-of-warren", 127), ("/etc", 126)] {
         let assert = here.warren(&run).arg(command).assert().code(code);
-        let told = stderr(&assert);
-        assert!(told.contains("nothing was made") && !told.contains("Proposal"), "{told}");
+        let text = stderr(&assert);
+        assert!(text.contains("nothing was made") && !text.contains("Proposal"), "{text}");
     }
     assert_eq!(workflows(&here), 0);
 }
 
 #[test]
-fn teardown_waits_for_no_state_that_failed_or_does_not_come() {
+fn teardown_does_not_wait_for_a_state_that_failed_or_is_stuck() {
     let (here, _centre) = site();
     for profile in ["broken", "stuck"] {
         let directive = format!("{DIRECTIVE} profile={profile}");
@@ -195,7 +195,7 @@ fn teardown_waits_for_no_state_that_failed_or_does_not_come() {
 }
 
 #[test]
-fn patience_ends_with_what_is_missing() {
+fn a_timeout_of_a_run_names_the_cause() {
     let (here, _centre) = site();
     let stuck = format!("{DIRECTIVE} profile=stuck");
     let assert = here
@@ -213,17 +213,17 @@ fn patience_ends_with_what_is_missing() {
         ])
         .assert()
         .code(3);
-    let told = stderr(&assert);
+    let text = stderr(&assert);
     assert!(
-        told.contains("the workflow job is not in Setup after 1s")
-            && told.contains("a rabbit is away"),
-        "{told}"
+        text.contains("the workflow job is not in Setup after 1s")
+            && text.contains("a rabbit is away"),
+        "{text}"
     );
     assert_eq!(workflows(&here), 0);
 }
 
 #[test]
-fn strangers_and_mistakes_make_nothing() {
+fn wrong_arguments_make_nothing() {
     let (here, _centre) = site();
     let refused = |arguments: &[&str], expected: &str| {
         let assert = here.warren(arguments).args(["--", "true"]).assert().code(2);
@@ -239,9 +239,9 @@ fn strangers_and_mistakes_make_nothing() {
     assert_eq!(workflows(&here), 0);
 }
 
-/// Somebody else's workflow of the same name is not ours to end.
+/// A workflow of another user with the same name must not be removed.
 #[test]
-fn a_name_that_is_taken_is_left_alone() {
+fn an_existing_workflow_of_the_same_name_is_left_alone() {
     let (here, _centre) = site();
     here.warren(&["workflow", "create", DIRECTIVE, "--name", "taken"]).assert().success();
     let assert = here
@@ -257,7 +257,7 @@ fn a_name_that_is_taken_is_left_alone() {
 #[test]
 fn an_interrupted_run_ends_its_command_and_removes_its_storage() {
     let (here, _centre) = site();
-    // From a service manager, from a terminal that goes away, and from a person.
+    // The signals of a service manager, of a closed terminal, and of a user.
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGINT] {
         interrupt(&here, signal);
         assert_eq!(workflows(&here), 0, "{signal}");
@@ -294,17 +294,17 @@ fn purge_shows_its_plan_before_it_does_anything() {
     let file = here.file("held.yaml", &[held]);
     here.warren(&["apply", "-f", &file]).assert().success();
     let plan = here.output(&["workflow", "purge", "w"]);
-    assert!(plan.starts_with("1. ask the workflow w for Teardown"), "{plan}");
+    assert!(plan.starts_with("1. request Teardown of the workflow w"), "{plan}");
     assert_eq!(workflows(&here), 1);
     here.warren(&["workflow", "purge", "w", "--yes", "--force", "--timeout", "20s"])
         .assert()
         .success()
-        .stdout("nothing of it is left\n");
+        .stdout("the workflow and all its objects are gone\n");
     assert_eq!(workflows(&here), 0);
 }
 
 #[test]
-fn persistent_storage_is_made_by_a_workflow_of_its_own() {
+fn persistent_storage_is_made_by_a_separate_workflow() {
     let (here, _centre) = site();
     here.warren(&[
         "persistent",
@@ -320,7 +320,7 @@ fn persistent_storage_is_made_by_a_workflow_of_its_own() {
     .assert()
     .success()
     .stdout("made\n");
-    // What the engine makes of it.
+    // The object that the engine creates.
     let instance = |consumers: Value| {
         json!({"apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "PersistentStorageInstance",
             "metadata": {"name": "shared", "namespace": "default"},

@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::box_of_one::{BoxOfOne, configuration, mount};
 
 #[test]
-fn apply_creates_changes_and_leaves_alone() {
+fn apply_creates_changes_or_keeps_objects() {
     let here = BoxOfOne::start();
     let file = here.file("all.yaml", &[configuration(), mount("job", "mounted")]);
     let created = here.output(&["apply", "-f", &file]);
@@ -17,7 +17,7 @@ fn apply_creates_changes_and_leaves_alone() {
 }
 
 #[test]
-fn apply_reads_standard_input_and_can_only_try() {
+fn apply_reads_standard_input_and_supports_dry_runs() {
     let here = BoxOfOne::with_mount();
     let tried = here
         .warren(&["apply", "--dry-run", "-f", "-"])
@@ -41,7 +41,7 @@ fn stderr(assert: &assert_cmd::assert::Assert) -> String {
 }
 
 #[test]
-fn what_the_api_does_not_know_is_refused_at_once_and_not_at_the_next_change() {
+fn unknown_fields_are_refused_in_new_and_changed_objects() {
     let here = BoxOfOne::with_mount();
     for (pointer, field) in [
         ("/spec", "spec.desiredStat"),
@@ -52,19 +52,19 @@ fn what_the_api_does_not_know_is_refused_at_once_and_not_at_the_next_change() {
         typo.pointer_mut(pointer).unwrap()["desiredStat"] = "mounted".into();
         let file = here.file("typo.yaml", &[typo.clone()]);
         for arguments in [&["apply", "-f", &file][..], &["apply", "--dry-run", "-f", &file]] {
-            let told = stderr(&here.warren(arguments).assert().code(2));
-            assert!(told.contains("clientmount/typo") && told.contains(field), "{told}");
+            let text = stderr(&here.warren(arguments).assert().code(2));
+            assert!(text.contains("clientmount/typo") && text.contains(field), "{text}");
         }
         here.warren(&["get", "clientmount", "typo", "-n", "compute-1"]).assert().code(1);
         typo["metadata"]["name"] = "job".into();
         let file = here.file("typo.yaml", &[typo]);
-        let told = stderr(&here.warren(&["apply", "-f", &file]).assert().code(2));
-        assert!(told.contains("clientmount/job") && told.contains(field), "{told}");
+        let text = stderr(&here.warren(&["apply", "-f", &file]).assert().code(2));
+        assert!(text.contains("clientmount/job") && text.contains(field), "{text}");
     }
 }
 
 #[test]
-fn what_the_api_warns_of_is_told() {
+fn warnings_of_the_api_are_printed() {
     let here = BoxOfOne::start();
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -87,24 +87,24 @@ fn what_the_api_warns_of_is_told() {
     here.output(&["apply", "-f", &here.file("definition.yaml", &[definition])]);
     let tool = json!({"apiVersion": "example.org/v1", "kind": "Tool", "metadata": {"name": "saw"}});
     let file = here.file("tool.yaml", &[tool]);
-    let told = stderr(&here.warren(&["apply", "-f", &file]).assert().success());
-    assert_eq!(told, "warning: use \"v2\"\n");
+    let text = stderr(&here.warren(&["apply", "-f", &file]).assert().success());
+    assert_eq!(text, "warning: use \"v2\"\n");
 }
 
-/// More mounts than a try of 60 s could wait ten seconds each for.
+/// With 7 mounts: a wait of 10 s for each namespace would exceed the test's limit of 60 s.
 #[test]
-fn a_dry_run_waits_for_no_namespace_since_it_makes_none() {
+fn a_dry_run_does_not_wait_for_namespaces() {
     let here = BoxOfOne::start();
     let mut objects = vec![configuration()];
     objects.extend((0..7).map(|index| mount(&format!("job-{index}"), "mounted")));
     let file = here.file("all.yaml", &objects);
-    let told = stderr(&here.warren(&["apply", "--dry-run", "-f", &file]).assert().code(1));
-    assert_eq!(told.matches("a dry run makes no namespaces").count(), 7, "{told}");
+    let text = stderr(&here.warren(&["apply", "--dry-run", "-f", &file]).assert().code(1));
+    assert_eq!(text.matches("a dry run creates no namespaces").count(), 7, "{text}");
     here.warren(&["get", "systemconfiguration", "default"]).assert().code(1);
 }
 
 #[test]
-fn a_namespace_that_does_not_exist_is_told() {
+fn a_missing_namespace_is_reported() {
     let here = BoxOfOne::with_mount();
     let mut stray = mount("stray", "mounted");
     stray["metadata"]["namespace"] = "compute-9".into();
@@ -115,7 +115,7 @@ fn a_namespace_that_does_not_exist_is_told() {
 }
 
 #[test]
-fn delete_waits_and_says_who_holds_the_object() {
+fn delete_waits_and_names_the_finalizers_that_hold_the_object() {
     let here = BoxOfOne::with_mount();
     let deleted = here.output(&["delete", "clientmount", "job", "-n", "compute-1"]);
     assert_eq!(deleted, "clientmount/job deleted\n");
@@ -138,18 +138,18 @@ fn delete_waits_and_says_who_holds_the_object() {
 }
 
 #[test]
-fn one_object_that_cannot_be_deleted_keeps_no_other() {
+fn a_failed_deletion_does_not_prevent_the_others() {
     let here = BoxOfOne::with_mount();
     let delete = ["delete", "clientmount", "none", "job", "nobody", "-n", "compute-1"];
     let assert = here.warren(&delete).assert().code(1);
     assert_eq!(String::from_utf8_lossy(&assert.get_output().stdout), "clientmount/job deleted\n");
-    let told = stderr(&assert);
-    assert!(told.contains("clientmount/none") && told.contains("clientmount/nobody"), "{told}");
+    let text = stderr(&assert);
+    assert!(text.contains("clientmount/none") && text.contains("clientmount/nobody"), "{text}");
     here.warren(&["get", "clientmount", "job", "-n", "compute-1"]).assert().code(1);
 }
 
 #[test]
-fn what_a_file_holds_does_not_steer_the_terminal() {
+fn control_characters_of_files_are_escaped() {
     let here = BoxOfOne::with_mount();
     let evil = "\u{1b}]0;owned\u{7}\u{9b}2J";
     for field in
@@ -183,7 +183,7 @@ fn what_a_file_holds_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn with_json_errors_are_json_too() {
+fn errors_are_json_with_the_flag_json() {
     let here = BoxOfOne::with_mount();
     let file = here.file(
         "kind.yaml",
@@ -198,12 +198,12 @@ fn with_json_errors_are_json_too() {
         (&["--json", "--server", &nobody, "mounts"], 7),
     ] {
         let assert = here.warren(arguments).assert().code(exit);
-        let told = stderr(&assert);
-        let told: Vec<serde_json::Value> =
-            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0]["error"]["exitStatus"], exit, "{told:?}");
-        assert!(!told[0]["error"]["message"].as_str().unwrap().is_empty());
+        let text = stderr(&assert);
+        let errors: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(errors.len(), 1, "{text}");
+        assert_eq!(errors[0]["error"]["exitStatus"], exit, "{text}");
+        assert!(!errors[0]["error"]["message"].as_str().unwrap().is_empty());
         let stdout = &assert.get_output().stdout;
         if !stdout.is_empty() {
             serde_json::from_slice::<serde_json::Value>(stdout).unwrap();

@@ -8,7 +8,7 @@ use storage::desired::MountPoint;
 use super::{Object, Objects};
 
 impl Objects {
-    /// Whether an object is invalid: an earlier version may have had mounts that this one does not name.
+    /// Returns whether an object is invalid: an earlier version may have had mounts that this version does not name.
     pub(in crate::agent) fn may_have_unnamed_mounts(&self, uid: &str) -> bool {
         let units = self.known.get(uid).map(|object| &object.units);
         units.is_some_and(|units| {
@@ -16,14 +16,14 @@ impl Objects {
         })
     }
 
-    /// Whether an object may have a mount at a path that is not known any more.
+    /// Returns whether an object may have a mount at a path that is not known any more.
     pub(in crate::agent) fn has_unknown_path(&self, uid: &str) -> bool {
         let units = self.known.get(uid).and_then(|object| object.units.as_ref().ok());
         units
             .is_some_and(|units| (0..units.mounts.len()).any(|index| units.has_unknown_path(index)))
     }
 
-    /// Every path at which a known object may have something mounted; `None` when an object cannot be read.
+    /// Returns every path at which a known object may have something mounted; `None` if an object cannot be read.
     pub(in crate::agent) fn possible_paths(&self) -> Option<Vec<MountPoint>> {
         let mut paths = Vec::new();
         for object in self.known.values() {
@@ -32,7 +32,7 @@ impl Objects {
         Some(paths)
     }
 
-    /// Whether all paths at which an object may have something mounted are among these.
+    /// Returns whether all paths at which an object may have something mounted are among these.
     pub(in crate::agent) fn is_within(&self, uid: &str, paths: &BTreeSet<MountPoint>) -> bool {
         let Some(object) = self.known.get(uid) else { return true };
         self.paths_of(object).is_some_and(|own| own.iter().all(|path| paths.contains(path)))

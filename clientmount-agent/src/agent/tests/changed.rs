@@ -9,21 +9,21 @@ use super::{
 
 const BEFORE: [(&str, usize); 2] = [("a", 0), ("b", 1)];
 
-/// What is mounted: the name beneath `/mnt/nnf`, and the index of the allocation.
-fn shown(node: &Node) -> Vec<(String, usize)> {
+/// Returns what is mounted: the name beneath `/mnt/nnf`, and the index of the allocation.
+fn mounted_allocations(node: &Node) -> Vec<(String, usize)> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&node.chassis.compute));
     let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
     let ids: Vec<_> = (0..2).map(|index| node.chassis.file_system(index)).collect();
     let index = |there: Superblock| ids.iter().position(|id| there == Superblock::Ours(*id));
     let name = |point: &MountPoint| point.below().display().to_string();
     let mounts = seen.mounts.iter();
-    let mut shown: Vec<_> =
+    let mut mounted_allocations: Vec<_> =
         mounts.map(|(at, there)| (name(at), index(there.superblock).unwrap())).collect();
-    shown.sort();
-    shown
+    mounted_allocations.sort();
+    mounted_allocations
 }
 
-async fn mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
+async fn start_mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount) {
     let mut node = Node::start(Chassis::new(2));
     let object = node.chassis.object_with(before);
     let mut session = node.coordinator.session().await;
@@ -42,7 +42,7 @@ async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() 
         &[("a", 1)],
     ];
     for after in cases {
-        let (node, mut session, _) = mounted(&BEFORE).await;
+        let (node, mut session, _) = start_mounted(&BEFORE).await;
         let object = version(&node.chassis.object_with(after), "2");
         let steps = node.chassis.compute.applied().len();
         session.send(&object).await;
@@ -51,7 +51,7 @@ async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() 
         let mut wanted: Vec<_> =
             after.iter().map(|(name, index)| ((*name).to_owned(), *index)).collect();
         wanted.sort();
-        assert_eq!(shown(&node), wanted, "{after:?}");
+        assert_eq!(mounted_allocations(&node), wanted, "{after:?}");
         if after == [("b", 1), ("a", 0)] {
             assert_eq!(
                 node.chassis.compute.applied().len(),
@@ -61,14 +61,14 @@ async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() 
         }
         session.send(&deleted(&version(&object, "3"))).await;
         assert!(session.report_of(&object, ready).await.released);
-        assert!(shown(&node).is_empty(), "{after:?}");
+        assert!(mounted_allocations(&node).is_empty(), "{after:?}");
     }
 }
 
 #[tokio::test]
 async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use() {
     for after in [&[("b", 1)][..], &[("b", 0), ("a", 1)], &[("a", 1), ("c", 0)]] {
-        let (node, mut session, _) = mounted(&BEFORE).await;
+        let (node, mut session, _) = start_mounted(&BEFORE).await;
         node.chassis.compute.hold(&point("/mnt/nnf/a"));
         let object = version(&node.chassis.object_with(after), "2");
         session.send(&object).await;
@@ -77,14 +77,14 @@ async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use
             !status.all_ready && error.is_some_and(|error| error.contains("/mnt/nnf/a"))
         };
         session.report_of(&object, names_path).await;
-        assert!(shown(&node).contains(&("a".to_owned(), 0)), "{after:?}");
+        assert!(mounted_allocations(&node).contains(&("a".to_owned(), 0)), "{after:?}");
         session.send(&deleted(&version(&object, "3"))).await;
         let report =
             session.report_of(&object, |status| names_path(status) && !status.all_ready).await;
         assert!(!report.released, "{after:?}");
         node.chassis.compute.let_go(&point("/mnt/nnf/a"));
         assert!(session.report_of(&object, ready).await.released);
-        assert!(shown(&node).is_empty(), "{after:?}");
+        assert!(mounted_allocations(&node).is_empty(), "{after:?}");
     }
 }
 
@@ -92,7 +92,7 @@ async fn an_object_is_neither_ready_nor_released_while_a_dropped_mount_is_in_use
 #[tokio::test]
 async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
     for in_use in [false, true] {
-        let (mut node, session, object) = mounted(&BEFORE).await;
+        let (mut node, session, object) = start_mounted(&BEFORE).await;
         if in_use {
             node.chassis.compute.hold(&point("/mnt/nnf/a"));
         }
@@ -101,12 +101,12 @@ async fn an_agent_that_starts_knows_the_mounts_dropped_before() {
         let mut session = node.coordinator.session().await;
         session.sync(&[&deleted(&changed)]).await;
         if in_use {
-            assert!(!session.report_of(&object, failed).await.released);
-            assert_eq!(shown(&node), [("a".to_owned(), 0)]);
+            assert!(!session.report_of(&object, is_failed).await.released);
+            assert_eq!(mounted_allocations(&node), [("a".to_owned(), 0)]);
             node.chassis.compute.let_go(&point("/mnt/nnf/a"));
         }
         assert!(session.report_of(&object, ready).await.released);
-        assert!(shown(&node).is_empty());
+        assert!(mounted_allocations(&node).is_empty());
     }
 }
 
@@ -124,14 +124,14 @@ async fn a_path_that_an_object_asked_for_and_never_had_stays_the_others() {
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
     session.send(&waiting).await;
-    session.report_of(&waiting, failed).await;
+    session.report_of(&waiting, is_failed).await;
     session.send(&content).await;
     session.report_of(&content, ready).await;
-    assert_eq!(shown(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+    assert_eq!(mounted_allocations(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
 }
 
 fn desired(object: &ClientMount) -> LinkEvent {
-    LinkEvent::Desired(Box::new(received(object)))
+    LinkEvent::Desired(Box::new(received_mount(object)))
 }
 
 /// If the agent forgot that the dropped mount is unmounted, its hooks would run again, beneath the mount that is now at its path.
@@ -227,7 +227,7 @@ async fn a_file_system_is_mounted_at_its_new_path_only_when_it_is_unmounted_from
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
 }
 
-/// A container has it in a mount namespace of its own, which this node's mount table does not show.
+/// The device is mounted in the mount namespace of a container, which this node's mount table does not show.
 #[tokio::test]
 async fn a_mount_dropped_before_a_start_is_not_unmounted_while_its_device_is_in_use() {
     for after in [[("b", 1)], [("c", 0)]] {
@@ -283,7 +283,7 @@ async fn a_lustre_mount_that_was_dropped_or_whose_object_was_deleted_before_a_st
         let mut agent = agent_with(&chassis, &deleted(&version(&after, "3")));
         work(&mut agent, now).await;
         assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
-        assert!(chassis.records().found().is_empty());
+        assert!(chassis.records().earlier_records().is_empty());
     }
 }
 

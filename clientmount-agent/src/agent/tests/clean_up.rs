@@ -1,4 +1,4 @@
-//! What the agent removes after a start, and what it leaves.
+//! The clean-up after a start: what it removes, and what it leaves.
 
 use super::*;
 
@@ -22,7 +22,7 @@ async fn the_clean_up_after_a_start_removes_unwanted_mounts_and_no_others() {
     session.report_of(&objects[1], ready).await;
     // Waits for the work on the other object.
     node.stop.take().unwrap().send(()).unwrap();
-    within("the agent's end", &mut node.agent).await.unwrap();
+    wait_for("the agent's end", &mut node.agent).await.unwrap();
     assert_eq!(node.mounted(), ["/mnt/nnf/admin", "/mnt/nnf/job-1"]);
 }
 
@@ -33,7 +33,7 @@ async fn an_object_that_cannot_be_read_is_reported_and_postpones_the_clean_up() 
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
-    // No record says whose the mount is.
+    // Without a record the agent cannot tell which object the mount belongs to.
     node.chassis.lose_records();
     node.restart_agent(session).await;
     let mut session = node.coordinator.session().await;
@@ -53,8 +53,8 @@ async fn an_object_that_cannot_be_read_is_reported_and_postpones_the_clean_up() 
     assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
 }
 
-/// An agent that starts without records on a host of this kind, with a mount of an object that the coordinator does not want any
-/// more; the other object is what it wants.
+/// Starts an agent without records on the node that `host` makes. The first of the two objects is mounted, but is no
+/// longer among the coordinator's objects; the second is.
 async fn restarted_on<H: Host + 'static>(
     host: impl FnOnce(Arc<FakeHost>) -> H,
 ) -> (Node, Session, [ClientMount; 2]) {

@@ -36,7 +36,7 @@ async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmo
 
     let mut session = node.coordinator.session().await;
     assert_eq!(node.mounted().len(), 2, "mounts stay while the coordinator is away");
-    // While it was away the first object went and a third came.
+    // While it was away, the first object was deleted and a third was created.
     session.sync(&[&version(&objects[1], "9"), &objects[2]]).await;
     let mut reported = Vec::new();
     while reported.len() < 2 {
@@ -48,7 +48,7 @@ async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmo
     }
     reported.sort();
     assert_eq!(reported, ["job-1", "job-2"]);
-    within("the lost object's unmount", async {
+    wait_for("the lost object's unmount", async {
         while node.mounted() != ["/mnt/nnf/job-1", "/mnt/nnf/job-2"] {
             tokio::task::yield_now().await;
         }

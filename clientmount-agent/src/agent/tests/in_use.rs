@@ -1,4 +1,4 @@
-//! A mount that somebody keeps in use.
+//! A mount that a process keeps in use.
 
 use std::process::{Child, Command, Stdio};
 
@@ -9,11 +9,11 @@ fn holder() -> Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Carries out all work that is due at this time.
+/// Does all work that is due at this time.
 pub(super) async fn work(agent: &mut Agent, now: Instant) {
     loop {
         agent.start(now);
-        let Some(result) = within("a worker", agent.workers.join_next()).await else { return };
+        let Some(result) = wait_for("a worker", agent.workers.join_next()).await else { return };
         agent.worker_finished(result.unwrap(), now);
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn agent_with_all(chassis: &Chassis, objects: &[&ClientMount]) -> Age
     );
     agent.event(LinkEvent::Up);
     for object in objects {
-        agent.event(LinkEvent::Desired(Box::new(received(object))));
+        agent.event(LinkEvent::Desired(Box::new(received_mount(object))));
     }
     agent.event(LinkEvent::Synced);
     agent
@@ -51,7 +51,7 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
 
     let (at, mut process) = (point("/mnt/nnf/job-0"), holder());
     chassis.compute.hold_by(&at, vec![process.id().try_into().unwrap()]);
-    agent.event(LinkEvent::Desired(Box::new(received(&deleted(&object)))));
+    agent.event(LinkEvent::Desired(Box::new(received_mount(&deleted(&object)))));
     work(&mut agent, now).await;
     let failure = agent.failing.values().next().unwrap();
     assert!(failure.contains(&format!("held by process {}", process.id())), "{failure}");
@@ -61,14 +61,15 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
     chassis.compute.let_go(&at);
     drop(process.stdin.take());
     process.wait().unwrap();
-    let uid = within("the holder's end", agent.holders.ended()).await;
+    let uid = wait_for("the holder's end", agent.holders.next_free()).await;
     agent.queue.wake(uid.clone());
     work(&mut agent, now).await;
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
     assert!(agent.outbox.reports()[0].released);
 }
 
-/// Whether a pass that begins at `begins` detaches, when a script requested that for passes that begin by `until`.
+/// Returns whether a pass that begins at `begins` detaches, if a script requested that for passes that
+/// begin by `until`.
 fn detaches(agent: &mut Agent, begins: Instant, until: Instant) -> bool {
     let uid = agent.objects.uids().remove(0);
     agent.requested(crate::job::Request::Detach { uids: vec![uid.clone()], until });

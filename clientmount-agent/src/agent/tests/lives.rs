@@ -42,7 +42,7 @@ async fn a_life_from_mount_to_release() {
     assert_eq!(node.end().await, End::Stopped);
 }
 
-/// A coordinator sends an object again when somebody has overwritten the status that the node reported.
+/// A coordinator sends an object again when another client has overwritten the status that the node reported.
 #[tokio::test]
 async fn an_object_that_is_sent_again_is_observed_and_reported_again() {
     let mut node = Node::start(Chassis::new(1));
@@ -102,7 +102,7 @@ async fn an_object_made_again_under_its_name_is_another_object() {
     session.report_of(&first, ready).await;
     session.send(&second).await;
     session.report_of(&second, ready).await;
-    within("the first one's unmount", async {
+    wait_for("the first one's unmount", async {
         while node.mounted() != ["/mnt/nnf/job-1"] {
             tokio::task::yield_now().await;
         }
@@ -123,7 +123,7 @@ async fn of_two_objects_with_one_path_the_older_keeps_it() {
     at(&mut old, 1);
     at(&mut new, 2);
     let mut session = node.coordinator.session().await;
-    // The newer comes first: what counts is who was created first.
+    // The newer object is received first: the time of creation decides.
     session.sync(&[&new, &old]).await;
     let mut reports = [session.report().await, session.report().await];
     reports.sort_by_key(|(report, _)| report.name.clone());
@@ -171,7 +171,7 @@ async fn objects_do_not_wait_for_each_other() {
     let mut failures = Vec::new();
     for _ in 0..50 {
         let (report, status) = session.report().await;
-        if failed(&status) {
+        if is_failed(&status) {
             failures.push(report.name);
         }
     }

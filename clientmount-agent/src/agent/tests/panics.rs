@@ -36,7 +36,7 @@ async fn a_panic_fails_its_object_until_it_is_repaired() {
     node.restart_agent_on(defective.clone(), session).await;
     let mut session = node.coordinator.session().await;
     session.sync(&[&unlucky, &other]).await;
-    let report = session.report_of(&unlucky, failed).await;
+    let report = session.report_of(&unlucky, is_failed).await;
     let status: ClientMountStatus = serde_json::from_slice(&report.status).unwrap();
     let error = status.error.unwrap();
     assert!(error.debug_message.contains("a bug in observe"), "{error:?}");

@@ -46,7 +46,7 @@ async fn a_mount_whose_path_is_not_known_is_unmounted_before_its_object_is_relea
         ..message(&version(&deleted(&object), "2"))
     };
     session.send_message(to_node::Message::Desired(lost)).await;
-    assert!(!session.report_of(&object, failed).await.released);
+    assert!(!session.report_of(&object, is_failed).await.released);
     assert!(session.report_of(&object, ready).await.released);
     assert!(node.mounted().is_empty());
 }
@@ -92,7 +92,7 @@ async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
     session.send_message(to_node::Message::Desired(unread(&deleted(&never_mounted)))).await;
     session.send_message(to_node::Message::Synced(Synced {})).await;
     assert!(session.report_of(&never_mounted, ready).await.released);
-    assert!(!session.report_of(&object, failed).await.released);
+    assert!(!session.report_of(&object, is_failed).await.released);
     assert_eq!(node.mounted().len(), 1);
     session.send(&version(&deleted(&object), "2")).await;
     assert!(session.report_of(&object, ready).await.released);

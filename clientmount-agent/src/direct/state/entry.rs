@@ -18,7 +18,7 @@ use agent::{
 /// A profile as the API gave it, or why there is none.
 pub(in crate::direct) type Profile = Result<NnfStorageProfile, NoProfile>;
 
-/// What is to be written to an object next.
+/// The next write to an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::direct) enum Write {
     AddFinalizer,
@@ -30,14 +30,14 @@ pub(in crate::direct) enum Write {
 pub(super) struct Entry {
     /// The profile that was read last, and the fingerprint of the object that it was read for.
     pub(super) profile: Option<(Fingerprint, Profile)>,
-    /// What was last sent to the agent.
+    /// The last version that was sent to the agent.
     pub(super) sent: Option<Sent>,
-    /// Whether somebody overwrote the reported status: then the agent receives the object again.
+    /// Whether another client overwrote the reported status: then the agent receives the object again.
     pub(super) overwritten: bool,
     pub(super) pending_status: Option<PendingStatus>,
 }
 
-/// What was last sent to the agent.
+/// A version of an object that was sent to the agent.
 #[derive(Debug, PartialEq)]
 pub(super) struct Sent {
     pub(super) uid: String,
@@ -57,11 +57,12 @@ pub(super) struct PendingStatus {
     pub(super) resource_version: String,
     /// Fingerprint of the object that the agent reported on; `None` for a refusal, which needs no agent.
     pub(super) fingerprint: Option<Fingerprint>,
-    /// Whether the API accepted the status. It is not sent twice, even if the API stored it without fields that its schema lacks.
+    /// Set once the API accepted the status. It is not sent twice, even if the
+    /// API stored it without fields that its schema lacks.
     pub(super) accepted: bool,
 }
 
-/// How far this node is with an object, by the object's finalizer.
+/// The node's hold on an object, by the object's finalizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     /// The object's `spec.node` names another node, and it does not carry the finalizer.
@@ -74,7 +75,7 @@ pub(super) enum Hold {
 }
 
 impl Hold {
-    pub(super) fn of(object: &ClientMount) -> Self {
+    pub(super) fn new(object: &ClientMount) -> Self {
         let is_deleted = object.metadata.deletion_timestamp.is_some();
         let is_foreign = object.namespace().as_ref() != Some(&object.spec.node);
         match has_finalizer(object, finalizer::CLIENT_MOUNT) {
@@ -86,9 +87,9 @@ impl Hold {
     }
 }
 
-/// The fields that a node acts on: two versions with one fingerprint ask the same of the node.
+/// Returns a fingerprint of the fields that a node acts on: two versions with one fingerprint ask the same of the node.
 pub(super) fn fingerprint_of(object: &ClientMount) -> Fingerprint {
-    Fingerprint::of(object).without_finalizers()
+    Fingerprint::new(object).without_finalizers()
 }
 
 fn profile_of(object: &ClientMount) -> Option<ObjectKey> {
@@ -97,7 +98,7 @@ fn profile_of(object: &ClientMount) -> Option<ObjectKey> {
 }
 
 impl Sent {
-    /// Whether the agent already has all of `newer`.
+    /// Returns whether the agent already has all of `newer`.
     pub(super) fn covers(&self, newer: &Self) -> bool {
         (&self.uid, &self.fingerprint, &self.profile)
             == (&newer.uid, &newer.fingerprint, &newer.profile)
@@ -105,7 +106,7 @@ impl Sent {
 }
 
 impl Entry {
-    /// The profile of this version of the object; `None` until it was read.
+    /// Returns the profile of this version of the object; `None` until it was read.
     pub(super) fn profile(&self, object: &ClientMount) -> Option<Profile> {
         if profile_of(object).is_none() {
             // The agent names the missing label.
@@ -116,9 +117,10 @@ impl Entry {
         known.map(|(_, profile)| profile.clone())
     }
 
-    /// The profile to read. A missing profile may still appear; an object that is being deleted is unmounted without it.
+    /// Returns the profile to read. A missing profile may still appear; an
+    /// object that is being deleted is unmounted without it.
     pub(super) fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
-        let is_needed = match Hold::of(object) {
+        let is_needed = match Hold::new(object) {
             Hold::OtherNode | Hold::Released => false,
             Hold::WithoutFinalizer | Hold::WithFinalizer => match self.profile(object) {
                 None | Some(Err(NoProfile::Forbidden(_))) => true,
@@ -129,9 +131,9 @@ impl Entry {
         profile_of(object).filter(|_| is_needed)
     }
 
-    /// The next write to the object, if any.
+    /// Returns the next write to the object, if any.
     pub(super) fn write(&mut self, object: &ClientMount) -> Option<Write> {
-        match Hold::of(object) {
+        match Hold::new(object) {
             Hold::Released => return None,
             Hold::WithoutFinalizer => return Some(Write::AddFinalizer),
             Hold::OtherNode | Hold::WithFinalizer => {}
@@ -147,7 +149,7 @@ impl Entry {
         }
         let is_deleted = object.metadata.deletion_timestamp.is_some();
         let is_release = pending.released && is_deleted;
-        // Removing the last finalizer deletes the object: nobody could read a status written before.
+        // Removing the last finalizer deletes the object: no client could read a status written before.
         let is_last = object.finalizers().iter().all(|name| name == finalizer::CLIENT_MOUNT);
         pending.accepted |= object.status.as_ref() == Some(&pending.status);
         if pending.accepted || is_release && is_last {
@@ -157,7 +159,7 @@ impl Entry {
     }
 }
 
-/// Whether its status says that everything is unmounted although it asks for mounts.
+/// Returns whether an object's status says that everything is unmounted although the object asks for mounts.
 pub(super) fn says_unmounted_too_early(object: &ClientMount) -> bool {
     let status = object.status.as_ref();
     object.metadata.deletion_timestamp.is_none()
@@ -165,10 +167,10 @@ pub(super) fn says_unmounted_too_early(object: &ClientMount) -> bool {
         && status.is_some_and(|status| status.says_unmounted(object.spec.mounts.len()))
 }
 
-/// A status that no longer says that everything is unmounted.
-pub(super) fn retracted(object: &ClientMount) -> PendingStatus {
+/// Returns a status that no longer says that everything is unmounted.
+pub(super) fn retract_status(object: &ClientMount) -> PendingStatus {
     PendingStatus {
-        status: ClientMountStatus::retracted(object.spec.mounts.len()),
+        status: ClientMountStatus::for_mounting(object.spec.mounts.len()),
         released: false,
         resource_version: String::new(),
         fingerprint: Some(fingerprint_of(object)),
@@ -176,7 +178,7 @@ pub(super) fn retracted(object: &ClientMount) -> PendingStatus {
     }
 }
 
-/// The refusal of an object whose `spec.node` names another node.
+/// Returns the refusal of an object whose `spec.node` names another node.
 pub(super) fn refusal(node: &NodeName, object: &ClientMount) -> PendingStatus {
     let namespace = object.namespace().unwrap_or_default();
     let error = ObjectError::OtherNode { node: object.spec.node.clone(), namespace };

@@ -1,4 +1,4 @@
-//! Whether one ClientMount of the job is where it is to be.
+//! Judges whether one ClientMount of the job has reached its goal.
 
 use agent::{desired, reconcile::Outcome};
 use api::{ClientMountStatus, ErrorType, Severity, client_mount::MountState};
@@ -7,7 +7,7 @@ use proto::v1::{JobMount, Verdict};
 use super::{Evidence, Judgement, not_yet};
 use crate::job::lines::NOT_RECEIVED;
 
-/// The outcome of the agent's last pass on the object as the API has it now, or why there is none yet.
+/// Returns the outcome of the agent's last pass on the object as the API has it now, or why there is none yet.
 fn last_outcome<'a>(
     mount: &JobMount,
     evidence: &'a Evidence<'_>,
@@ -17,7 +17,7 @@ fn last_outcome<'a>(
     seen.outcome.as_ref().ok_or("in progress")
 }
 
-pub(super) fn failed(name: &str, outcome: &Outcome) -> Judgement {
+pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
     let texts: Vec<_> =
         outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
     let why = format!("{name}: {}", texts.join("; "));
@@ -38,13 +38,14 @@ pub(super) fn failed(name: &str, outcome: &Outcome) -> Judgement {
     }
 }
 
-/// Whether the API has the node's report that all mounts of the object, so many, are in this state.
+/// Returns whether the API has the node's report that all of the object's
+/// mounts, `mounts` in number, are in this state.
 fn is_stored(mount: &JobMount, state: &MountState, mounts: usize) -> bool {
     let status: Option<ClientMountStatus> = serde_json::from_slice(&mount.status).ok();
     status.is_some_and(|status| status.has_reached(state, mounts))
 }
 
-pub(super) fn unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
+pub(super) fn judge_unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
     if mount.desired_state != "unmounted" && !mount.deleting {
         return Some(not_yet(format!("ClientMount {} is not to be unmounted yet", mount.name)));
     }
@@ -52,24 +53,28 @@ pub(super) fn unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Jud
     if !mount.held && mount.deleting {
         return None;
     }
-    one(mount, evidence, desired::Goal::Unmounted)
+    judge_mount(mount, evidence, desired::Goal::Unmounted)
 }
 
-pub(super) fn mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
+pub(super) fn judge_mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
     if mount.deleting || mount.desired_state != "mounted" {
         return Some(not_yet(format!("ClientMount {} is not to be mounted", mount.name)));
     }
-    one(mount, evidence, desired::Goal::Mounted)
+    judge_mount(mount, evidence, desired::Goal::Mounted)
 }
 
-/// The judgement on a mount that is to reach this goal; `None` once it has.
-fn one(mount: &JobMount, evidence: &Evidence<'_>, goal: desired::Goal) -> Option<Judgement> {
+/// Judges a mount that is to reach this goal; `None` once it has.
+fn judge_mount(
+    mount: &JobMount,
+    evidence: &Evidence<'_>,
+    goal: desired::Goal,
+) -> Option<Judgement> {
     let name = format!("ClientMount {}", mount.name);
     let why = match last_outcome(mount, evidence) {
         Ok(outcome) if outcome.goal != goal => {
             format!("{name} was changed, and the agent has not worked on the change yet")
         }
-        Ok(outcome) if !outcome.done() => return Some(failed(&name, outcome)),
+        Ok(outcome) if !outcome.is_done() => return Some(judge_failure(&name, outcome)),
         Ok(outcome) if !mount.deleting && is_stored(mount, &goal.state(), outcome.mounts.len()) => {
             return None;
         }

@@ -27,7 +27,7 @@ fn status(state: MountState, ready: bool) -> Vec<u8> {
 }
 
 /// One ClientMount as the API has it.
-fn stored(desired: &str, status: Vec<u8>) -> JobMount {
+fn stored_mount(desired: &str, status: Vec<u8>) -> JobMount {
     JobMount {
         name: "job-0".to_owned(),
         uid: "a".to_owned(),
@@ -53,24 +53,24 @@ fn workflow(desired: &str, mounts: Vec<JobMount>) -> JobState {
     }
 }
 
-fn done(goal: MountGoal) -> Outcome {
+fn done_outcome(goal: MountGoal) -> Outcome {
     let mounts = vec![MountOutcome::Ready];
     Outcome { goal, mounts, failures: Vec::new(), unreadable: Vec::new() }
 }
 
-fn with(goal: MountGoal, failure: Failure) -> Outcome {
+fn outcome_with(goal: MountGoal, failure: Failure) -> Outcome {
     let mounts = vec![MountOutcome::Failed];
     Outcome { goal, mounts, failures: vec![Failed { path: None, failure }], unreadable: Vec::new() }
 }
 
-fn seen(outcome: Option<Outcome>, gone: bool) -> Vec<(String, Viewed)> {
+fn views(outcome: Option<Outcome>, gone: bool) -> Vec<(String, Viewed)> {
     let object = Chassis::new(1).object(0);
-    let received = ReceivedMount::of(object, Err(NoProfile::Missing(String::new())));
+    let received = ReceivedMount::new(object, Err(NoProfile::Missing(String::new())));
     let (received, since) = (Arc::new(received), Some(SystemTime::UNIX_EPOCH));
     vec![("a".to_owned(), Viewed { received, gone, outcome, since, passes: 1 })]
 }
 
-fn judged(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) -> Judgement {
+fn judge_views(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) -> Judgement {
     let activity = Activity { cleaned_up: true, idle: true };
     judge(goal, &Evidence { job: &job(), state, connected: true, seen, activity })
 }
@@ -87,13 +87,13 @@ fn short(judged: &Judgement) -> String {
 
 #[test]
 fn nothing_is_done_while_the_coordinator_has_no_certain_answer() {
-    let mounted = seen(Some(done(MountGoal::Mounted)), false);
-    let unmounted = seen(Some(done(MountGoal::Unmounted)), false);
+    let mounted = views(Some(done_outcome(MountGoal::Mounted)), false);
+    let unmounted = views(Some(done_outcome(MountGoal::Unmounted)), false);
     let uncertain = JobState { knowledge: Knowledge::Uncertain.into(), ..JobState::default() };
     for state in [None, Some(&uncertain), Some(&JobState::default())] {
-        assert_eq!(short(&judged(MOUNT, state, &mounted)), "7?", "{state:?}");
-        assert_eq!(short(&judged(Goal::Unmounted, state, &unmounted)), "7?", "{state:?}");
-        assert_eq!(short(&judged(Goal::Unmounted, state, &[])), "7?", "{state:?}");
+        assert_eq!(short(&judge_views(MOUNT, state, &mounted)), "7?", "{state:?}");
+        assert_eq!(short(&judge_views(Goal::Unmounted, state, &unmounted)), "7?", "{state:?}");
+        assert_eq!(short(&judge_views(Goal::Unmounted, state, &[])), "7?", "{state:?}");
     }
 }
 
@@ -103,7 +103,7 @@ fn a_mount_is_done_when_node_and_api_agree() {
     let here = |mount: JobMount| workflow("PreRun", vec![mount]);
     let none = || workflow("PreRun", Vec::new());
     let two = || {
-        let mut two = here(stored("mounted", good()));
+        let mut two = here(stored_mount("mounted", good()));
         two.directives.push(Directive { index: 1, text: "#DW persistentdw name=p".to_owned() });
         two
     };
@@ -113,14 +113,15 @@ fn a_mount_is_done_when_node_and_api_agree() {
     let elsewhere = JobState { assignment: Assignment::AssignedToOthers.into(), ..none() };
     let unassigned = JobState { assignment: Assignment::Unassigned.into(), ..none() };
     let broken = JobState { status: "Error".to_owned(), ..none() };
-    let deleting = JobState { deleting: true, ..here(stored("mounted", good())) };
-    let ready = || Some(done(MountGoal::Mounted));
+    let deleting = JobState { deleting: true, ..here(stored_mount("mounted", good())) };
+    let ready = || Some(done_outcome(MountGoal::Mounted));
     let refused =
-        || Some(with(MountGoal::Mounted, Failure::input("mountPath: outside".to_owned())));
-    let waiting =
-        || Some(with(MountGoal::Mounted, Failure::waiting("belongs to another".to_owned())));
+        || Some(outcome_with(MountGoal::Mounted, Failure::input("mountPath: outside".to_owned())));
+    let waiting = || {
+        Some(outcome_with(MountGoal::Mounted, Failure::waiting("belongs to another".to_owned())))
+    };
     for (what, state, outcome, expected) in [
-        ("as wanted", here(stored("mounted", good())), ready(), "0"),
+        ("as wanted", here(stored_mount("mounted", good())), ready(), "0"),
         ("unknown job", unknown, None, "0"),
         ("no storage", nowhere, None, "0"),
         ("another node's", elsewhere, None, "0"),
@@ -128,61 +129,67 @@ fn a_mount_is_done_when_node_and_api_agree() {
         ("computes not named", unassigned, None, "3?"),
         ("no object yet", none(), None, "3?"),
         ("half of the objects", two(), ready(), "3?"),
-        ("not stored", here(stored("mounted", status(MountState::Mounted, false))), ready(), "3?"),
-        ("never reported", here(stored("mounted", Vec::new())), ready(), "3?"),
-        ("in progress", here(stored("mounted", good())), None, "3?"),
-        ("to be unmounted", here(stored("unmounted", good())), ready(), "3?"),
         (
-            "not worked on yet",
-            here(stored("mounted", good())),
-            Some(done(MountGoal::Unmounted)),
+            "not stored",
+            here(stored_mount("mounted", status(MountState::Mounted, false))),
+            ready(),
             "3?",
         ),
-        ("refused", here(stored("mounted", good())), refused(), "5!"),
-        ("in the way", here(stored("mounted", good())), waiting(), "3?"),
+        ("never reported", here(stored_mount("mounted", Vec::new())), ready(), "3?"),
+        ("in progress", here(stored_mount("mounted", good())), None, "3?"),
+        ("to be unmounted", here(stored_mount("unmounted", good())), ready(), "3?"),
+        (
+            "not worked on yet",
+            here(stored_mount("mounted", good())),
+            Some(done_outcome(MountGoal::Unmounted)),
+            "3?",
+        ),
+        ("refused", here(stored_mount("mounted", good())), refused(), "5!"),
+        ("in the way", here(stored_mount("mounted", good())), waiting(), "3?"),
         ("the Workflow failed", broken, None, "5!"),
         ("over", workflow("Teardown", Vec::new()), None, "6"),
         ("being deleted", deleting, ready(), "6"),
     ] {
-        let seen = outcome.map_or_else(|| seen(None, false), |outcome| seen(Some(outcome), false));
-        assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), expected, "{what}");
+        let seen =
+            outcome.map_or_else(|| views(None, false), |outcome| views(Some(outcome), false));
+        assert_eq!(short(&judge_views(MOUNT, Some(&state), &seen)), expected, "{what}");
     }
-    let not_received = judged(MOUNT, Some(&here(stored("mounted", good()))), &[]);
+    let not_received = judge_views(MOUNT, Some(&here(stored_mount("mounted", good()))), &[]);
     assert_eq!(short(&not_received), "3?", "the agent has not received it");
 }
 
 #[test]
 fn what_is_missing_is_named() {
-    let judged = judged(MOUNT, Some(&workflow("PreRun", Vec::new())), &[]);
+    let judged = judge_views(MOUNT, Some(&workflow("PreRun", Vec::new())), &[]);
     let Judgement::Waiting(_, why) = judged else { panic!("{judged:?}") };
     assert!(why.contains("directive 0") && why.contains("name=a-b"), "{why}");
 }
 
 #[test]
 fn a_mount_waits_for_the_environment_when_the_script_asks_for_it() {
-    let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
+    let mounts = vec![stored_mount("mounted", status(MountState::Mounted, true))];
     let mut state = workflow("PreRun", mounts);
-    let seen = seen(Some(done(MountGoal::Mounted)), false);
+    let seen = views(Some(done_outcome(MountGoal::Mounted)), false);
     let with_env = Goal::Mounted { with_env: true, all_nodes: false };
-    assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
-    assert_eq!(short(&judged(with_env, Some(&state), &seen)), "3?");
+    assert_eq!(short(&judge_views(MOUNT, Some(&state), &seen)), "0");
+    assert_eq!(short(&judge_views(with_env, Some(&state), &seen)), "3?");
     state.env.insert("DW_JOB_a_b".to_owned(), "/mnt".to_owned());
-    assert_eq!(short(&judged(with_env, Some(&state), &seen)), "0");
+    assert_eq!(short(&judge_views(with_env, Some(&state), &seen)), "0");
 }
 
 #[test]
 fn a_mount_waits_for_the_other_nodes_when_the_script_asks_for_them() {
-    let mounts = vec![stored("mounted", status(MountState::Mounted, true))];
+    let mounts = vec![stored_mount("mounted", status(MountState::Mounted, true))];
     let mut state = workflow("PreRun", mounts);
     state.state = "PreRun".to_owned();
-    let seen = seen(Some(done(MountGoal::Mounted)), false);
+    let seen = views(Some(done_outcome(MountGoal::Mounted)), false);
     let all_nodes = Goal::Mounted { with_env: false, all_nodes: true };
-    assert_eq!(short(&judged(MOUNT, Some(&state), &seen)), "0");
-    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "3?");
+    assert_eq!(short(&judge_views(MOUNT, Some(&state), &seen)), "0");
+    assert_eq!(short(&judge_views(all_nodes, Some(&state), &seen)), "3?");
     state.status = "Error".to_owned();
-    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "5!");
+    assert_eq!(short(&judge_views(all_nodes, Some(&state), &seen)), "5!");
     (state.status, state.ready) = ("Completed".to_owned(), true);
-    assert_eq!(short(&judged(all_nodes, Some(&state), &seen)), "0");
+    assert_eq!(short(&judge_views(all_nodes, Some(&state), &seen)), "0");
 }
 
 #[test]
@@ -190,37 +197,37 @@ fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
     let good = || status(MountState::Unmounted, true);
     let over = |mount: JobMount| workflow("PostRun", vec![mount]);
     let unknown = || JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
-    let deleted = |held| JobMount { deleting: true, held, ..stored("unmounted", good()) };
-    let (free, no) = (|| Some(done(MountGoal::Unmounted)), || None);
+    let deleted = |held| JobMount { deleting: true, held, ..stored_mount("unmounted", good()) };
+    let (free, no) = (|| Some(done_outcome(MountGoal::Unmounted)), || None);
     let failure =
         Failure { severity: api::Severity::Major, ..Failure::waiting("hangs".to_owned()) };
-    let hangs = || Some(with(MountGoal::Unmounted, failure.clone()));
-    let busy = || Some(with(MountGoal::Unmounted, Failure::waiting("in use".to_owned())));
+    let hangs = || Some(outcome_with(MountGoal::Unmounted, failure.clone()));
+    let busy = || Some(outcome_with(MountGoal::Unmounted, Failure::waiting("in use".to_owned())));
     for (what, state, outcome, gone, expected) in [
-        ("as wanted", over(stored("unmounted", good())), free(), false, "0"),
+        ("as wanted", over(stored_mount("unmounted", good())), free(), false, "0"),
         (
             "not stored",
-            over(stored("unmounted", status(MountState::Mounted, true))),
+            over(stored_mount("unmounted", status(MountState::Mounted, true))),
             free(),
             false,
             "3?",
         ),
         (
             "not asked for",
-            over(stored("mounted", good())),
-            Some(done(MountGoal::Mounted)),
+            over(stored_mount("mounted", good())),
+            Some(done_outcome(MountGoal::Mounted)),
             false,
             "3?",
         ),
         (
             "nobody ended the job",
-            workflow("PreRun", vec![stored("unmounted", good())]),
+            workflow("PreRun", vec![stored_mount("unmounted", good())]),
             free(),
             false,
             "3?",
         ),
-        ("in use", over(stored("unmounted", good())), busy(), false, "3?"),
-        ("hangs", over(stored("unmounted", good())), hangs(), false, "4?"),
+        ("in use", over(stored_mount("unmounted", good())), busy(), false, "3?"),
+        ("hangs", over(stored_mount("unmounted", good())), hangs(), false, "4?"),
         ("deleted, not released", over(deleted(true)), free(), false, "3?"),
         ("deleted, released", over(deleted(false)), free(), false, "0"),
         ("no object any more", workflow("Teardown", Vec::new()), free(), true, "0"),
@@ -229,14 +236,14 @@ fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
         ("gone, not known to be", unknown(), free(), false, "3?"),
     ] {
         assert_eq!(
-            short(&judged(Goal::Unmounted, Some(&state), &seen(outcome, gone))),
+            short(&judge_views(Goal::Unmounted, Some(&state), &views(outcome, gone))),
             expected,
             "{what}"
         );
     }
-    assert_eq!(short(&judged(Goal::Unmounted, Some(&unknown()), &[])), "0", "no such job");
+    assert_eq!(short(&judge_views(Goal::Unmounted, Some(&unknown()), &[])), "0", "no such job");
     assert_eq!(
-        short(&judged(Goal::Unmounted, Some(&workflow("Setup", Vec::new())), &[])),
+        short(&judge_views(Goal::Unmounted, Some(&workflow("Setup", Vec::new())), &[])),
         "3?",
         "ClientMounts may still be created"
     );
@@ -244,7 +251,7 @@ fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
         assignment: Assignment::AssignedToOthers.into(),
         ..workflow("PreRun", Vec::new())
     };
-    assert_eq!(short(&judged(Goal::Unmounted, Some(&elsewhere), &[])), "0");
+    assert_eq!(short(&judge_views(Goal::Unmounted, Some(&elsewhere), &[])), "0");
 }
 
 #[test]

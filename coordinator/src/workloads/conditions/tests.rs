@@ -16,8 +16,8 @@ fn member(kind: &str, node: &str, mut object: Value) -> Member {
 }
 
 fn mount(node: &str, wanted: &str, status: Value) -> Member {
-    let one = json!({"mountPath": "/m", "setPermissions": false, "options": "", "type": "xfs", "targetType": "directory", "device": {"type": "lvm"}});
-    let spec = json!({"node": node, "desiredState": wanted, "mounts": [one]});
+    let mount = json!({"mountPath": "/m", "setPermissions": false, "options": "", "type": "xfs", "targetType": "directory", "device": {"type": "lvm"}});
+    let spec = json!({"node": node, "desiredState": wanted, "mounts": [mount]});
     let metadata = json!({
         "finalizers": ["nnf.cray.hpe.com/nnf_clientmount"],
         "labels": {"nnf.cray.hpe.com/directive_index": "0"},
@@ -64,17 +64,21 @@ fn objects(state: &str, directives: usize, others: Vec<Member>) -> Objects {
     Objects { workflow: Some(workflow), others }
 }
 
-fn told(state: &str, others: Vec<Member>, facts: &Facts) -> Vec<(String, Condition, bool)> {
-    let told = conditions(&objects(state, 1, others), facts).into_iter();
-    told.map(|one| (one.node.clone(), one.condition(), one.mounted)).collect()
+fn conditions_in(
+    state: &str,
+    others: Vec<Member>,
+    facts: &Facts,
+) -> Vec<(String, Condition, bool)> {
+    let nodes = conditions(&objects(state, 1, others), facts).into_iter();
+    nodes.map(|node| (node.node.clone(), node.condition(), node.mounted)).collect()
 }
 
-fn one(node: &str, condition: Condition, mounted: bool) -> (String, Condition, bool) {
-    (node.to_owned(), condition, mounted)
+fn node(name: &str, condition: Condition, mounted: bool) -> (String, Condition, bool) {
+    (name.to_owned(), condition, mounted)
 }
 
 #[test]
-fn silence_is_no_evidence_and_a_report_is() {
+fn a_node_is_faulty_or_down_only_by_a_report() {
     let mounts = || {
         let held = json!({});
         vec![
@@ -83,35 +87,35 @@ fn silence_is_no_evidence_and_a_report_is() {
             mount("c2", "mounted", held),
         ]
     };
-    let mounted = one("c1", Condition::Ready, true);
+    let mounted = node("c1", Condition::Ready, true);
     for (facts, condition) in [
         (facts(&["c2"], "Ready"), Condition::Pending),
         (facts(&[], "Ready"), Condition::Unreachable),
         (facts(&[], "Unknown"), Condition::Unreachable),
         (facts(&["c2"], "Offline"), Condition::Down),
     ] {
-        let told = told("PreRun", mounts(), &facts);
-        assert_eq!(told, [one("c2", condition, true), mounted.clone()], "in the job's order");
+        let nodes = conditions_in("PreRun", mounts(), &facts);
+        assert_eq!(nodes, [node("c2", condition, true), mounted.clone()], "in the job's order");
     }
     let failed = vec![computes(&["c2"]), mount("c2", "mounted", error("mkfs: no space"))];
     let objects = Objects { workflow: None, others: failed };
-    let told = conditions(&objects, &facts(&[], "Ready"));
-    assert_eq!((told[0].condition(), &*told[0].evidence), (Condition::Faulty, "mkfs: no space"));
+    let nodes = conditions(&objects, &facts(&[], "Ready"));
+    assert_eq!((nodes[0].condition(), &*nodes[0].evidence), (Condition::Faulty, "mkfs: no space"));
 }
 
 #[test]
-fn a_node_that_its_certificate_shuts_out_is_faulty() {
+fn a_node_with_an_expired_certificate_is_faulty() {
     let mut facts = facts(&[], "Ready");
     let mounts = vec![computes(&["c1"]), mount("c1", "mounted", json!({}))];
     let objects = objects("PreRun", 1, mounts);
     assert_eq!(conditions(&objects, &facts)[0].condition(), Condition::Unreachable);
     facts.shut_out.insert("c1".to_owned(), "expired".to_owned());
-    let told = &conditions(&objects, &facts)[0];
-    assert_eq!((told.condition(), &*told.evidence), (Condition::Faulty, "not mounted: expired"));
+    let node = &conditions(&objects, &facts)[0];
+    assert_eq!((node.condition(), &*node.evidence), (Condition::Faulty, "not mounted: expired"));
 }
 
 #[test]
-fn a_rabbit_that_is_silent_is_neither_fine_nor_gone() {
+fn a_disconnected_rabbit_is_unreachable_and_not_down() {
     let block = |status: Value| {
         member(
             "NnfNodeBlockStorage",
@@ -119,57 +123,57 @@ fn a_rabbit_that_is_silent_is_neither_fine_nor_gone() {
             json!({"spec": {"allocations": [], "sharedAllocation": false}, "status": status}),
         )
     };
-    let told = |status: Value, connected: &[&str]| {
-        let told = told("Setup", vec![block(status)], &facts(connected, "Ready"));
-        told.into_iter().map(|(_, condition, _)| condition).collect::<Vec<_>>()
+    let conditions = |status: Value, connected: &[&str]| {
+        let nodes = conditions_in("Setup", vec![block(status)], &facts(connected, "Ready"));
+        nodes.into_iter().map(|(_, condition, _)| condition).collect::<Vec<_>>()
     };
-    assert_eq!(told(json!({"ready": false}), &[]), [Condition::Unreachable]);
-    assert_eq!(told(json!({"ready": false}), &["r"]), [Condition::Pending]);
-    assert_eq!(told(json!({"ready": true}), &[]), [Condition::Ready]);
+    assert_eq!(conditions(json!({"ready": false}), &[]), [Condition::Unreachable]);
+    assert_eq!(conditions(json!({"ready": false}), &["r"]), [Condition::Pending]);
+    assert_eq!(conditions(json!({"ready": true}), &[]), [Condition::Ready]);
     let broken = json!({"ready": false, "error": {"debugMessage": "d", "severity": "Major", "type": "Internal"}});
-    assert_eq!(told(broken, &["r"]), [Condition::Faulty]);
+    assert_eq!(conditions(broken, &["r"]), [Condition::Faulty]);
 }
 
 #[test]
-fn a_node_is_free_once_it_says_so() {
+fn a_node_is_mounted_until_its_status_says_unmounted() {
     let facts = facts(&["c1"], "Ready");
     let after = |status: Value| {
-        told("PostRun", vec![computes(&["c1"]), mount("c1", "unmounted", status)], &facts)
+        conditions_in("PostRun", vec![computes(&["c1"]), mount("c1", "unmounted", status)], &facts)
     };
-    assert_eq!(after(status("mounted", true)), [one("c1", Condition::Pending, true)]);
-    assert_eq!(after(status("unmounted", false)), [one("c1", Condition::Pending, true)]);
-    assert_eq!(after(status("unmounted", true)), [one("c1", Condition::Ready, false)]);
-    let nothing = told("PostRun", vec![computes(&["c1"])], &facts);
-    assert_eq!(nothing, [one("c1", Condition::Ready, false)]);
-    let soon = told("PreRun", vec![computes(&["c1"])], &facts);
-    assert_eq!(soon, [one("c1", Condition::Pending, false)]);
+    assert_eq!(after(status("mounted", true)), [node("c1", Condition::Pending, true)]);
+    assert_eq!(after(status("unmounted", false)), [node("c1", Condition::Pending, true)]);
+    assert_eq!(after(status("unmounted", true)), [node("c1", Condition::Ready, false)]);
+    let nothing = conditions_in("PostRun", vec![computes(&["c1"])], &facts);
+    assert_eq!(nothing, [node("c1", Condition::Ready, false)]);
+    let soon = conditions_in("PreRun", vec![computes(&["c1"])], &facts);
+    assert_eq!(soon, [node("c1", Condition::Pending, false)]);
 }
 
 #[test]
-fn what_cannot_be_read_may_be_mounted() {
+fn an_unreadable_mount_counts_as_mounted() {
     let spoilt = member("ClientMount", "c1", json!({"metadata": {}, "spec": 7}));
-    let told = told("PostRun", vec![computes(&["c1"]), spoilt], &facts(&["c1"], "Ready"));
-    assert_eq!(told, [one("c1", Condition::Pending, true)]);
+    let nodes = conditions_in("PostRun", vec![computes(&["c1"]), spoilt], &facts(&["c1"], "Ready"));
+    assert_eq!(nodes, [node("c1", Condition::Pending, true)]);
 }
 
 #[test]
-fn each_directive_is_to_be_mounted_on_each_compute() {
+fn a_compute_is_pending_until_each_directive_is_mounted() {
     let mounts = vec![computes(&["c1"]), mount("c1", "mounted", status("mounted", true))];
     let objects = objects("PreRun", 2, mounts);
-    let told = conditions(&objects, &facts(&["c1"], "Ready"));
-    assert_eq!(told[0].condition(), Condition::Pending);
-    assert_eq!(told[0].evidence, "it has no ClientMount yet");
-    assert_eq!(open(&objects), [(1, ["c1".to_owned()].into())].into());
+    let nodes = conditions(&objects, &facts(&["c1"], "Ready"));
+    assert_eq!(nodes[0].condition(), Condition::Pending);
+    assert_eq!(nodes[0].evidence, "it has no ClientMount yet");
+    assert_eq!(unready_nodes(&objects), [(1, ["c1".to_owned()].into())].into());
 }
 
 #[test]
-fn a_rabbit_that_was_asked_for_nothing_yet_is_not_ready() {
+fn a_rabbit_whose_storage_is_not_requested_yet_is_pending() {
     let set = json!({"label": "xfs", "allocationSize": 1, "storage": [{"name": "r", "allocationCount": 1}]});
     let mut servers = member("Servers", "default", json!({"spec": {"allocationSets": [set]}}));
     servers.object.metadata.labels =
         Some([("nnf.cray.hpe.com/directive_index".to_owned(), "0".to_owned())].into());
     let objects = objects("Setup", 1, vec![computes(&["c1"]), servers]);
-    let told = conditions(&objects, &facts(&["r"], "Ready"));
-    assert_eq!((told[1].node.as_str(), told[1].condition()), ("r", Condition::Pending));
-    assert_eq!(open(&objects), [(0, ["r".to_owned()].into())].into());
+    let nodes = conditions(&objects, &facts(&["r"], "Ready"));
+    assert_eq!((nodes[1].node.as_str(), nodes[1].condition()), ("r", Condition::Pending));
+    assert_eq!(unready_nodes(&objects), [(0, ["r".to_owned()].into())].into());
 }

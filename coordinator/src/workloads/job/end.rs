@@ -1,4 +1,4 @@
-//! How a job ends: aborted, in a hurry, removed.
+//! Ends jobs: aborts, hurries and removes them.
 
 use api::{Workflow, WorkflowState};
 use jiff::Timestamp;
@@ -7,16 +7,16 @@ use serde_json::json;
 use tonic::Status;
 use workload::Unreached;
 
-use super::{ABORTED, Ended, Job, instant_of, refused};
+use super::{ABORTED, CallResult, Job, instant_of, refusal_status};
 use crate::workloads::answer::Ending;
 use crate::workloads::deadlines::{ANNOTATION, Deadlines};
 use crate::workloads::request::Limit;
 
 impl Job {
-    /// Asks for Teardown at once, in a hurry, and writes down who asked and why.
+    /// Requests Teardown at once, in a hurry, and records the caller and the reason in an annotation.
     ///
     /// # Errors
-    /// When the API refuses it or does not answer.
+    /// If the API refuses the write or does not answer.
     pub(in crate::workloads) async fn abort(
         &self,
         mut workflow: Workflow,
@@ -27,7 +27,7 @@ impl Job {
                 return Ok(workflow);
             }
             let now = Timestamp::now();
-            let mut deadlines = Deadlines::of(&workflow);
+            let mut deadlines = Deadlines::read(&workflow);
             deadlines.settle(&workflow, &WorkflowState::Teardown, now);
             let who = format!("{} at {now:.0}: {reason}", self.caller);
             let patch = json!({
@@ -41,16 +41,16 @@ impl Job {
         }
     }
 
-    /// Asks for Teardown in a hurry, also of a teardown that has begun.
+    /// Requests Teardown in a hurry, also if Teardown has begun already.
     ///
     /// # Errors
-    /// When the API refuses it or does not answer.
+    /// If the API refuses the write or does not answer.
     pub(in crate::workloads) async fn hurry(
         &self,
         mut workflow: Workflow,
     ) -> Result<Workflow, Status> {
         while !workflow.spec.hurry {
-            let mut deadlines = Deadlines::of(&workflow);
+            let mut deadlines = Deadlines::read(&workflow);
             deadlines.settle(&workflow, &WorkflowState::Teardown, Timestamp::now());
             let patch = json!({
                 "metadata": {"annotations": {ANNOTATION: deadlines.text()}},
@@ -64,15 +64,19 @@ impl Job {
         Ok(workflow)
     }
 
-    /// Deletes a Workflow that is torn down, and waits until the API has it no more.
+    /// Deletes a Workflow after its teardown, and waits until the API has removed it.
     ///
     /// # Errors
-    /// When the API refuses it or does not answer, and when the coordinator stops.
-    pub(in crate::workloads) async fn remove(&self, mut workflow: Workflow, limit: Limit) -> Ended {
+    /// If the API refuses the deletion or does not answer, or the coordinator stops.
+    pub(in crate::workloads) async fn remove(
+        &self,
+        mut workflow: Workflow,
+        limit: Limit,
+    ) -> CallResult {
         let target = WorkflowState::Teardown;
         let record = loop {
-            // A call that finds the Workflow torn down has set no deadline yet.
-            if let Some((written, record)) = self.ask(&workflow, None, &target, limit).await? {
+            // A call that finds the teardown complete has set no deadline yet.
+            if let Some((written, record)) = self.request(&workflow, None, &target, limit).await? {
                 workflow = written;
                 break record;
             }
@@ -81,7 +85,7 @@ impl Job {
                 None => return Ok((workflow, Ending::Done)),
             }
         };
-        self.flow.delete(workflow.uid()).await.map_err(|error| refused(&error))?;
+        self.flow.delete(workflow.uid()).await.map_err(|error| refusal_status(&error))?;
         if !limit.waits {
             return Ok((workflow, Ending::Requested));
         }

@@ -1,4 +1,4 @@
-//! Reads the objects of a job, of its nodes and of the system, and makes the answer from them.
+//! Reads the objects of a job, of its nodes and of the system, and builds the answer from them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use proto::v1::{Role, Workload};
 use tonic::Status;
 use workload::{Objects, Refused, gather, kinds};
 
-use super::{Job, refused};
+use super::{Job, refusal_status};
 use crate::workloads::answer::{self, Ending};
 use crate::workloads::conditions::{Facts, conditions};
 use crate::workloads::lose::after_losing;
@@ -20,10 +20,10 @@ use crate::workloads::request::NAMESPACE;
 use crate::workloads::tolerance::Tolerance;
 
 impl Job {
-    /// The answer, with all that is known of the job's nodes.
+    /// Builds the answer of a call, with the conditions of the job's nodes.
     ///
     /// # Errors
-    /// When the API does not answer: the coordinator knows nothing of nodes that it could not read.
+    /// If the API does not answer: the answer needs the objects of all nodes.
     pub(in crate::workloads) async fn answer(
         &self,
         workflow: &Workflow,
@@ -36,31 +36,33 @@ impl Job {
         let mut reply = answer::workload(&self.id, workflow, now);
         if !matches!(ending, Ending::Done) {
             reply.waits_for =
-                workload::waits::waits(&objects).iter().map(|one| one.line(now)).collect();
+                workload::waits::waits(&objects).iter().map(|wait| wait.line(now)).collect();
         }
-        let tolerance = Tolerance::of(workflow);
+        let tolerance = Tolerance::read(workflow);
         if tolerance.nodes > 0
             && matches!(ending, Ending::Late(_) | Ending::Failed(_))
             && let Err(why) = after_losing(&tolerance, workflow, &objects, &facts)
         {
-            reply.waits_for.push(format!("it does not go on without lost computes: {why}"));
+            reply
+                .waits_for
+                .push(format!("the job cannot continue without the failed computes: {why}"));
         }
         reply.nodes = nodes;
-        Ok(answer::ended(reply, workflow, ending))
+        Ok(answer::with_verdict(reply, workflow, ending))
     }
 
-    /// All objects of a Workflow.
+    /// Reads all objects of the job's Workflow.
     pub(in crate::workloads) async fn objects(
         &self,
         workflow: &Workflow,
     ) -> Result<Objects, Status> {
         let gathered = gather(&self.client, &kinds(), NAMESPACE, self.flow.name()).await;
-        let mut objects = gathered.map_err(|error| refused(&error))?;
+        let mut objects = gathered.map_err(|error| refusal_status(&error))?;
         objects.workflow = Some(workflow.clone());
         Ok(objects)
     }
 
-    /// Which nodes are connected and which rabbit serves each, the rabbits' Storages, and the workload manager's SystemStatus.
+    /// Reads the nodes' connections and rabbits, the rabbits' Storages, and the workload manager's SystemStatus.
     pub(in crate::workloads) async fn facts(&self) -> Result<Facts, Status> {
         let mut facts = Facts::default();
         for record in self.hub.nodes().nodes {
@@ -78,9 +80,9 @@ impl Job {
         }
         let storages = self.list::<Storage>("Storages").await?;
         facts.site.storages =
-            storages.into_iter().map(|one| (one.name_any(), Arc::new(one))).collect();
+            storages.into_iter().map(|storage| (storage.name_any(), Arc::new(storage))).collect();
         let mut status = self.list::<SystemStatus>("SystemStatuses").await?;
-        status.retain(|one| one.name_any() == SYSTEM_CONFIGURATION);
+        status.retain(|status| status.name_any() == SYSTEM_CONFIGURATION);
         facts.site.status = status.pop().map(Arc::new);
         Ok(facts)
     }
@@ -94,8 +96,9 @@ impl Job {
     {
         let (client, params) = (self.client.clone(), ListParams::default());
         let listed = list_readable(client, Some(STORAGE_NAMESPACE), &params).await;
-        let listed = listed
-            .map_err(|source| refused(&Refused { what: format!("list the {what}"), source }))?;
+        let listed = listed.map_err(|source| {
+            refusal_status(&Refused { what: format!("list the {what}"), source })
+        })?;
         listed.unreadable.iter().for_each(|text| log::warn!("{text}"));
         Ok(listed.items)
     }

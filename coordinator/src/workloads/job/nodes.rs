@@ -1,4 +1,4 @@
-//! The nodes of a job: its Computes, filled once.
+//! Writes the nodes of a job into its Computes, once.
 
 use std::time::Duration;
 
@@ -11,16 +11,20 @@ use tokio::time::timeout;
 use tonic::Status;
 use workload::{Refused, computes_of};
 
-use super::{Job, refused};
+use super::{Job, refusal_status};
 use crate::workloads::request::NAMESPACE;
 use crate::workloads::tolerance::Tolerance;
 
-/// How long the engine may take to make a Computes in Proposal.
-const SOON: Duration = Duration::from_secs(10);
+/// Longest time that the engine may take to create a Computes in Proposal.
+const COMPUTES_DEADLINE: Duration = Duration::from_secs(10);
 
 impl Job {
-    /// Names the job's nodes.
-    pub(super) async fn place(&self, workflow: &Workflow, nodes: &[String]) -> Result<(), Status> {
+    /// Writes the job's nodes into its Computes. Fails if it has other nodes already.
+    pub(super) async fn fill_computes(
+        &self,
+        workflow: &Workflow,
+        nodes: &[String],
+    ) -> Result<(), Status> {
         if nodes.is_empty() {
             return Ok(());
         }
@@ -33,11 +37,11 @@ impl Job {
             return Err(other_nodes(&names));
         }
         let data: Vec<Value> = nodes.iter().map(|name| json!({"name": name})).collect();
-        self.fill(&known, data).await
+        self.write_computes(&known, data).await
     }
 
-    /// Names the nodes of a Computes, in the version that was read.
-    pub(in crate::workloads) async fn fill(
+    /// Replaces the nodes of a Computes, in the version that was read.
+    pub(in crate::workloads) async fn write_computes(
         &self,
         known: &Computes,
         data: Vec<Value>,
@@ -48,14 +52,17 @@ impl Job {
         let patched =
             patched.patch(&known.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.map(drop).map_err(|source| {
-            refused(&Refused { what: format!("fill the Computes {}", known.name_any()), source })
+            refusal_status(&Refused {
+                what: format!("fill the Computes {}", known.name_any()),
+                source,
+            })
         })
     }
 
-    /// Checks that a repeated Setup names the nodes of the first.
+    /// Checks that a repeated Setup names the same nodes as the first one.
     ///
     /// # Errors
-    /// When it names others.
+    /// If it names other nodes.
     pub(in crate::workloads) async fn check_nodes(
         &self,
         workflow: &Workflow,
@@ -66,9 +73,9 @@ impl Job {
         }
         let known = self.computes(workflow).await?;
         let names: Vec<&str> = known.names().collect();
-        let tolerance = Tolerance::of(workflow);
-        let left = || nodes.iter().filter(|node| !tolerance.is_left_out(node));
-        let is_same = names == nodes || left().eq(names.iter().copied());
+        let tolerance = Tolerance::read(workflow);
+        let remaining = || nodes.iter().filter(|node| !tolerance.is_left_out(node));
+        let is_same = names == nodes || remaining().eq(names.iter().copied());
         if is_same { Ok(()) } else { Err(other_nodes(&names)) }
     }
 
@@ -76,7 +83,7 @@ impl Job {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// The job's Computes, which the engine makes in Proposal.
+    /// Returns the job's Computes. Waits for it: the engine creates it in Proposal.
     pub(in crate::workloads) async fn computes(
         &self,
         workflow: &Workflow,
@@ -84,14 +91,14 @@ impl Job {
         let name = computes_of(workflow);
         let is_there = |known: Option<&Computes>| known.is_some();
         let computes = await_condition(self.computes_api(), &name, is_there);
-        match timeout(SOON, computes).await {
+        match timeout(COMPUTES_DEADLINE, computes).await {
             Ok(Ok(Some(known))) => Ok(known),
             Ok(Err(error)) => Err(Status::unavailable(format!(
                 "get the Computes {name}: {}; call again",
                 daemon::chain(&error)
             ))),
             Ok(Ok(None)) | Err(_) => Err(Status::unavailable(format!(
-                "the engine made no Computes {name}: does it run? See the coordinator's --workflows; then call again"
+                "the workflow engine did not create the Computes {name}: check that an engine runs (the coordinator's --workflows), then call again"
             ))),
         }
     }
@@ -100,6 +107,6 @@ impl Job {
 fn other_nodes(names: &[&str]) -> Status {
     let names = directive::hostlist::compress(names);
     Status::failed_precondition(format!(
-        "argument nodes: the job's nodes are {names:?}, as its first Setup named them; name those or none, or tear the job down first"
+        "argument nodes: the job's nodes are {names:?}, from its first Setup; give these or none, or tear the job down first"
     ))
 }

@@ -58,9 +58,9 @@ struct VolumeLines {
     field: String,
     group: VgChange,
     volume: LvChange,
-    /// Whether the node leaves the group's lock space with its last volume.
+    /// Set if the node leaves the group's lock space with its last volume.
     leaves_lock_space: bool,
-    /// Whether the names of group and volume are not known: then the agent looks them up on the namespaces.
+    /// Set if the names of group and volume are not known: then the agent looks them up on the namespaces.
     finds_names: bool,
 }
 

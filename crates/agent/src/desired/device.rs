@@ -140,7 +140,7 @@ fn volume_names(
     } else {
         (format!("{owner}_{directive}_{index}"), "lv".to_owned())
     };
-    let variables = object_variables::of(context.client_mount, info);
+    let variables = object_variables::table(context.client_mount, info);
     let named = |name: &str, default: String| {
         commands.overrides.get(name).map_or(default, |text| template::expand(text, &variables))
     };

@@ -1,4 +1,4 @@
-//! What can be wrong with a ClientMount. Users read these texts; each names the field, the value and the remedy.
+//! Mistakes in a ClientMount. Users read these texts; each names the field, the value and the remedy.
 
 use storage::{
     desired::{IndexLinkError, MountPointError, NameError, NodeName},
@@ -52,7 +52,7 @@ pub struct MountError {
     pub problem: MountProblem,
 }
 
-/// What is wrong with one mount.
+/// A mistake in one mount.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MountProblem {
     #[error("{0}")]
@@ -101,7 +101,7 @@ pub enum MountProblem {
     ComputeTwice { compute: String, other: usize },
 }
 
-/// The path of the wrong field with a colon; empty when the text itself names the field, outside of the mount.
+/// Returns the path of the wrong field with a colon; empty if the text itself names the field, outside of the mount.
 fn field(index: usize, problem: &MountProblem) -> String {
     let field = match problem {
         MountProblem::MountPath(_)

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::site::Site;
 
-/// What all mounts of one object have in common.
+/// The properties that all mounts of one object share.
 pub(super) struct Context<'a> {
     pub(super) client_mount: &'a ClientMount,
     pub(super) uid: ObjectUid,
@@ -26,7 +26,7 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// One mount of the object; adds to `unreadable` the lines that cannot be read.
+    /// Builds one mount of the object; adds to `unreadable` the lines that cannot be read.
     pub(super) fn mount(
         &self,
         index: usize,

@@ -1,11 +1,14 @@
-//! The `$VARIABLES` that a ClientMount defines whatever its device is.
+//! The `$VARIABLES` that a ClientMount defines, whatever its device is.
 
 use std::collections::BTreeMap;
 
 use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label};
 
-/// The variables from the object's labels and the mount's owner.
-pub(super) fn of(client_mount: &ClientMount, info: &ClientMountInfo) -> BTreeMap<String, String> {
+/// Returns the variables from the object's labels and the mount's owner.
+pub(super) fn table(
+    client_mount: &ClientMount,
+    info: &ClientMountInfo,
+) -> BTreeMap<String, String> {
     let from_labels = [
         ("$JOBID", label::JOB_ID),
         ("$WORKFLOW_UID", label::WORKFLOW_UID),

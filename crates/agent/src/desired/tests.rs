@@ -27,7 +27,7 @@ const PATH: &str = "/mnt/nnf/6d1c1b52-0a44-4c7e-8a5c-2f5a1f0be7d3-0";
 mod k8s_time {
     use api::ClientMount;
 
-    /// The object after a delete, kept by its finalizer.
+    /// Returns the object as it is after a delete, kept by its finalizer.
     pub(super) fn deleted(object: &ClientMount) -> ClientMount {
         let mut json = serde_json::to_value(object).unwrap();
         json["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z".into();
@@ -47,12 +47,12 @@ fn only(units: &MountUnits) -> &Mount {
     units.mounts[0].as_ref().unwrap()
 }
 
-/// The error of the first mount of an object that differs from the fixture by `change`.
+/// Returns the error of the first mount of an object that differs from the fixture by `change`.
 fn error_of(change: impl FnOnce(&mut ClientMount)) -> String {
     let mut object = compute_xfs();
     change(&mut object);
     let units = on_compute(&object).unwrap();
-    assert!(units.refused(), "{:?}", units.mounts);
+    assert!(units.are_refused(), "{:?}", units.mounts);
     units.mounts[0].as_ref().unwrap_err().to_string()
 }
 
@@ -63,7 +63,7 @@ fn lines(hooks: &[Hook]) -> Vec<String> {
         .collect()
 }
 
-fn of(hooks: &[Hook], phase: HookPoint) -> Vec<Hook> {
+fn in_phase(hooks: &[Hook], phase: HookPoint) -> Vec<Hook> {
     hooks.iter().filter(|hook| hook.id.phase == phase).cloned().collect()
 }
 
@@ -139,7 +139,7 @@ fn lustre_needs_no_volume_labels() {
     assert!(source.contains(":/"), "{source}");
     let line = mount.mount.as_ref().unwrap().expand(&BTreeMap::new());
     assert!(line.starts_with(&format!("-o flock {source} ")), "{line}");
-    assert!(lines(&of(&mount.hooks, HookPoint::PreMount))[0].contains("computePreMount"));
+    assert!(lines(&in_phase(&mount.hooks, HookPoint::PreMount))[0].contains("computePreMount"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::site::Side;
 
 type Binds = Vec<(usize, Mount)>;
 
-/// The trees of one object. A compute's name that cannot be used becomes an error of its mount.
+/// Returns the trees of one object. A compute's name that cannot be used becomes an error of its mount.
 pub(super) fn trees(
     context: &Context<'_>,
     mounts: &mut [Result<Mount, MountError>],

@@ -18,7 +18,8 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// The goal of an object. One that is being deleted is to be unmounted, whatever `spec.desiredState` says.
+    /// Returns the goal of an object. An object that is being deleted is to
+    /// be unmounted, whatever `spec.desiredState` says.
     pub fn of(client_mount: &ClientMount) -> Result<Self, ObjectError> {
         if client_mount.metadata.deletion_timestamp.is_some() {
             return Ok(Self::Unmounted);
@@ -30,7 +31,7 @@ impl Goal {
         }
     }
 
-    /// The goal as a value of `spec.desiredState`.
+    /// Returns the goal as a value of `spec.desiredState`.
     pub fn state(self) -> MountState {
         match self {
             Self::Mounted => MountState::Mounted,
@@ -56,13 +57,13 @@ pub struct MountUnits {
 }
 
 impl MountUnits {
-    /// Whether the object as a whole is refused: it asks for mounts and one of them is invalid.
-    pub fn refused(&self) -> bool {
+    /// Returns whether the object as a whole is refused: it asks for mounts and one of them is invalid.
+    pub fn are_refused(&self) -> bool {
         self.goal == Goal::Mounted && self.mounts.iter().any(Result::is_err)
     }
 
-    /// Whether the mount with this index in `spec.mounts` is to be unmounted from a path that is not known. It is `false` while
-    /// the agent may not read the profile, which may name the path.
+    /// Returns whether the mount with this index in `spec.mounts` is to be unmounted from a path that is not known.
+    /// `false` while the agent may not read the profile, which may name the path.
     pub fn has_unknown_path(&self, index: usize) -> bool {
         let mount = self.mounts.get(index);
         self.goal == Goal::Unmounted
@@ -70,13 +71,13 @@ impl MountUnits {
             && matches!(mount, Some(Err(error)) if matches!(error.problem, MountProblem::UnknownPath(_)))
     }
 
-    /// Every mount point that belongs to the object, its binds included.
+    /// Returns every mount point that belongs to the object, its binds included.
     pub fn mount_points(&self) -> impl Iterator<Item = &MountPoint> {
         let own = self.mounts.iter().flatten().map(|mount| &mount.target);
         own.chain(self.binds.iter().map(|(_, bind)| &bind.target))
     }
 
-    /// The unit of work that brings a mount to the goal.
+    /// Returns the unit of work that brings a mount to the goal.
     pub fn unit(&self, mount: &Mount) -> Desired {
         match self.goal {
             Goal::Mounted => Desired::Mounted(mount.clone()),

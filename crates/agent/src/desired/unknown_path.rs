@@ -12,12 +12,12 @@ pub struct UnknownPath {
     pub(super) path: String,
     pub(super) kind: FileSystemKind,
     pub(super) source: MountSource,
-    /// The same path without filling in variables, if it could be a mount point. Nothing is mounted there.
+    /// The path with its variables not filled in, if it could be a mount point. Nothing is mounted there.
     pub(super) literal: Option<(HookScope, MountPoint)>,
 }
 
 impl UnknownPath {
-    /// The mount at the literal path: observing it shows which processes use its device.
+    /// Returns the mount at the literal path: observing it shows which processes use its device.
     pub fn at_literal_path(&self) -> Option<Mount> {
         let (scope, target) = self.literal.clone()?;
         Some(Mount {
@@ -33,7 +33,8 @@ impl UnknownPath {
         })
     }
 
-    /// Whether something mounted may be this mount. This never proves it: another object may have mounted the same file system.
+    /// Returns whether something mounted may be this mount. This never proves it:
+    /// another object may have mounted the same file system.
     pub fn may_be(&self, there: &MountedThing) -> bool {
         there.kind == self.kind.as_str()
             && match &self.source {

@@ -7,7 +7,7 @@ use storage::desired::{FileSystemKind, MountSource};
 
 use super::{commands::Commands, device::Device, object_variables};
 
-/// The variables of one mount: those of the object and the device, which the profile's overrides replace.
+/// Returns the variables of one mount: those of the object and the device, which the profile's overrides replace.
 ///
 /// An override of `$MOUNT_PATH` is meant for the controller that forms `spec.mounts[].mountPath`; here every line sees the mount
 /// point that the agent checked.
@@ -18,7 +18,7 @@ pub(super) fn table(
     device: &Device,
     commands: &Commands,
 ) -> BTreeMap<String, String> {
-    let mut table = object_variables::of(client_mount, info);
+    let mut table = object_variables::table(client_mount, info);
     let mut set = |name: &str, value: String| table.insert(name.to_owned(), value);
     set("$FSTYPE", kind.as_str().to_owned());
     set("$MOUNT_TARGET", if kind == FileSystemKind::Raw { "file" } else { "directory" }.to_owned());

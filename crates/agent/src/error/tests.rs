@@ -69,15 +69,16 @@ fn the_holders_of_several_mounts_are_all_reported() {
         holders: storage::observed::Holders { names: Vec::new(), processes: processes.into() },
         source: io::Error::from_raw_os_error(16),
     };
-    let of = |source| {
+    let failure_of = |source| {
         let step = Step::RemoveMapping {
             name: "group-volume".into(),
             number: storage::observed::DeviceNumber { major: 253, minor: 0 },
         };
         ExecuteError { step: Box::new(step), source }
     };
-    let others = vec![of(StepError::Changed("a mount".into())), of(in_use(&[9, 7]))];
+    let others =
+        vec![failure_of(StepError::Changed("a mount".into())), failure_of(in_use(&[9, 7]))];
     let several = StepError::Several { first: Box::new(in_use(&[7, 8])), others };
-    let failure = Failure::of_convergence(&ConvergeError::Step(of(several)));
+    let failure = Failure::of_convergence(&ConvergeError::Step(failure_of(several)));
     assert_eq!(*failure.holders, [7, 8, 9]);
 }

@@ -1,4 +1,4 @@
-//! How soon the link tries again after it lost the coordinator. Pure.
+//! Decides how soon the link tries again after it lost the coordinator. Pure.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a pass on one ClientMount came to.
+//! The outcome of a pass on one ClientMount.
 
 use controller::Retry;
 
@@ -39,7 +39,7 @@ pub struct Outcome {
 }
 
 impl Failed {
-    /// A failure of the whole object.
+    /// Creates a failure of the whole object.
     pub(super) fn of_object<'a, E>(error: &'a E) -> Self
     where
         Failure: From<&'a E>,
@@ -47,38 +47,38 @@ impl Failed {
         Self { path: None, failure: Failure::from(error) }
     }
 
-    /// A failure of an invalid mount.
+    /// Creates a failure of an invalid mount.
     pub(super) fn of_mount(error: &MountError) -> Self {
         Self { path: Some(error.path.clone()), failure: Failure::from(error) }
     }
 }
 
 impl Outcome {
-    /// The outcome of an object with `count` mounts for which the agent did nothing.
+    /// Returns the outcome of an object with `count` mounts for which the agent did nothing.
     pub fn refused(goal: Goal, count: usize, failure: Failure) -> Self {
         let failures = vec![Failed { path: None, failure }];
         let mounts = vec![MountOutcome::Withheld; count];
         Self { goal, mounts, failures, unreadable: Vec::new() }
     }
 
-    /// The outcome of an object that has no mounts on the node, and should have none.
+    /// Returns the outcome of an object that has no mounts on the node, and should have none.
     pub fn absent(count: usize) -> Self {
         let mounts = vec![MountOutcome::Ready; count];
         Self { goal: Goal::Unmounted, mounts, failures: Vec::new(), unreadable: Vec::new() }
     }
 
-    /// Whether every mount is as desired and nothing failed.
-    pub fn done(&self) -> bool {
+    /// Returns whether every mount is as desired and nothing failed.
+    pub fn is_done(&self) -> bool {
         self.failures.is_empty() && self.mounts.iter().all(|mount| *mount == MountOutcome::Ready)
     }
 
-    /// Ids of the processes that keep a mount in use.
+    /// Returns the ids of the processes that keep a mount in use.
     pub fn holders(&self) -> Vec<i32> {
         let failures = self.failures.iter();
         failures.flat_map(|failed| failed.failure.holders.iter().copied()).collect()
     }
 
-    /// When to retry: the earliest time of all failures; `None` when time alone changes nothing.
+    /// Returns when to retry: the earliest time of all failures; `None` if time alone changes nothing.
     pub fn retry(&self) -> Option<Retry> {
         self.failures
             .iter()

@@ -19,15 +19,15 @@ fn converger(host: &Arc<FakeHost>) -> Converger {
     Converger::new(Arc::<FakeHost>::clone(host))
 }
 
-fn mounted(object: &ClientMount) -> MountUnits {
-    to(object, Goal::Mounted)
+fn mounted_units(object: &ClientMount) -> MountUnits {
+    units_for(object, Goal::Mounted)
 }
 
-fn to(object: &ClientMount, goal: Goal) -> MountUnits {
-    by(object, Ok(&profile()), goal)
+fn units_for(object: &ClientMount, goal: Goal) -> MountUnits {
+    units_by_profile(object, Ok(&profile()), goal)
 }
 
-fn by(object: &ClientMount, profile: Profile<'_>, goal: Goal) -> MountUnits {
+fn units_by_profile(object: &ClientMount, profile: Profile<'_>, goal: Goal) -> MountUnits {
     units(object, goal, profile, &crate::desired::no_references, &site(object, Side::Compute))
         .unwrap()
 }
@@ -37,7 +37,7 @@ fn mounts(converger: &Converger) -> Vec<String> {
     seen.iter().map(|(target, _)| target.to_string()).collect()
 }
 
-fn only(outcome: &Outcome) -> &Failed {
+fn only_failure(outcome: &Outcome) -> &Failed {
     let [failed] = &*outcome.failures else { panic!("{outcome:?}") };
     failed
 }
@@ -47,13 +47,13 @@ fn mounts_then_nothing_is_left_to_do_then_unmounts() {
     let chassis = Chassis::new(1);
     let object = chassis.object(0);
     let converger = converger(&chassis.compute);
-    assert!(converge(&converger, &mounted(&object)).done());
+    assert!(converge(&converger, &mounted_units(&object)).is_done());
     let steps = chassis.compute.applied().len();
     assert!(steps > 0);
-    assert!(converge(&converger, &mounted(&object)).done());
+    assert!(converge(&converger, &mounted_units(&object)).is_done());
     assert_eq!(chassis.compute.applied().len(), steps, "a second pass changes nothing");
-    assert!(converge(&converger, &to(&object, Goal::Unmounted)).done());
-    assert!(converge(&converger, &to(&object, Goal::Unmounted)).done());
+    assert!(converge(&converger, &units_for(&object, Goal::Unmounted)).is_done());
+    assert!(converge(&converger, &units_for(&object, Goal::Unmounted)).is_done());
     assert!(
         chassis.compute.applied().iter().any(|step| matches!(step, storage::Step::Unmount { .. }))
     );
@@ -77,8 +77,8 @@ fn what_occupies_the_path_is_named_and_left_alone() {
         let chassis = Chassis::new(1);
         plant(&chassis.compute);
         let before = chassis.compute.foreign();
-        let outcome = converge(&converger(&chassis.compute), &mounted(&chassis.object(0)));
-        let failure = &only(&outcome).failure;
+        let outcome = converge(&converger(&chassis.compute), &mounted_units(&chassis.object(0)));
+        let failure = &only_failure(&outcome).failure;
         assert!(failure.user.starts_with(message), "{}", failure.user);
         assert!(failure.debug.starts_with("unable to mount file system: "), "{}", failure.debug);
         assert_eq!(
@@ -94,8 +94,8 @@ fn foreign_data_is_never_touched_and_waits_for_a_person() {
     let chassis = Chassis::new(1);
     let signature = Signature::Foreign { kind: "ext4".into(), uuid: None };
     chassis.rabbit.plant_signature(&chassis.namespaces[0], signature);
-    let outcome = converge(&converger(&chassis.compute), &mounted(&chassis.object(0)));
-    let failure = &only(&outcome).failure;
+    let outcome = converge(&converger(&chassis.compute), &mounted_units(&chassis.object(0)));
+    let failure = &only_failure(&outcome).failure;
     assert!(failure.user.contains("foreign ext4 signature"), "{}", failure.user);
     assert_eq!((&failure.severity, outcome.retry()), (&Severity::Fatal, None));
     assert!(chassis.compute.applied().is_empty());
@@ -105,8 +105,8 @@ fn foreign_data_is_never_touched_and_waits_for_a_person() {
 fn a_mount_waits_for_a_namespace_that_is_not_visible_yet() {
     let chassis = Chassis::new(1);
     let elsewhere = Arc::new(chassis.rabbit.peer("compute-2".parse().unwrap()));
-    let outcome = converge(&converger(&elsewhere), &mounted(&chassis.object(0)));
-    let failure = &only(&outcome).failure;
+    let outcome = converge(&converger(&elsewhere), &mounted_units(&chassis.object(0)));
+    let failure = &only_failure(&outcome).failure;
     assert!(
         failure.debug.starts_with("unable to activate block device: no device for volume"),
         "{}",
@@ -119,16 +119,20 @@ fn a_mount_waits_for_a_namespace_that_is_not_visible_yet() {
 fn a_mount_in_use_is_reported_with_errno_and_unmounted_when_it_is_free() {
     let chassis = Chassis::new(1);
     let (object, converger) = (chassis.object(0), converger(&chassis.compute));
-    assert!(converge(&converger, &mounted(&object)).done());
+    assert!(converge(&converger, &mounted_units(&object)).is_done());
     chassis.compute.hold(&point("/mnt/nnf/job-0"));
-    let outcome = converge(&converger, &to(&object, Goal::Unmounted));
-    assert!(only(&outcome).failure.debug.contains("(os error 16)"), "{:?}", outcome.failures);
+    let outcome = converge(&converger, &units_for(&object, Goal::Unmounted));
+    assert!(
+        only_failure(&outcome).failure.debug.contains("(os error 16)"),
+        "{:?}",
+        outcome.failures
+    );
     assert_eq!(
         (outcome.mounts.as_slice(), outcome.retry()),
         (&[MountOutcome::Failed][..], Some(Retry::Soon))
     );
     chassis.compute.let_go(&point("/mnt/nnf/job-0"));
-    assert!(converge(&converger, &to(&object, Goal::Unmounted)).done());
+    assert!(converge(&converger, &units_for(&object, Goal::Unmounted)).is_done());
 }
 
 #[test]
@@ -138,9 +142,9 @@ fn after_a_failure_of_any_step_the_next_pass_goes_on() {
             let chassis = Chassis::new(1);
             let (object, converger) = (chassis.object(0), converger(&chassis.compute));
             chassis.compute.fail(step, fault);
-            let first = converge(&converger, &mounted(&object));
-            assert!(first.done() || first.retry() == Some(Retry::Later), "{first:?}");
-            assert!(converge(&converger, &mounted(&object)).done());
+            let first = converge(&converger, &mounted_units(&object));
+            assert!(first.is_done() || first.retry() == Some(Retry::Later), "{first:?}");
+            assert!(converge(&converger, &mounted_units(&object)).is_done());
         }
     }
 }
@@ -154,7 +158,7 @@ fn one_failing_mount_does_not_stop_the_others_and_every_failure_is_reported() {
     }
     chassis.compute.plant_file(&point("/mnt/nnf/job-0"));
     chassis.compute.plant_link(&point("/mnt/nnf/job-2"), "/etc");
-    let outcome = converge(&converger(&chassis.compute), &mounted(&object));
+    let outcome = converge(&converger(&chassis.compute), &mounted_units(&object));
     assert_eq!(outcome.mounts, [MountOutcome::Failed, MountOutcome::Ready, MountOutcome::Failed]);
     let paths: Vec<_> = outcome.failures.iter().map(|failed| failed.path.as_deref()).collect();
     assert_eq!(paths, [Some("/mnt/nnf/job-0"), Some("/mnt/nnf/job-2")]);
@@ -166,9 +170,12 @@ fn one_invalid_mount_withholds_the_others() {
     let mut object = chassis.object(0);
     object.spec.mounts.push(chassis.object(1).spec.mounts.remove(0));
     object.spec.mounts[1].mount_path = "relative".into();
-    let outcome = converge(&converger(&chassis.compute), &mounted(&object));
+    let outcome = converge(&converger(&chassis.compute), &mounted_units(&object));
     assert_eq!(outcome.mounts, [MountOutcome::Withheld, MountOutcome::Failed]);
-    assert_eq!((only(&outcome).failure.severity.clone(), outcome.retry()), (Severity::Fatal, None));
+    assert_eq!(
+        (only_failure(&outcome).failure.severity.clone(), outcome.retry()),
+        (Severity::Fatal, None)
+    );
     assert!(chassis.compute.applied().is_empty());
 }
 
@@ -176,12 +183,12 @@ fn one_invalid_mount_withholds_the_others() {
 fn unmounting_skips_invalid_mounts() {
     let chassis = Chassis::new(1);
     let (mut object, converger) = (chassis.object(0), converger(&chassis.compute));
-    assert!(converge(&converger, &mounted(&object)).done());
+    assert!(converge(&converger, &mounted_units(&object)).is_done());
     let mut broken = object.spec.mounts[0].clone();
     broken.mount_path = "relative".into();
     object.spec.mounts.push(broken);
-    let outcome = converge(&converger, &to(&object, Goal::Unmounted));
-    assert!(outcome.done(), "an invalid mount was never mounted");
+    let outcome = converge(&converger, &units_for(&object, Goal::Unmounted));
+    assert!(outcome.is_done(), "an invalid mount was never mounted");
 }
 
 /// A line that cannot be read will never run: it must neither prevent the unmount nor hide that it was left out.
@@ -230,12 +237,13 @@ fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
     for (broken, field) in breaks {
         let chassis = Chassis::new(1);
         let (object, converger) = (chassis.object(0), converger(&chassis.compute));
-        assert!(converge(&converger, &mounted(&object)).done());
+        assert!(converge(&converger, &mounted_units(&object)).is_done());
         let mut profile = profile();
         broken(&mut profile.spec.data.xfs_storage);
-        let outcome = converge(&converger, &by(&object, Ok(&profile), Goal::Unmounted));
+        let outcome =
+            converge(&converger, &units_by_profile(&object, Ok(&profile), Goal::Unmounted));
         assert_eq!(
-            (outcome.done(), mounts(&converger)),
+            (outcome.is_done(), mounts(&converger)),
             (true, Vec::new()),
             "{field}: {outcome:?}"
         );
@@ -246,8 +254,8 @@ fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
         );
 
         let steps = chassis.compute.applied().len();
-        let refused = converge(&converger, &by(&object, Ok(&profile), Goal::Mounted));
-        assert!(only(&refused).failure.user.contains(field), "{refused:?}");
+        let refused = converge(&converger, &units_by_profile(&object, Ok(&profile), Goal::Mounted));
+        assert!(only_failure(&refused).failure.user.contains(field), "{refused:?}");
         assert_eq!(chassis.compute.applied().len(), steps, "nothing is touched");
     }
 }
@@ -261,14 +269,16 @@ fn a_mount_whose_path_only_the_profile_named_counts_as_mounted_while_it_may_be_t
         let chassis = Chassis::new(2);
         let (mut object, converger) = (chassis.object(0), converger(&chassis.compute));
         object.spec.mounts[0].mount_path = path.into();
-        assert!(converge(&converger, &mounted(&chassis.object(1))).done());
-        let lost = by(&object, crate::testing::NO_PROFILE, Goal::Unmounted);
-        assert!(converge(&converger, &lost).done(), "another object's mount does not count");
+        assert!(converge(&converger, &mounted_units(&chassis.object(1))).is_done());
+        let lost = units_by_profile(&object, crate::testing::NO_PROFILE, Goal::Unmounted);
+        assert!(converge(&converger, &lost).is_done(), "another object's mount does not count");
 
-        assert!(converge(&converger, &by(&object, Ok(&profile), Goal::Mounted)).done());
+        assert!(
+            converge(&converger, &units_by_profile(&object, Ok(&profile), Goal::Mounted)).is_done()
+        );
         let there = mounts(&converger).remove(1);
         let outcome = converge(&converger, &lost);
-        let failure = &only(&outcome).failure;
+        let failure = &only_failure(&outcome).failure;
         assert_eq!((&*outcome.mounts, failure.retry), (&[MountOutcome::Failed][..], Retry::Later));
         assert!(failure.user.contains(path) && failure.user.ends_with(&there), "{}", failure.user);
         assert!(plan(&converger, &lost).is_err());
@@ -276,11 +286,11 @@ fn a_mount_whose_path_only_the_profile_named_counts_as_mounted_while_it_may_be_t
         chassis.compute.keep_elsewhere(&point(&there));
         drop(converger.converge(&Desired::OnlyMounts(vec![point("/mnt/nnf/job-1")])).unwrap());
         let outcome = converge(&converger, &lost);
-        let failure = &only(&outcome).failure;
+        let failure = &only_failure(&outcome).failure;
         assert!(failure.user.contains("in another mount namespace"), "{}", failure.user);
         chassis.compute.leave_elsewhere();
         let outcome = converge(&converger, &lost);
-        assert!(outcome.done());
+        assert!(outcome.is_done());
         let text = crate::report::unreadable(&outcome).unwrap();
         assert!(text.contains("default/fluxjob-7001-0 does not exist"), "{text}");
     }
@@ -295,10 +305,13 @@ fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
     let mut profile = profile();
     let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
-    assert!(converge(&converger, &by(&before, Ok(&profile), Goal::Mounted)).done());
+    assert!(
+        converge(&converger, &units_by_profile(&before, Ok(&profile), Goal::Mounted)).is_done()
+    );
     for _ in 0..2 {
-        let dropped = vec![(before.clone(), Ok(by(&before, Ok(&profile), Goal::Unmounted)))];
-        let units = Ok(Arc::new(by(&after, Ok(&profile), Goal::Mounted)));
+        let dropped =
+            vec![(before.clone(), Ok(units_by_profile(&before, Ok(&profile), Goal::Unmounted)))];
+        let units = Ok(Arc::new(units_by_profile(&after, Ok(&profile), Goal::Mounted)));
         let work = Work {
             uid: chassis.object(0).metadata.uid.unwrap(),
             object: Some(after.clone()),
@@ -306,7 +319,7 @@ fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
             units,
         };
         let result = work.carry_out(&converger, &chassis.records());
-        assert!(result.outcome.done() && result.unmounted.len() == 1, "{result:?}");
+        assert!(result.outcome.is_done() && result.unmounted.len() == 1, "{result:?}");
         let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
         let [(_, there)] = &seen[..] else { panic!("{seen:?}") };
         let id = storage::observed::Superblock::Ours(chassis.file_system(1));
@@ -318,12 +331,12 @@ fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
 fn a_plan_prints_the_steps_and_changes_nothing() {
     let chassis = Chassis::new(1);
     let converger = converger(&chassis.compute);
-    let steps = plan(&converger, &mounted(&chassis.object(0))).unwrap();
+    let steps = plan(&converger, &mounted_units(&chassis.object(0))).unwrap();
     assert_eq!(steps[0], "create mount point /mnt/nnf/job-0");
     assert!(steps[1].starts_with("mount xfs /dev/"), "{steps:?}");
     assert!(chassis.compute.applied().is_empty());
     chassis.compute.plant_file(&point("/mnt/nnf/job-0"));
-    let refused = plan(&converger, &mounted(&chassis.object(0))).unwrap_err();
+    let refused = plan(&converger, &mounted_units(&chassis.object(0))).unwrap_err();
     assert!(refused[0].failure.user.contains("is a file"));
 }
 
@@ -347,7 +360,7 @@ fn a_rabbit_makes_an_index_tree_of_its_allocations_and_removes_all_of_it() {
     let site = site(&object, Side::Rabbit);
     let converger = converger(&chassis.rabbit);
     let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Mounted));
-    assert!(outcome.done(), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     let links = chassis
         .rabbit
         .applied()
@@ -356,7 +369,7 @@ fn a_rabbit_makes_an_index_tree_of_its_allocations_and_removes_all_of_it() {
         .count();
     assert_eq!(links, 3);
     let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Unmounted));
-    assert!(outcome.done(), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     let steps = plan(&converger, &on_rabbit(&object, &chassis, &site, Goal::Unmounted)).unwrap();
     assert_eq!(steps, [""; 0]);
     let root = on_rabbit(&object, &chassis, &site, Goal::Mounted).trees.remove(0).root;
@@ -382,9 +395,9 @@ fn binds_are_mounted_after_their_sources_and_unmounted_before_them() {
         "{planned:#?}"
     );
     let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Mounted));
-    assert!(outcome.done(), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     let outcome = converge(&converger, &on_rabbit(&object, &chassis, &site, Goal::Unmounted));
-    assert!(outcome.done(), "{outcome:?}");
+    assert!(outcome.is_done(), "{outcome:?}");
     let unmounted: Vec<_> = chassis
         .rabbit
         .applied()
@@ -409,7 +422,7 @@ fn a_bind_of_a_mount_that_failed_is_left_out() {
     let site = with_index_root(site(&object, Side::Rabbit));
     let outcome =
         converge(&converger(&chassis.rabbit), &on_rabbit(&object, &chassis, &site, Goal::Mounted));
-    assert_eq!(only(&outcome).path.as_deref(), Some("/mnt/nnf/wf-0/rabbit-1-0"));
+    assert_eq!(only_failure(&outcome).path.as_deref(), Some("/mnt/nnf/wf-0/rabbit-1-0"));
 }
 
 #[test]
@@ -427,7 +440,7 @@ fn several_namespaces_without_lvm_are_refused_with_a_remedy_for_administrators()
     )
     .unwrap();
     let outcome = converge(&converger(&host), &MountUnits { goal: Goal::Mounted, ..units });
-    let failure = &only(&outcome).failure;
+    let failure = &only_failure(&outcome).failure;
     assert!(failure.debug.contains("start the agents with --volumes lvm"), "{}", failure.debug);
     // The owner of the job starts no agents.
     assert!(

@@ -1,4 +1,4 @@
-//! Whether a mount whose path is not known is still mounted.
+//! Finds out whether a mount whose path is not known is still mounted.
 
 use storage::{ConvergeError, Converger, Desired, host::ObserveError, observed::Use};
 
@@ -8,8 +8,9 @@ use crate::{
     error::Failure,
 };
 
-/// Why an invalid mount may still be mounted; `None` when it is not. A mount that this agent could never make is not there, and
-/// must not delay its object's deletion. Where only the path is not known, the agent looks at what is mounted.
+/// Returns why an invalid mount may still be mounted; `None` if it is not. A mount that this agent could never make
+/// does not exist, and must not delay its object's deletion. If only the path
+/// is not known, the agent looks at what is mounted.
 pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Option<Failed> {
     let MountProblem::UnknownPath(unknown_path) = &error.problem else { return None };
     let mut failed = Failed::of_mount(error);
@@ -29,7 +30,8 @@ pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Opt
     Some(failed)
 }
 
-/// A text that says where the mount may be, or which processes use its device, with those process ids; `None` when it is gone.
+/// Returns a text that says where the mount may be, or which processes use its device, with those process ids; `None`
+/// if it is unmounted.
 fn find_possible_mount(
     converger: &Converger,
     unknown_path: &UnknownPath,
@@ -41,7 +43,7 @@ fn find_possible_mount(
         let text = format!("it may be what is mounted at {}", at.join(", "));
         return Ok(Some((text, Vec::new())));
     }
-    // It may still be mounted in another mount namespace, which whoever unmounted it here did not see.
+    // It may still be mounted in another mount namespace, which an administrator who unmounted it here did not see.
     let Some(mount) = unknown_path.at_literal_path() else { return Ok(None) };
     Ok(match converger.observe(&Desired::Unmounted(mount))?.in_use {
         Use::HeldBy(holders) => {

@@ -18,7 +18,7 @@ use crate::{
 /// The dropped mounts of an object by version, as units of work, or why that version cannot be read.
 pub type DroppedUnits = Vec<(ClientMount, Result<MountUnits, Failure>)>;
 
-/// The mount points of dropped mounts, as far as their versions can be read.
+/// Returns the mount points of dropped mounts, as far as their versions can be read.
 pub fn mount_points_of(dropped: &DroppedUnits) -> impl Iterator<Item = &MountPoint> {
     dropped.iter().filter_map(|(_, units)| units.as_ref().ok()).flat_map(MountUnits::mount_points)
 }
@@ -36,7 +36,7 @@ pub struct Work {
     pub units: Result<Arc<MountUnits>, Outcome>,
 }
 
-/// What the work on an object came to.
+/// The result of the work on an object.
 #[derive(Debug)]
 pub struct WorkResult {
     pub outcome: Outcome,
@@ -45,7 +45,8 @@ pub struct WorkResult {
 }
 
 impl Work {
-    /// Returns a function that makes the outcome of this work if it panics, when nobody knows what it did.
+    /// Returns a function that makes the outcome of this work if it panics:
+    /// then it is not known what the work has done.
     pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
         let (goal, count) = match &self.units {
             Ok(units) => (units.goal, units.mounts.len()),
@@ -63,7 +64,7 @@ impl Work {
                 unmounted: Vec::new(),
             };
         }
-        let remaining = Remaining::of(std::mem::take(&mut self.dropped), converger);
+        let remaining = Remaining::unmount(std::mem::take(&mut self.dropped), converger);
         let mut outcome = match &self.units {
             Ok(units) => converge_except(converger, units, &remaining.mounts),
             Err(outcome) => outcome.clone(),
@@ -81,8 +82,8 @@ impl Work {
         WorkResult { outcome, unmounted: remaining.unmounted }
     }
 
-    /// Records, after the work, what of the object may still be mounted. An object that was refused keeps its record, without the
-    /// dropped mounts that are gone.
+    /// Records, after the work, what of the object may still be mounted. An object that was refused keeps its record,
+    /// without the dropped mounts that were unmounted.
     fn record_remaining(
         &self,
         remaining: &Remaining,
@@ -91,7 +92,7 @@ impl Work {
     ) -> Result<(), RecordError> {
         let is_absent = is_absent(outcome);
         let is_refused = match &self.units {
-            Ok(units) => units.refused(),
+            Ok(units) => units.are_refused(),
             Err(_) => !is_absent,
         };
         if is_refused {
@@ -104,7 +105,7 @@ impl Work {
     /// Records, before the work, what the agent is about to mount.
     fn record(&self, records: &MountRecords) -> Result<(), RecordError> {
         match (&self.units, &self.object) {
-            (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.refused() => {
+            (Ok(units), Some(object)) if units.goal == Goal::Mounted && !units.are_refused() => {
                 let dropped = self.dropped.iter().map(|(version, _)| version);
                 records.keep(&self.uid, &dropped.chain([object]).collect::<Vec<_>>())
             }
@@ -114,15 +115,15 @@ impl Work {
 }
 
 fn is_absent(outcome: &Outcome) -> bool {
-    outcome.goal == Goal::Unmounted && outcome.done()
+    outcome.goal == Goal::Unmounted && outcome.is_done()
 }
 
-/// What remains of an object's dropped mounts.
+/// The remains of an object's dropped mounts after the work.
 #[derive(Debug, Default)]
 struct Remaining {
     /// Versions whose dropped mounts are unmounted.
     unmounted: Vec<ClientMount>,
-    /// The other versions.
+    /// Versions with dropped mounts that may still be mounted.
     versions: Vec<ClientMount>,
     /// Mounts of the other versions that may still be there.
     mounts: Vec<Mount>,
@@ -130,7 +131,7 @@ struct Remaining {
 }
 
 impl Remaining {
-    fn of(dropped: DroppedUnits, converger: &Converger) -> Self {
+    fn unmount(dropped: DroppedUnits, converger: &Converger) -> Self {
         let mut remaining = Self::default();
         for (version, units) in dropped {
             let units = match units {
@@ -142,7 +143,7 @@ impl Remaining {
                 }
             };
             let outcome = converge(converger, &units);
-            if outcome.done() {
+            if outcome.is_done() {
                 remaining.unmounted.push(version);
             } else {
                 remaining.versions.push(version);

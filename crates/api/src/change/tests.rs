@@ -6,7 +6,8 @@ use crate::{ClientMount, ClientMountStatus, NnfNodeBlockStorage, NnfStorageProfi
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// What the server holds after an agent that knows only `T` has read it, made `edit` and sent the difference.
+/// Returns what the server holds after an agent that knows only `T` has read `stored`, applied `edit`
+/// and sent the difference.
 fn rewrite<T>(stored: &Value, edit: impl FnOnce(&mut T)) -> Value
 where
     T: Clone + DeserializeOwned + Serialize,
@@ -95,7 +96,7 @@ fn removing_elements_keeps_the_unknown_members_of_the_others() {
 }
 
 #[test]
-fn clearing_the_error_touches_nothing_else() {
+fn clearing_the_error_removes_only_the_error() {
     let mut stored = client_mount();
     stored["status"]["error"] =
         json!({ "debugMessage": "x", "severity": "Minor", "type": "Internal" });
@@ -107,7 +108,7 @@ fn clearing_the_error_touches_nothing_else() {
 }
 
 #[test]
-fn first_status_is_added_whole() {
+fn first_status_is_added_as_a_whole() {
     let mut stored = client_mount();
     stored.as_object_mut().unwrap().remove("status");
     let result = rewrite(&stored, |object: &mut ClientMount| {
@@ -163,7 +164,7 @@ fn defaulted_member_that_is_not_stored_can_be_set() {
 }
 
 #[test]
-fn guard_comes_first_and_names_the_version_read() {
+fn guard_is_the_first_operation_and_names_the_version_read() {
     let read: ClientMount = serde_json::from_value(client_mount()).unwrap();
     let mut wanted = read.clone();
     wanted.status.as_mut().unwrap().all_ready = true;
@@ -172,9 +173,9 @@ fn guard_comes_first_and_names_the_version_read() {
     assert_eq!(patch, json!([guard, { "op": "add", "path": "/status/allReady", "value": true }]));
 }
 
-/// Every array of up to four elements out of three, against every other.
+/// Patches every array of up to four elements out of three into every other.
 #[test]
-fn any_array_becomes_any_other() {
+fn a_patch_turns_any_array_into_any_other() {
     let mut arrays = vec![vec![]];
     for _ in 0..4 {
         let longer: Vec<_> = arrays

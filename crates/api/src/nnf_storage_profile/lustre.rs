@@ -1,4 +1,4 @@
-//! The Lustre part of a profile.
+//! Lustre settings of a storage profile.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,32 @@ use crate::nested::Nested;
 use crate::nnf_node_storage::LustreTargetType;
 use crate::schema;
 
-/// A profile for Lustre.
+/// Settings for Lustre file systems.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreProfile {
-    /// Whether management and metadata share one target.
+    /// True if management and metadata share one target.
     pub combined_mgt_mdt: bool,
-    /// For management targets.
+    /// Settings of management targets (MGT).
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub mgt_options: Nested<LustreMgtOptions>,
-    /// For metadata targets.
+    /// Settings of metadata targets (MDT).
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub mdt_options: Nested<LustreMdtOptions>,
-    /// For combined targets.
+    /// Settings of combined management and metadata targets.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub mgt_mdt_options: Nested<LustreMgtMdtOptions>,
-    /// For object targets.
+    /// Settings of object storage targets (OST).
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub ost_options: Nested<LustreOstOptions>,
-    /// For clients.
+    /// Settings of Lustre clients.
     #[serde(skip_serializing_if = "Nested::is_absent")]
     pub client_options: Nested<LustreClientOptions>,
 }
 
 impl LustreProfile {
-    /// What all kinds of targets have, for one kind; `None` for a kind this version does not know.
+    /// Returns the settings that all targets have, for one kind of target; `None` for a kind that this
+    /// version does not know.
     #[must_use]
     pub fn target_options(&self, kind: &LustreTargetType) -> Option<&LustreTargetOptions> {
         match kind {
@@ -46,91 +47,91 @@ impl LustreProfile {
     }
 }
 
-/// Management targets.
+/// Settings of management targets (MGT).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreMgtOptions {
-    /// NIDs of an existing management server, or `pool:<name>`; then none is made.
+    /// LNet addresses (NIDs) of an existing management server, or `pool:<name>`; then no management target is created.
     #[serde(rename = "externalMgs", skip_serializing_if = "String::is_empty")]
     pub external_mgs: String,
     /// Pool that a stand-alone management target joins.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub standalone_mgt_pool_name: String,
-    /// Size of the target.
+    /// Size of the target, such as `5GiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "5GiB", "pattern" = r"^\d+(KiB|KB|MiB|MB|GiB|GB|TiB|TB)$"))]
     pub capacity: Option<String>,
-    /// What all targets have.
+    /// Settings that all kinds of targets have.
     #[serde(flatten)]
     pub target: LustreTargetOptions,
-    /// Commands for the management server once all targets are up.
+    /// Command lines that run on the management server once all targets are mounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_mount_commands: Vec<String>,
 }
 
-/// Metadata targets.
+/// Settings of metadata targets (MDT).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreMdtOptions {
-    /// Size of the target.
+    /// Size of the target, such as `5GiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "5GiB", "pattern" = r"^\d+(KiB|KB|MiB|MB|GiB|GB|TiB|TB)$"))]
     pub capacity: Option<String>,
-    /// Whether no other target may share the rabbit.
+    /// True if no other target may be on the same rabbit.
     pub exclusive: bool,
-    /// What all targets have.
+    /// Settings that all kinds of targets have.
     #[serde(flatten)]
     pub target: LustreTargetOptions,
 }
 
-/// Combined management and metadata targets.
+/// Settings of combined management and metadata targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreMgtMdtOptions {
-    /// Size of the target.
+    /// Size of the target, such as `5GiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "5GiB", "pattern" = r"^\d+(KiB|KB|MiB|MB|GiB|GB|TiB|TB)$"))]
     pub capacity: Option<String>,
-    /// What all targets have.
+    /// Settings that all kinds of targets have.
     #[serde(flatten)]
     pub target: LustreTargetOptions,
 }
 
-/// Object targets.
+/// Settings of object storage targets (OST).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreOstOptions {
-    /// Factor on the capacity asked for, decimal.
+    /// Factor applied to the requested capacity, as decimal text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "1.0"))]
     pub capacity_scaling_factor: Option<String>,
-    /// What all targets have.
+    /// Settings that all kinds of targets have.
     #[serde(flatten)]
     pub target: LustreTargetOptions,
 }
 
-/// What all kinds of targets have.
+/// Settings that all kinds of targets have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(transform = require_colocation)]
 pub struct LustreTargetOptions {
-    /// Making, mounting and removing a target.
+    /// Commands that create, mount and delete a target.
     #[serde(rename = "commandlines", skip_serializing_if = "Nested::is_absent")]
     pub command_lines: Nested<LustreCommandLines>,
     /// Values for variables of the command lines, keys with the `$`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub variable_override: BTreeMap<String, String>,
-    /// Whether targets go only to rabbits of the job's own computes.
+    /// True if targets are placed only on rabbits of the job's own computes.
     pub colocate_computes: bool,
-    /// How many targets to make.
+    /// Number of targets to create.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int", extend("minimum" = 1))]
     pub count: Option<i64>,
-    /// How many targets to make, on a scale without unit.
+    /// Number of targets to create, on a scale from few (1) to many (10).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int", extend("minimum" = 1, "maximum" = 10))]
     pub scale: Option<i64>,
-    /// Labels a `Storage` must have.
+    /// Labels that a rabbit's `Storage` must have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub storage_labels: Vec<String>,
 }
@@ -139,41 +140,41 @@ fn require_colocation(options: &mut schemars::Schema) {
     schema::require(options, &["colocateComputes"]);
 }
 
-/// Arguments of commands for a target.
+/// Arguments of commands for a target. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreCommandLines {
-    /// For `zpool create`.
+    /// Arguments of `zpool create` for the target's pool.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub zpool_create: String,
-    /// For `zpool destroy`.
+    /// Arguments of `zpool destroy` for the target's pool.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub zpool_destroy: String,
-    /// For `zpool replace`.
+    /// Arguments of `zpool replace` for a replaced drive.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub zpool_replace: String,
-    /// For `mkfs.lustre`.
+    /// Arguments of `mkfs.lustre` for the target.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mkfs: String,
-    /// For `mount`.
+    /// Arguments of `mount` for the target.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mount_target: String,
-    /// For `umount`.
+    /// Arguments of `umount` for the target.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unmount_target: String,
-    /// Hooks after the target is mounted.
+    /// Command lines that run after the target is mounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_activate: Vec<String>,
-    /// Hooks before the target is unmounted.
+    /// Command lines that run before the target is unmounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_deactivate: Vec<String>,
 }
 
-/// Clients.
+/// Settings of Lustre clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreClientOptions {
-    /// Mounting clients.
+    /// Mount commands and hooks of clients.
     #[serde(rename = "commandlines", skip_serializing_if = "Nested::is_absent")]
     pub command_lines: Nested<LustreClientCommandLines>,
     /// Values for variables of the command lines, keys with the `$`.
@@ -181,53 +182,53 @@ pub struct LustreClientOptions {
     pub variable_override: BTreeMap<String, String>,
 }
 
-/// Arguments of mount commands, and hooks, for clients.
+/// Arguments of mount commands, and hooks, of clients. An empty text skips its command.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LustreClientCommandLines {
-    /// For `mount` on a rabbit.
+    /// Arguments of `mount` on a rabbit.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mount_rabbit: String,
-    /// On a rabbit after the file system is made, while it is mounted there.
+    /// Command lines that run on a rabbit after the file system is created, while it is mounted there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rabbit_post_setup: Vec<String>,
-    /// On a rabbit before the file system is removed, while it is mounted there.
+    /// Command lines that run on a rabbit before the file system is deleted, while it is mounted there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rabbit_pre_teardown: Vec<String>,
-    /// On a rabbit after the file system is removed.
+    /// Command lines that run on a rabbit after the file system is deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rabbit_post_teardown: Vec<String>,
-    /// For `mount` on a compute.
+    /// Arguments of `mount` on a compute.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mount_compute: String,
-    /// For `umount` on a rabbit.
+    /// Arguments of `umount` on a rabbit.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unmount_rabbit: String,
-    /// For `umount` on a compute.
+    /// Arguments of `umount` on a compute.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unmount_compute: String,
-    /// On a rabbit before mounting.
+    /// Command lines that run on a rabbit before mounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rabbit_pre_mount: Vec<String>,
-    /// On a rabbit after mounting.
+    /// Command lines that run on a rabbit after mounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rabbit_post_mount: Vec<String>,
-    /// On a rabbit before unmounting.
+    /// Command lines that run on a rabbit before unmounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rabbit_pre_unmount: Vec<String>,
-    /// On a rabbit after unmounting.
+    /// Command lines that run on a rabbit after unmounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rabbit_post_unmount: Vec<String>,
-    /// On a compute before mounting.
+    /// Command lines that run on a compute before mounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compute_pre_mount: Vec<String>,
-    /// On a compute after mounting.
+    /// Command lines that run on a compute after mounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compute_post_mount: Vec<String>,
-    /// On a compute before unmounting.
+    /// Command lines that run on a compute before unmounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compute_pre_unmount: Vec<String>,
-    /// On a compute after unmounting.
+    /// Command lines that run on a compute after unmounting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compute_post_unmount: Vec<String>,
 }

@@ -1,6 +1,6 @@
-//! Questions for the logs of containers that run. Whoever asks writes the moment into an annotation; the agent answers with it, once
-//! the status has the logs. No clock is compared with another's: a question counts when its moment is later than that of the last one
-//! that was answered.
+//! Requests for the logs of running containers. A client writes the time of its request into an annotation; the agent
+//! copies this time to `status.logsAnswered` once the status has the logs. No clock is compared with another machine's
+//! clock: a request is open while its time is later than that of the last answered request.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -9,23 +9,25 @@ use super::NodeContainers;
 use crate::{MicroTime, names::annotation};
 
 impl NodeContainers {
-    /// The moment of a question for logs that nobody answered yet.
+    /// Returns the time of a request for logs that the agent has not answered yet.
     #[must_use]
-    pub fn unanswered(&self) -> Option<MicroTime> {
+    pub fn unanswered_log_request(&self) -> Option<MicroTime> {
         let asked: Timestamp = self.annotations().get(annotation::LOGS_ASKED)?.parse().ok()?;
-        // An answer has whole microseconds.
+        // The status stores whole microseconds.
         let is_new = |answered: Timestamp| answered.as_microsecond() < asked.as_microsecond();
-        self.answered().is_none_or(is_new).then_some(MicroTime(asked))
+        self.logs_answered().is_none_or(is_new).then_some(MicroTime(asked))
     }
 
-    /// The moment of a question that nobody has answered yet, asked now. The clock by which the last one was asked may be ahead.
+    /// Returns the time for a new request for logs: `now`, or just after the last answered request if that is later,
+    /// because the clock of its client may be ahead.
     #[must_use]
-    pub fn question(&self, now: Timestamp) -> MicroTime {
-        let later = |one: Timestamp| one.checked_add(SignedDuration::from_micros(1)).unwrap_or(one);
-        MicroTime(self.answered().map_or(now, |answered| now.max(later(answered))))
+    pub fn next_log_request(&self, now: Timestamp) -> MicroTime {
+        let after =
+            |time: Timestamp| time.checked_add(SignedDuration::from_micros(1)).unwrap_or(time);
+        MicroTime(self.logs_answered().map_or(now, |answered| now.max(after(answered))))
     }
 
-    fn answered(&self) -> Option<Timestamp> {
+    fn logs_answered(&self) -> Option<Timestamp> {
         self.status.as_ref()?.logs_answered.map(|at| at.0)
     }
 }
@@ -46,31 +48,32 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_open_until_its_own_moment_or_a_later_one_is_answered() {
-        let moments = ["2026-11-26T10:00:00.000001Z", "2026-11-26T10:00:00.000002Z"];
-        let is_open = |asked, answered| object(asked, answered).unanswered().is_some();
-        assert!(!is_open(None, None) && is_open(Some(moments[0]), None));
-        assert!(is_open(Some(moments[1]), Some(moments[0])));
-        assert!(!is_open(Some(moments[0]), Some(moments[0])));
-        assert!(!is_open(Some(moments[0]), Some(moments[1])));
-        assert!(!is_open(Some("yesterday"), None), "nobody could answer it");
+    fn a_request_is_open_until_its_own_time_or_a_later_one_is_answered() {
+        let times = ["2026-11-26T10:00:00.000001Z", "2026-11-26T10:00:00.000002Z"];
+        let is_open = |asked, answered| object(asked, answered).unanswered_log_request().is_some();
+        assert!(!is_open(None, None) && is_open(Some(times[0]), None));
+        assert!(is_open(Some(times[1]), Some(times[0])));
+        assert!(!is_open(Some(times[0]), Some(times[0])));
+        assert!(!is_open(Some(times[0]), Some(times[1])));
+        assert!(!is_open(Some("yesterday"), None), "no agent could answer it");
     }
 
     #[test]
-    fn what_an_answer_cannot_tell_of_a_moment_keeps_no_question_open() {
+    fn digits_below_a_microsecond_keep_no_request_open() {
         let mut object = object(Some("2026-11-26T10:00:00.123456789+01:00"), None);
-        let asked = object.unanswered();
+        let asked = object.unanswered_log_request();
         let status = object.status.as_mut().unwrap();
         status.logs_answered = serde_json::from_value(json!(asked.unwrap().to_string())).unwrap();
-        assert_eq!(object.unanswered(), None);
+        assert_eq!(object.unanswered_log_request(), None);
     }
 
     #[test]
-    fn a_clock_that_is_behind_asks_a_new_question_all_the_same() {
+    fn a_client_whose_clock_is_behind_can_still_make_a_new_request() {
         let last = "2026-11-26T10:00:00.5Z";
         for now in ["2026-11-26T09:00:00Z", last, "2026-11-26T11:00:00Z"] {
-            let asked = object(None, Some(last)).question(now.parse().unwrap()).to_string();
-            assert!(object(Some(&asked), Some(last)).unanswered().is_some(), "{now}: {asked}");
+            let next = object(None, Some(last)).next_log_request(now.parse().unwrap()).to_string();
+            let is_open = object(Some(&next), Some(last)).unanswered_log_request().is_some();
+            assert!(is_open, "{now}: {next}");
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn states_follow_each_other() {
+fn states_follow_each_other_in_the_order_of_the_schema() {
     let mut state = &WorkflowState::Proposal;
     let mut seen = vec![state.as_str()];
     while let Some(next) = state.next() {

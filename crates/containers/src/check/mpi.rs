@@ -1,17 +1,17 @@
-//! Whether a profile's part for MPI can be carried out.
+//! Checks the `mpiSpec` of a profile.
 
 use api::nnf_container_profile::{CleanPodPolicy, MpiImplementation, NnfContainer, NnfMpiSpec};
 
-use super::{PodFault, ProfileFault, at, of_pod};
+use super::{PodFault, ProfileFault, pod_faults, with_field};
 use crate::mpi;
 
-/// Everything that is wrong with the part for MPI.
-pub(super) fn of_mpi(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
+/// Returns the faults of an `mpiSpec`.
+pub(super) fn mpi_faults(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
     let mut faults: Vec<ProfileFault> =
-        at("data.mpiSpec.launcher", of_pod(&mpi.launcher)).collect();
-    faults.extend(at("data.mpiSpec.worker", of_pod(&mpi.worker)));
-    let first = mpi.worker.containers.first().map(of_first_of_worker).unwrap_or_default();
-    faults.extend(at("data.mpiSpec.worker", first));
+        with_field("data.mpiSpec.launcher", pod_faults(&mpi.launcher)).collect();
+    faults.extend(with_field("data.mpiSpec.worker", pod_faults(&mpi.worker)));
+    let first = mpi.worker.containers.first().map(first_container_faults).unwrap_or_default();
+    faults.extend(with_field("data.mpiSpec.worker", first));
     if mpi.copy_offload {
         faults.push(ProfileFault::OffersCopies);
     }
@@ -19,7 +19,7 @@ pub(super) fn of_mpi(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
     if slots < 1 {
         faults.push(ProfileFault::Slots(slots));
     }
-    faults.extend(not_carried_out(mpi));
+    faults.extend(unsupported_fields(mpi));
     let policy = mpi.policy();
     if let Some(MpiImplementation::Other(value)) = &mpi.mpi_implementation {
         let (value, known) = (value.clone(), MpiImplementation::VALUES);
@@ -36,8 +36,9 @@ pub(super) fn of_mpi(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
     faults
 }
 
-/// The container that starts ranks: what it runs, and when it is ready, says `podhelper`.
-fn of_first_of_worker(first: &NnfContainer) -> Vec<PodFault> {
+/// Checks the first container of a worker, which starts the ranks:
+/// `podhelper` sets its command and its readiness probe.
+fn first_container_faults(first: &NnfContainer) -> Vec<PodFault> {
     let mut faults = Vec::new();
     if !first.command.is_empty() || !first.args.is_empty() {
         faults.push(PodFault::WorkerCommand(first.name.clone()));
@@ -48,14 +49,14 @@ fn of_first_of_worker(first: &NnfContainer) -> Vec<PodFault> {
     faults
 }
 
-/// Fields of the MPI operator's that nothing here does what they say, unless they say what is done anyway.
-fn not_carried_out(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
+/// Rejects MPI operator fields that Warren does not implement, unless their value asks for what Warren does anyway.
+fn unsupported_fields(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
     let policy = mpi.policy();
     let number = |value: Option<i64>| value.map(|value| value.to_string());
     let text = |value: Option<String>, done: &str| {
         value.filter(|value| value != done).map(|value| format!("{value:?}"))
     };
-    let all = [
+    let fields = [
         (
             "runPolicy.activeDeadlineSeconds",
             number(policy.active_deadline_seconds),
@@ -82,7 +83,8 @@ fn not_carried_out(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
             "the administrator takes it out; a launcher starts once every worker answers",
         ),
     ];
-    all.into_iter()
+    fields
+        .into_iter()
         .filter_map(|(field, value, remedy)| {
             Some(ProfileFault::NotCarriedOut { field, value: value?, remedy })
         })

@@ -1,4 +1,5 @@
-//! What a profile may not ask for where the rabbits' agents run the containers: nobody there has Kubernetes' objects.
+//! Checks what a profile may not ask for on sites where the rabbits' agents run
+//! the containers: they have no objects of Kubernetes.
 
 use api::{
     NnfContainerProfileData,
@@ -11,20 +12,20 @@ use crate::{
     quantity,
 };
 
-/// Everything that is wrong with a profile there, besides what is wrong with it anywhere.
+/// Returns the faults that a profile has only where the rabbits' agents run the containers.
 #[must_use]
-pub fn on_rabbits(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
+pub fn faults_on_rabbits(profile: &NnfContainerProfileData) -> Vec<ProfileFault> {
     let mut faults: Vec<_> =
-        profile.spec.iter().flat_map(|spec| of_pod("data.spec", spec)).collect();
+        profile.spec.iter().flat_map(|spec| pod_faults("data.spec", spec)).collect();
     if let Some(mpi) = &profile.mpi_spec {
-        faults.extend(of_pod("data.mpiSpec.launcher", &mpi.launcher));
-        faults.extend(of_pod("data.mpiSpec.worker", &mpi.worker));
+        faults.extend(pod_faults("data.mpiSpec.launcher", &mpi.launcher));
+        faults.extend(pod_faults("data.mpiSpec.worker", &mpi.worker));
     }
     faults
 }
 
-fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
-    let mut faults = volumes::of_pod(at, spec);
+fn pod_faults(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
+    let mut faults = volumes::volume_faults(at, spec);
     if !spec.image_pull_secrets.is_empty() {
         faults.push(fault(
             format!("{at}.imagePullSecrets"),
@@ -34,7 +35,7 @@ fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
     if spec.priority_class_name.is_some() {
         faults.push(fault(
             format!("{at}.priorityClassName"),
-            "the administrator takes it out; the kernel alone shares the rabbit there",
+            "the administrator takes it out; the rabbit's agent has no priorities",
         ));
     }
     let grace = spec.termination_grace_period_seconds;
@@ -45,40 +46,45 @@ fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
         ));
     }
     let containers = spec.init_containers.iter().chain(&spec.containers);
-    faults.extend(containers.flat_map(of_container));
+    faults.extend(containers.flat_map(container_faults));
     faults
 }
 
-fn of_container(of: &NnfContainer) -> Vec<ProfileFault> {
-    let has_source = of.env.iter().any(|one| one.value_from.is_some());
-    let refusal = |field: &str, remedy| fault(format!("container {:?}: {field}", of.name), remedy);
+fn container_faults(container: &NnfContainer) -> Vec<ProfileFault> {
+    let has_source = container.env.iter().any(|variable| variable.value_from.is_some());
+    let refusal =
+        |field: &str, remedy| fault(format!("container {:?}: {field}", container.name), remedy);
     let fields = [
         (has_source, "env.valueFrom", "the administrator writes the value"),
-        (!of.env_from.is_empty(), "envFrom", "the administrator writes the variables into env"),
-        (of.liveness_probe.is_some(), "livenessProbe", "the administrator takes it out"),
         (
-            of.readiness_probe.is_some(),
+            !container.env_from.is_empty(),
+            "envFrom",
+            "the administrator writes the variables into env",
+        ),
+        (container.liveness_probe.is_some(), "livenessProbe", "the administrator takes it out"),
+        (
+            container.readiness_probe.is_some(),
             "readinessProbe",
             "the administrator takes it out; a container is ready when it runs",
         ),
-        (of.startup_probe.is_some(), "startupProbe", "the administrator takes it out"),
-        (of.restart_policy.is_some(), "restartPolicy", "the administrator takes it out"),
+        (container.startup_probe.is_some(), "startupProbe", "the administrator takes it out"),
+        (container.restart_policy.is_some(), "restartPolicy", "the administrator takes it out"),
         (
-            !of.termination_message_path.is_empty(),
+            !container.termination_message_path.is_empty(),
             "terminationMessagePath",
             "the administrator takes it out; the agent reports the end of the log",
         ),
         (
-            of.image.starts_with('-'),
+            container.image.starts_with('-'),
             "image",
             "the administrator writes an image's name, which does not begin with -",
         ),
     ];
     let fields = fields.into_iter().filter(|(has, ..)| *has);
     let mut faults: Vec<_> = fields.map(|(_, field, remedy)| refusal(field, remedy)).collect();
-    for (name, quantity) in limits(of) {
+    for (name, quantity) in limits(container) {
         let unit = [CPU, MEMORY].into_iter().find(|(known, _)| *known == name);
-        if unit.is_none_or(|(_, of_each)| quantity::parts(quantity, of_each).is_none()) {
+        if unit.is_none_or(|(_, per_unit)| quantity::parts(quantity, per_unit).is_none()) {
             let field = format!("resources.limits.{name}: {}", quantity.0);
             faults.push(refusal(
                 &field,

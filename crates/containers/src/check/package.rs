@@ -1,29 +1,33 @@
-//! Whether a profile's packages can be had.
+//! Checks a profile's job packages.
 
 use std::collections::BTreeSet;
 
 use api::NnfContainerProfileData;
 
 use super::ProfileFault;
-use crate::package::Package;
+use crate::package::JobPackage;
 
-/// Everything that is wrong with packages.
-pub(super) fn of_packages(packages: &[api::package::Package]) -> Vec<ProfileFault> {
+/// Returns the faults of a profile's job packages.
+pub(super) fn package_faults(packages: &[api::package::Package]) -> Vec<ProfileFault> {
     let mut names = BTreeSet::new();
     let mut faults = Vec::new();
     for (index, package) in packages.iter().enumerate() {
-        let fault = Package::of(package).err();
-        faults.extend(fault.map(|fault| ProfileFault::Package { index, fault }));
+        let fault = JobPackage::parse(package).err();
+        faults.extend(fault.map(|fault| ProfileFault::JobPackage { index, fault }));
         if !names.insert(&package.name) {
-            faults.push(ProfileFault::SamePackage(package.name.clone()));
+            faults.push(ProfileFault::SameJobPackage(package.name.clone()));
         }
     }
     faults
 }
 
-/// What a profile may not ask for on Kubernetes, unless the rabbits' agents fetch packages there.
+/// Returns a fault if the profile has job packages, its containers run on Kubernetes, and the rabbits' agents fetch no
+/// job packages there (`is_fetched` is false).
 #[must_use]
-pub fn on_kubernetes(profile: &NnfContainerProfileData, is_fetched: bool) -> Vec<ProfileFault> {
+pub fn faults_on_kubernetes(
+    profile: &NnfContainerProfileData,
+    is_fetched: bool,
+) -> Vec<ProfileFault> {
     let is_refused = !profile.packages.is_empty() && !is_fetched;
-    is_refused.then_some(ProfileFault::PackagesOnKubernetes).into_iter().collect()
+    is_refused.then_some(ProfileFault::JobPackagesOnKubernetes).into_iter().collect()
 }

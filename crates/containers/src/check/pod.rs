@@ -1,4 +1,4 @@
-//! Whether a pod of a profile can be carried out.
+//! Checks one pod of a profile.
 
 use std::{
     collections::BTreeSet,
@@ -10,13 +10,13 @@ use thiserror::Error;
 
 use crate::{mpi, names::is_label, pod};
 
-/// Where files and devices of ours are in a container.
-const KEPT: [&str; 5] = ["/nnf", "/etc/mpi", "/etc/passwd", "/etc/group", pod::DEVICES];
+/// Paths in a container at which Warren mounts files and devices.
+const RESERVED_PATHS: [&str; 5] = ["/nnf", "/etc/mpi", "/etc/passwd", "/etc/group", pod::DEVICES];
 
-/// Most bytes that a fault shows of a name.
-const MOST_SHOWN: usize = 64;
+/// Longest name that a fault shows, in bytes.
+const MAX_SHOWN_BYTES: usize = 64;
 
-/// What is wrong with one pod of a profile.
+/// A fault of one pod of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PodFault {
     #[error("containers is empty: the administrator adds one")]
@@ -38,12 +38,7 @@ pub enum PodFault {
     #[error(
         "container {name:?}: env {variable:?} is no name of a variable, which is not empty and has neither = nor control characters; the administrator corrects it"
     )]
-    VariableName {
-        /// The container.
-        name: String,
-        /// The name of its variable.
-        variable: String,
-    },
+    VariableName { name: String, variable: String },
     #[error("container {0:?} has no image: the administrator adds one")]
     NoImage(String),
     #[error(
@@ -58,11 +53,9 @@ pub enum PodFault {
         "container {name:?} has a volumeMount at {path}: {kept} is kept for Warren's own files; the administrator mounts it elsewhere"
     )]
     MountPath {
-        /// The container.
         name: String,
-        /// Where its volume is mounted.
         path: String,
-        /// What is there.
+        /// Warren's path, which the volume would hide.
         kept: &'static str,
     },
     #[error(
@@ -79,15 +72,15 @@ pub enum PodFault {
     Token,
 }
 
-/// Everything that is wrong with a pod.
-pub(super) fn of_pod(spec: &NnfPodSpec) -> Vec<PodFault> {
+/// Returns the faults of a pod.
+pub(super) fn pod_faults(spec: &NnfPodSpec) -> Vec<PodFault> {
     let mut faults = Vec::new();
     if spec.containers.is_empty() {
         faults.push(PodFault::NoContainers);
     }
     let mut names = BTreeSet::new();
     for container in spec.containers.iter().chain(&spec.init_containers) {
-        faults.extend(of_container(container));
+        faults.extend(container_faults(container));
         if !names.insert(&container.name) {
             faults.push(PodFault::SameContainer(container.name.clone()));
         }
@@ -106,7 +99,7 @@ pub(super) fn of_pod(spec: &NnfPodSpec) -> Vec<PodFault> {
     faults
 }
 
-fn of_container(container: &NnfContainer) -> Vec<PodFault> {
+fn container_faults(container: &NnfContainer) -> Vec<PodFault> {
     let name = || container.name.clone();
     let mut faults = Vec::new();
     if !is_label(&container.name) {
@@ -123,21 +116,21 @@ fn of_container(container: &NnfContainer) -> Vec<PodFault> {
     }
     let is_variable =
         |text: &str| !text.is_empty() && !text.contains('=') && !text.contains(char::is_control);
-    let wrong = container.env.iter().filter(|one| !is_variable(&one.name));
-    faults.extend(wrong.map(|one| {
-        let variable = causes::shortened(one.name.clone(), MOST_SHOWN);
+    let wrong = container.env.iter().filter(|variable| !is_variable(&variable.name));
+    faults.extend(wrong.map(|wrong| {
+        let variable = causes::shortened(wrong.name.clone(), MAX_SHOWN_BYTES);
         PodFault::VariableName { name: name(), variable }
     }));
     let paths = container.volume_mounts.iter().map(|mount| &mount.mount_path);
     faults.extend(paths.filter_map(|path| {
-        let kept = kept(path)?;
+        let kept = reserved_path(path)?;
         Some(PodFault::MountPath { name: name(), path: path.clone(), kept })
     }));
     faults
 }
 
-/// What of ours a volume at this path would hide, or be hidden by.
-fn kept(path: &str) -> Option<&'static str> {
+/// Returns the path of Warren's that a volume at this path would hide.
+fn reserved_path(path: &str) -> Option<&'static str> {
     let mut parts: Vec<Component<'_>> = Vec::new();
     for part in Path::new(path).components() {
         match part {
@@ -147,12 +140,13 @@ fn kept(path: &str) -> Option<&'static str> {
         }
     }
     let path: PathBuf = parts.into_iter().collect();
-    KEPT.into_iter().find(|kept| path.starts_with(kept))
+    RESERVED_PATHS.into_iter().find(|reserved| path.starts_with(reserved))
 }
 
-/// Whether a container's name says that it serves copies: `copy-offload` or `copyoffload` as words of it.
+/// Returns whether a container's name has `copy-offload` or `copyoffload` as
+/// a word of its own: such a container serves copies.
 pub(super) fn is_copy_offload(name: &str) -> bool {
-    let is_word = |one: Option<char>| one.is_some_and(|one| one.is_alphanumeric() || one == '_');
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let name = name.to_lowercase();
     ["copy-offload", "copyoffload"].into_iter().any(|word| {
         name.match_indices(word).any(|(at, _)| {

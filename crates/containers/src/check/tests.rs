@@ -2,7 +2,7 @@ use serde_json::{Value, from_value, json};
 
 use super::*;
 
-fn told(edit: impl FnOnce(&mut Value)) -> Vec<String> {
+fn faults_of(edit: impl FnOnce(&mut Value)) -> Vec<String> {
     let mut profile = json!({"spec": {"containers": [{"name": "app", "image": "i"}]}});
     edit(&mut profile);
     let profile = from_value(profile).unwrap();
@@ -14,9 +14,9 @@ fn package(name: &str, url: &str) -> Value {
 }
 
 #[test]
-fn a_pod_for_each_rabbit_can_be_carried_out() {
-    assert!(told(|_| {}).is_empty());
-    let more = told(|profile| {
+fn a_plain_profile_has_no_faults() {
+    assert!(faults_of(|_| {}).is_empty());
+    let more = faults_of(|profile| {
         profile["storages"] = json!([{"name": "DW_GLOBAL_home", "pvcMode": "ReadOnlyMany"}]);
         profile["spec"]["initContainers"] = json!([{"name": "first", "image": "i"}]);
         profile["spec"]["volumes"] = json!([{"name": "memory", "emptyDir": {"medium": "Memory"}}]);
@@ -27,7 +27,7 @@ fn a_pod_for_each_rabbit_can_be_carried_out() {
 }
 
 #[test]
-fn each_fault_names_its_field_and_who_mends_it() {
+fn each_fault_names_its_field_and_its_remedy() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 22] = [
         (|data| data["spec"] = Value::Null, "neither spec nor mpiSpec"),
@@ -102,14 +102,14 @@ fn each_fault_names_its_field_and_who_mends_it() {
         ),
     ];
     for (edit, part) in cases {
-        let told = told(edit);
-        assert_eq!(told.len(), 1, "{part}: {told:?}");
-        assert!(told[0].contains(part), "{part}: {told:?}");
+        let faults = faults_of(edit);
+        assert_eq!(faults.len(), 1, "{part}: {faults:?}");
+        assert!(faults[0].contains(part), "{part}: {faults:?}");
     }
 }
 
 #[test]
-fn each_fault_of_mpi_names_its_field_and_who_mends_it() {
+fn each_fault_of_mpi_names_its_field_and_its_remedy() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 18] = [
         (|_| {}, ""),
@@ -168,24 +168,24 @@ fn each_fault_of_mpi_names_its_field_and_who_mends_it() {
         ),
     ];
     for (edit, part) in cases {
-        let told = told(|data| {
+        let faults = faults_of(|data| {
             let mut mpi = json!({"launcher": data["spec"], "worker": data["spec"]});
             edit(&mut mpi);
             *data = json!({"mpiSpec": mpi});
         });
-        assert_eq!(told.len(), usize::from(!part.is_empty()), "{part}: {told:?}");
-        assert!(told.iter().all(|one| one.contains(part)), "{part}: {told:?}");
+        assert_eq!(faults.len(), usize::from(!part.is_empty()), "{part}: {faults:?}");
+        assert!(faults.iter().all(|fault| fault.contains(part)), "{part}: {faults:?}");
     }
 }
 
 #[test]
-fn nobody_is_root_in_a_container() {
+fn a_workflow_of_root_gets_no_containers() {
     let profile = from_value(json!({"spec": {"containers": [{"name": "app", "image": "i"}]}}));
     assert_eq!(faults(&profile.unwrap(), 0), [ProfileFault::Root]);
 }
 
 #[test]
-fn only_whole_words_are_kept_for_copy_offload() {
+fn only_whole_words_are_reserved_for_copy_offload() {
     for (name, is_kept) in [
         ("copy-offload", true),
         ("copyoffload", true),
@@ -198,15 +198,15 @@ fn only_whole_words_are_kept_for_copy_offload() {
 }
 
 #[test]
-fn a_volume_may_be_mounted_where_no_file_of_ours_is() {
-    let told = |path: &str| {
-        told(|data| {
+fn a_volume_may_be_mounted_where_warren_mounts_no_files() {
+    let faults_at = |path: &str| {
+        faults_of(|data| {
             data["spec"]["containers"][0]["volumeMounts"] =
                 json!([{"name": "v", "mountPath": path}]);
         })
     };
     for path in ["/data", "/nnfx", "/etc/mpich", "/etc", "/home/nnf", "/etc/mpi/../other"] {
-        assert_eq!(told(path), [""; 0], "{path}");
+        assert_eq!(faults_at(path), [""; 0], "{path}");
     }
     for path in [
         "/nnf",
@@ -218,23 +218,23 @@ fn a_volume_may_be_mounted_where_no_file_of_ours_is() {
         "/x/../nnf",
         "/dev/nnf/0",
     ] {
-        let told = told(path);
+        let faults = faults_at(path);
         assert!(
-            told.len() == 1 && told[0].contains("is kept for Warren's own files"),
-            "{path}: {told:?}"
+            faults.len() == 1 && faults[0].contains("is kept for Warren's own files"),
+            "{path}: {faults:?}"
         );
     }
 }
 
 #[test]
-fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
-    let told = |edit: fn(&mut Value)| -> Vec<String> {
+fn fields_that_only_kubernetes_implements_are_refused_where_rabbits_run_containers() {
+    let faults_of = |edit: fn(&mut Value)| -> Vec<String> {
         let mut profile = json!({"spec": {"containers": [{"name": "app", "image": "i"}]}});
         edit(&mut profile);
-        let faults = on_rabbits(&from_value(profile).unwrap());
+        let faults = faults_on_rabbits(&from_value(profile).unwrap());
         faults.iter().map(ToString::to_string).collect()
     };
-    assert!(told(|_| {}).is_empty());
+    assert!(faults_of(|_| {}).is_empty());
     type Edit = fn(&mut Value);
     let app = |field: &'static str, value: Value| (field, value);
     for (field, value) in [
@@ -254,7 +254,7 @@ fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
     ] {
         let mut profile = json!({"spec": {"containers": [{"name": "app", "image": "i"}]}});
         profile["spec"]["containers"][0][field] = value;
-        let faults = on_rabbits(&from_value(profile).unwrap());
+        let faults = faults_on_rabbits(&from_value(profile).unwrap());
         let [fault] = &faults[..] else { panic!("{field}: {faults:?}") };
         let fault = fault.to_string();
         assert!(fault.contains(field) && fault.contains("administrator"), "{fault}");
@@ -276,7 +276,7 @@ fn what_only_kubernetes_does_is_refused_where_rabbits_run_containers() {
         ),
     ];
     for (edit, part) in pods {
-        let faults = told(edit);
+        let faults = faults_of(edit);
         assert!(faults.len() == 1 && faults[0].contains(part), "{faults:?}");
     }
 }

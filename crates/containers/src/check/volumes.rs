@@ -1,4 +1,5 @@
-//! Volumes where the rabbits' agents run the containers: directories that the containers of an attempt share, and no others.
+//! Checks a pod's volumes on sites where the rabbits' agents run the containers: the agents make emptyDir directories,
+//! which the containers of one attempt share, and no other volumes.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +13,8 @@ use serde_json::Value;
 use super::{ProfileFault, on_rabbit::fault};
 use crate::names::is_label;
 
-/// Whether a container may have a directory at this path: absolute, not `/`, and written as podman reads it.
+/// Returns whether a volume may be mounted at this path: absolute, not `/`, without
+/// `..`, NUL and colons, at which podman splits `--volume`.
 #[must_use]
 pub fn is_mount_path(path: &str) -> bool {
     let mut parts = Path::new(path).components();
@@ -22,34 +24,38 @@ pub fn is_mount_path(path: &str) -> bool {
     is_absolute && is_plain && !rest.is_empty() && !path.contains([':', '\0'])
 }
 
-/// What is wrong with the volumes of a pod, and where its containers have them.
-pub(super) fn of_pod(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
+/// Returns the faults of a pod's volumes and of its containers' volumeMounts.
+pub(super) fn volume_faults(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
     let mut names = BTreeSet::new();
     let mut faults = Vec::new();
     for volume in &spec.volumes {
         let name = &volume.name;
-        let of = |field: &str, remedy| fault(format!("{at}.volumes: {name:?}: {field}"), remedy);
+        let refusal =
+            |field: &str, remedy| fault(format!("{at}.volumes: {name:?}: {field}"), remedy);
         if !is_label(name) {
-            faults.push(of(
+            faults.push(refusal(
                 "name",
                 "the administrator names it with a-z, 0-9 and -, and at most 63 characters",
             ));
         }
         if !names.insert(name.as_str()) {
-            faults.push(of("name", "the administrator gives each volume a name of its own"));
+            faults.push(refusal("name", "the administrator gives each volume a name of its own"));
         }
-        faults.extend(of_volume(volume).into_iter().map(|(field, remedy)| of(&field, remedy)));
+        faults.extend(
+            refused_fields(volume).into_iter().map(|(field, remedy)| refusal(&field, remedy)),
+        );
     }
     let containers = spec.init_containers.iter().chain(&spec.containers);
-    faults.extend(containers.flat_map(|one| of_container(one, &names)));
+    faults.extend(containers.flat_map(|container| mount_faults(container, &names)));
     faults
 }
 
+/// A refused field, and its remedy.
 type Refused = (String, &'static str);
 
-fn of_volume(volume: &Volume) -> Vec<Refused> {
-    let told = serde_json::to_value(volume).unwrap_or_default();
-    let fields = told.as_object().into_iter().flat_map(|fields| fields.keys());
+fn refused_fields(volume: &Volume) -> Vec<Refused> {
+    let object = serde_json::to_value(volume).unwrap_or_default();
+    let fields = object.as_object().into_iter().flat_map(|fields| fields.keys());
     let others = fields.filter(|field| !["name", "emptyDir"].contains(&field.as_str()));
     let remedy = "the administrator makes it an emptyDir, or takes it out; containers may write to the job's storage too";
     let mut refused: Vec<Refused> = others.map(|field| (field.clone(), remedy)).collect();
@@ -64,17 +70,17 @@ fn of_volume(volume: &Volume) -> Vec<Refused> {
         refused.push((format!("emptyDir.medium {medium}"), remedy));
     }
     if size_limit.is_some() {
-        let remedy = "the administrator takes it out; nothing there limits a directory";
+        let remedy = "the administrator takes it out; the rabbit's agent cannot limit a directory";
         refused.push(("emptyDir.sizeLimit".to_owned(), remedy));
     }
     refused
 }
 
-fn of_container(of: &NnfContainer, volumes: &BTreeSet<&str>) -> Vec<ProfileFault> {
+fn mount_faults(container: &NnfContainer, volumes: &BTreeSet<&str>) -> Vec<ProfileFault> {
     let mut paths = BTreeSet::new();
     let mut faults = Vec::new();
-    for mount in &of.volume_mounts {
-        let at = format!("container {:?}: volumeMounts: {:?}", of.name, mount.name);
+    for mount in &container.volume_mounts {
+        let at = format!("container {:?}: volumeMounts: {:?}", container.name, mount.name);
         let refusal = |field: &str, remedy| fault(format!("{at}: {field}"), remedy);
         if !volumes.contains(mount.name.as_str()) {
             faults.push(refusal(
@@ -90,14 +96,14 @@ fn of_container(of: &NnfContainer, volumes: &BTreeSet<&str>) -> Vec<ProfileFault
         } else if !paths.insert(Path::new(&mount.mount_path)) {
             faults.push(refusal(&path, "the administrator gives each mount a path of its own"));
         }
-        let others = others(mount).into_iter();
-        faults.extend(others.map(|field| refusal(&field, "the administrator takes it out")));
+        let unsupported = unsupported_fields(mount).into_iter();
+        faults.extend(unsupported.map(|field| refusal(&field, "the administrator takes it out")));
     }
     faults
 }
 
-/// What a mount has beside what is carried out.
-fn others(mount: &VolumeMount) -> Vec<String> {
+/// Returns the fields of a volumeMount that the rabbits' agents do not implement.
+fn unsupported_fields(mount: &VolumeMount) -> Vec<String> {
     let Ok(Value::Object(fields)) = serde_json::to_value(mount) else { return Vec::new() };
     let known = ["name", "mountPath", "readOnly"];
     fields.into_iter().map(|(field, _)| field).filter(|field| !known.contains(&&**field)).collect()

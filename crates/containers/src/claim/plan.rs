@@ -1,7 +1,8 @@
-//! What a coordinator does next for a run: one step at a time, from the run as the API has it and what there is on the rabbits.
+//! Plans a coordinator's next step for a run, from the run as the API has it and the state of its rabbits.
 //!
-//! A step is either a write of the status or an act. An act is done only by a coordinator whose claim is stored, in the phase that
-//! is stored; a write that the API refuses means that the coordinator lost the run, and it plans anew from what the API has then.
+//! A step is a write of the status or an act. Only the coordinator whose claim is stored acts, and only in the phase
+//! that is stored. A coordinator whose write the API refuses has lost the
+//! run, and plans anew from what the API has then.
 
 use api::{
     ContainerRun, ContainerRunPhase as Phase, ContainerRunStatus as Status,
@@ -10,68 +11,67 @@ use api::{
 
 use super::{Holder, rules::is_open};
 
-/// Bytes of a message: the schema takes no more characters.
-const MESSAGE: usize = 4096;
+/// Maximum bytes of a status message: the schema allows as many characters.
+const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// What there is of a run's attempt on one of its rabbits. A rabbit ends what it has of earlier attempts when it prepares one.
+/// The state of a run's attempt on a rabbit. A rabbit that prepares an attempt first ends what it has of earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nothing.
+pub enum RabbitState {
     Nothing,
-    /// It is being prepared.
+    /// The rabbit prepares storage and images.
     Preparing,
-    /// Its storage and images are there; no container is.
+    /// Storage and images are there; no container is.
     Prepared,
-    /// Its container is made, and not ready.
+    /// The container exists, and is not ready.
     Starting,
     Ready,
     Succeeded,
-    /// It ended, and not well: why.
+    /// The container failed, for this reason.
     Failed(String),
-    /// It took longer than the profile allows.
+    /// The container was not ready within the time that the profile allows.
     TooLate,
-    /// The rabbit is silent: whatever was there may be there still.
+    /// The rabbit is silent: what it ran may run still.
     Unknown,
-    /// The rabbit is gone for good by evidence, such as the taint of an administrator. Nothing runs there.
+    /// The rabbit is lost for good, by evidence such as an administrator's taint: nothing runs there.
     Lost,
 }
 
-/// A rabbit of a run.
+/// The state of one rabbit of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnRabbit {
-    /// Empty where the state is that of all rabbits together: then its texts name the rabbit.
+    /// Name of the rabbit. Empty if `state` is that of all rabbits together: then its texts name the rabbits.
     pub name: String,
-    pub state: State,
+    pub state: RabbitState,
 }
 
-/// What a coordinator knows beside the run.
+/// A coordinator's knowledge besides the run.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub me: &'a Holder,
-    /// Whether it renewed its Lease lately enough.
+    /// Whether this coordinator renewed its Lease recently enough.
     pub may_act: bool,
     /// Whether the Lease of the run's holder has expired.
     pub holder_expired: bool,
     /// The highest epoch of another holder for which a rabbit refused a command for the run; 0 when none did.
     pub refused_with: i64,
-    /// The run's rabbits, in its order.
+    /// The run's rabbits, in the run's order.
     pub rabbits: &'a [OnRabbit],
 }
 
-/// What a coordinator does next.
+/// A coordinator's next step for a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing, until something changes.
+    /// Waits until something changes.
     Wait,
-    /// Stores this status, in the version of the run that it was planned from.
+    /// Writes this status over the version of the run that it was planned from.
     Write(Status),
-    /// Has the rabbits prepared on which nothing of this attempt is yet.
+    /// Prepares the rabbits that have nothing of this attempt yet.
     Prepare,
-    /// Makes the containers that are missing.
+    /// Creates the missing containers.
     Start,
-    /// Ends what was prepared and what runs.
+    /// Ends what is prepared and what runs.
     Stop,
-    /// Removes what a run that ended left behind.
+    /// Removes what an ended run left behind.
     CleanUp,
 }
 
@@ -81,30 +81,30 @@ pub fn plan(run: &ContainerRun, view: &View<'_>) -> Step {
     if !view.may_act {
         return Step::Wait;
     }
-    let Some(status) = &run.status else { return Step::Write(first(run, view.me)) };
+    let Some(status) = &run.status else { return Step::Write(first_status(run, view.me)) };
     let plan = Plan { run, status, view };
     let is_mine = status.claim.holder == view.me.as_str();
     if is_open(&status.phase) {
-        return plan.open();
+        return plan.plan_open();
     }
     if !is_mine {
-        let is_over = status.phase.is_final() && plan.ended() == Step::Wait;
+        let is_over = status.phase.is_final() && plan.plan_final() == Step::Wait;
         return if view.holder_expired && !is_over {
             plan.claim(&status.phase)
         } else {
             Step::Wait
         };
     }
-    // A rabbit obeyed another claim that the API does not know, since the API was restored from a backup.
+    // A rabbit obeyed a claim that the API does not know: the API was restored from a backup.
     if view.refused_with >= status.claim.epoch {
         return plan.claim(&status.phase);
     }
     match &status.phase {
-        Phase::Claimed => plan.claimed(),
-        Phase::Starting => plan.starting(),
-        Phase::Running => plan.running(),
-        Phase::Stopping => plan.stopping(),
-        Phase::Succeeded | Phase::Failed | Phase::Cancelled => plan.ended(),
+        Phase::Claimed => plan.plan_claimed(),
+        Phase::Starting => plan.plan_starting(),
+        Phase::Running => plan.plan_running(),
+        Phase::Stopping => plan.plan_stopping(),
+        Phase::Succeeded | Phase::Failed | Phase::Cancelled => plan.plan_final(),
         Phase::Queued | Phase::Suspended | Phase::Other(_) => Step::Wait,
     }
 }
@@ -113,8 +113,9 @@ fn is_wanted(run: &ContainerRun) -> bool {
     run.spec.priority > 0 && run.metadata.deletion_timestamp.is_none()
 }
 
-/// The first status of a run that nobody claimed yet. It must be a claim (R9), even if `spec.suspend` is set.
-fn first(run: &ContainerRun, me: &Holder) -> Status {
+/// Returns the first status of a run that no coordinator has claimed. Rule
+/// R9 asks for a claim, even if `spec.suspend` is set.
+fn first_status(run: &ContainerRun, me: &Holder) -> Status {
     let holder = me.as_str().to_owned();
     let (phase, attempt) = if is_wanted(run) { (Phase::Claimed, 1) } else { (Phase::Cancelled, 0) };
     Status {
@@ -133,15 +134,15 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    fn states(&self) -> impl Iterator<Item = &State> {
+    fn states(&self) -> impl Iterator<Item = &RabbitState> {
         self.view.rabbits.iter().map(|rabbit| &rabbit.state)
     }
 
-    fn all(&self, is: impl Fn(&State) -> bool) -> bool {
+    fn are_all(&self, is: impl Fn(&RabbitState) -> bool) -> bool {
         self.view.rabbits.iter().all(|rabbit| is(&rabbit.state))
     }
 
-    fn any(&self, is: impl Fn(&State) -> bool) -> bool {
+    fn is_any(&self, is: impl Fn(&RabbitState) -> bool) -> bool {
         self.states().any(is)
     }
 
@@ -149,36 +150,48 @@ impl Plan<'_> {
         is_wanted(self.run)
     }
 
-    fn runs(&self) -> bool {
-        self.any(|state| {
-            matches!(state, State::Preparing | State::Prepared | State::Starting | State::Ready)
+    fn is_active(&self) -> bool {
+        self.is_any(|state| {
+            matches!(
+                state,
+                RabbitState::Preparing
+                    | RabbitState::Prepared
+                    | RabbitState::Starting
+                    | RabbitState::Ready
+            )
         })
     }
 
-    /// The next status, with the same claim.
+    /// Writes the next status under the same claim.
     fn write(&self, phase: Phase, message: impl Into<String>) -> Step {
-        Step::Write(self.next(&self.status.claim, phase, self.status.attempt, message.into()))
+        Step::Write(self.next_status(
+            &self.status.claim,
+            phase,
+            self.status.attempt,
+            message.into(),
+        ))
     }
 
-    /// The next status, with a claim of this coordinator. A claim of what nobody works on is a new attempt; what runs goes on.
+    /// Writes the next status under a new claim of this coordinator. To claim an open run starts a new attempt; a run
+    /// that is taken over keeps its attempt.
     fn claim(&self, phase: &Phase) -> Step {
         let epoch = self.status.claim.epoch.max(self.view.refused_with).saturating_add(1);
         let claim = ContainerRunClaim { holder: self.view.me.as_str().to_owned(), epoch };
         let is_new = *phase == Phase::Claimed && is_open(&self.status.phase);
         let attempt = self.status.attempt.saturating_add(i32::from(is_new));
         let message = if is_new { String::new() } else { self.status.message.clone() };
-        Step::Write(self.next(&claim, phase.clone(), attempt, message))
+        Step::Write(self.next_status(&claim, phase.clone(), attempt, message))
     }
 
-    fn next(
+    fn next_status(
         &self,
         claim: &ContainerRunClaim,
         phase: Phase,
         attempt: i32,
         mut message: String,
     ) -> Status {
-        // With the last lines of a log in it, it may be of any length.
-        message.truncate(message.floor_char_boundary(MESSAGE));
+        // A message with the last lines of a log may be of any length.
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
         let ContainerRunClaim { holder, epoch } = claim.clone();
         let seq = self.status.writer.seq.saturating_add(1);
         Status {
@@ -190,32 +203,32 @@ impl Plan<'_> {
         }
     }
 
-    /// Nobody works on it: whoever comes first may claim it.
-    fn open(&self) -> Step {
+    /// Plans for an open run, which the first coordinator to come may claim.
+    fn plan_open(&self) -> Step {
         if !self.is_wanted() {
             return self.claim(&Phase::Cancelled);
         }
         if self.run.spec.suspend { Step::Wait } else { self.claim(&Phase::Claimed) }
     }
 
-    /// No container is made yet, so that it can end without one.
-    fn claimed(&self) -> Step {
+    /// Plans for a run without containers, which can end without stopping any.
+    fn plan_claimed(&self) -> Step {
         if !self.is_wanted() {
             return self.write(Phase::Cancelled, "");
         }
         if self.run.spec.suspend {
             return self.write(Phase::Suspended, "");
         }
-        if let Some(why) = self.trouble() {
+        if let Some(why) = self.failures() {
             return self.give_back(&why);
         }
-        if !self.view.rabbits.is_empty() && self.all(|state| *state == State::Prepared) {
+        if !self.view.rabbits.is_empty() && self.are_all(|state| *state == RabbitState::Prepared) {
             return self.write(Phase::Starting, "");
         }
-        if self.any(|state| *state == State::Nothing) { Step::Prepare } else { Step::Wait }
+        if self.is_any(|state| *state == RabbitState::Nothing) { Step::Prepare } else { Step::Wait }
     }
 
-    /// Another coordinator, or this one, may claim it once more, until it was claimed too often.
+    /// Opens the run for another claim, by any coordinator, unless it was claimed too often.
     fn give_back(&self, why: &str) -> Step {
         if self.status.attempt < self.run.spec.max_claim_attempts {
             return self.write(Phase::Queued, why);
@@ -224,88 +237,93 @@ impl Plan<'_> {
         self.write(Phase::Failed, format!("ClaimAttemptsExceeded after {attempts} attempts: {why}"))
     }
 
-    fn starting(&self) -> Step {
+    fn plan_starting(&self) -> Step {
         if !self.is_wanted() || self.run.spec.suspend {
             return self.write(Phase::Stopping, "");
         }
-        if let Some(failed) = self.failed() {
+        if let Some(failed) = self.plan_failure() {
             return failed;
         }
-        if self.all(|state| matches!(state, State::Ready | State::Succeeded)) {
+        if self.are_all(|state| matches!(state, RabbitState::Ready | RabbitState::Succeeded)) {
             return self.write(Phase::Running, "");
         }
-        // A rabbit whose disk is new has nothing any more that its containers could start with.
-        if self.any(|state| *state == State::Nothing) {
+        // A rabbit with a new disk has lost what its containers start from.
+        if self.is_any(|state| *state == RabbitState::Nothing) {
             return Step::Prepare;
         }
-        let is_missing = self.any(|state| matches!(state, State::Preparing | State::Prepared));
+        let is_missing =
+            self.is_any(|state| matches!(state, RabbitState::Preparing | RabbitState::Prepared));
         if is_missing { Step::Start } else { Step::Wait }
     }
 
-    fn running(&self) -> Step {
-        // What ended well before anybody ended it has ended well.
-        if self.all(|state| *state == State::Succeeded) {
+    fn plan_running(&self) -> Step {
+        // Containers that succeeded before anything stopped them have succeeded.
+        if self.are_all(|state| *state == RabbitState::Succeeded) {
             return self.write(Phase::Succeeded, "");
         }
         if !self.is_wanted() || self.run.spec.suspend {
             return self.write(Phase::Stopping, "");
         }
-        self.failed().unwrap_or(Step::Wait)
+        self.plan_failure().unwrap_or(Step::Wait)
     }
 
-    fn stopping(&self) -> Step {
-        if self.runs() {
+    fn plan_stopping(&self) -> Step {
+        if self.is_active() {
             return Step::Stop;
         }
-        if self.any(|state| *state == State::Unknown) {
+        if self.is_any(|state| *state == RabbitState::Unknown) {
             return Step::Wait;
         }
         if !self.is_wanted() {
             return self.write(Phase::Cancelled, "");
         }
-        if self.all(|state| *state == State::Succeeded) {
+        if self.are_all(|state| *state == RabbitState::Succeeded) {
             return self.write(Phase::Succeeded, "");
         }
-        // It was to wait; it goes on when it may.
+        // The run was suspended: it goes on once `spec.suspend` is false.
         self.write(Phase::Suspended, "")
     }
 
-    /// Nothing of it runs any more. What ended stays, with its logs, until the run is not wanted.
-    fn ended(&self) -> Step {
-        if self.runs() {
+    /// Plans for a run in a final phase. Ended containers stay, with their logs, until the run is not wanted.
+    fn plan_final(&self) -> Step {
+        if self.is_active() {
             return Step::Stop;
         }
-        let is_there =
-            |state: &State| matches!(state, State::Succeeded | State::Failed(_) | State::TooLate);
-        if !self.is_wanted() && self.any(is_there) { Step::CleanUp } else { Step::Wait }
+        let is_there = |state: &RabbitState| {
+            matches!(state, RabbitState::Succeeded | RabbitState::Failed(_) | RabbitState::TooLate)
+        };
+        if !self.is_wanted() && self.is_any(is_there) { Step::CleanUp } else { Step::Wait }
     }
 
-    /// The failure of a run with containers: told once no rabbit is silent, since one that is may still run some.
-    fn failed(&self) -> Option<Step> {
-        if self.any(|state| *state == State::Unknown) {
+    /// Plans the end of a run with a failed container, once no rabbit is silent: a
+    /// silent rabbit may still run some of its containers.
+    fn plan_failure(&self) -> Option<Step> {
+        if self.is_any(|state| *state == RabbitState::Unknown) {
             return Some(Step::Wait);
         }
-        Some(self.write(Phase::Failed, self.trouble()?))
+        Some(self.write(Phase::Failed, self.failures()?))
     }
 
-    /// The failures of all rabbits, each with its rabbit; `None` while nothing failed. A missed deadline names the rabbits that are not ready.
-    fn trouble(&self) -> Option<String> {
-        let is_gone =
-            |state: &State| self.status.phase == Phase::Running && *state == State::Nothing;
-        let why = |state: &State| match state {
-            State::Failed(why) => Some(why.clone()),
-            State::TooLate => Some("was not ready in time".to_owned()),
-            State::Lost => Some("is lost".to_owned()),
+    /// Returns the failures of all rabbits, each with its rabbit; `None` while nothing failed. A missed deadline names
+    /// the rabbits that are not ready.
+    fn failures(&self) -> Option<String> {
+        let is_gone = |state: &RabbitState| {
+            self.status.phase == Phase::Running && *state == RabbitState::Nothing
+        };
+        let why = |state: &RabbitState| match state {
+            RabbitState::Failed(why) => Some(why.clone()),
+            RabbitState::TooLate => Some("was not ready in time".to_owned()),
+            RabbitState::Lost => Some("is lost".to_owned()),
             state if is_gone(state) => Some("no container is left".to_owned()),
             _ => None,
         };
-        let failures: Vec<String> = self
+        let texts: Vec<String> = self
             .view
             .rabbits
             .iter()
             .filter_map(|rabbit| Some((&rabbit.name, why(&rabbit.state)?)))
             .map(|(name, why)| if name.is_empty() { why } else { format!("{name}: {why}") })
             .collect();
-        (!failures.is_empty()).then(|| failures.join("; "))
+        (!texts.is_empty()).then(|| texts.join("; "))
     }
 }

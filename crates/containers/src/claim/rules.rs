@@ -1,5 +1,5 @@
-//! Which changes of a run's status are refused: what the CRD says in CEL and the admission policy beside it, for an API that
-//! evaluates no CEL.
+//! Decides which changes of a run's status are refused. The rules are those of the CRD (CEL) and of the admission
+//! policy, for an API that evaluates no CEL.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use api::{ContainerRun, ContainerRunPhase as Phase, ContainerRunStatus as Status
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A rule, by which a change is refused. Its text begins with its name.
+/// A rule that refuses changes. Its text begins with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     R0,
@@ -25,7 +25,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// What it asks for, in the words of the CRD and of the policy.
+    /// Returns what the rule asks for, in the words of the CRD and of the policy.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -53,23 +53,23 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What a client writes.
+/// The part of a run that a client writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// The object without its status.
     Main,
-    /// The status, as the pod that the client's token is bound to, if it is bound to one.
+    /// The status, with the uid of the pod that the client's token is bound to, if any.
     Status(Option<&'a str>),
 }
 
-/// Admits a change of a run, or says by which rules it is refused. What does not read as a run is refused by its schema.
+/// Admits a change of a run, or names the rules that refuse it. An object that is no valid run is left to its schema.
 ///
 /// # Errors
-/// The refusal, for whoever made the change.
+/// The texts of the rules that refuse the change.
 pub fn admit(old: Option<&Value>, new: &Value, part: Part<'_>) -> Result<(), String> {
     let read = |object: &Value| ContainerRun::deserialize(object);
     let (old, Ok(new)) = (old.map(read).transpose(), read(new)) else { return Ok(()) };
-    // One that cannot be read may be corrected.
+    // A stored run that cannot be read may be corrected.
     let Ok(Some(old)) = old else { return Ok(()) };
     let refused = refusals(old.status.as_ref(), new.status.as_ref(), part);
     if refused.is_empty() {
@@ -79,15 +79,15 @@ pub fn admit(old: Option<&Value>, new: &Value, part: Part<'_>) -> Result<(), Str
     Err(texts.join("; "))
 }
 
-/// The rules that refuse a change of a stored run's status, in their order.
+/// Returns the rules that refuse a change of a stored run's status, in their order.
 #[must_use]
 pub fn refusals(old: Option<&Status>, new: Option<&Status>, part: Part<'_>) -> Vec<Rule> {
     let Some(new) = new else {
         return if old.is_some() { vec![Rule::R0] } else { Vec::new() };
     };
     let mut refused = match old {
-        Some(old) => transition(old, new),
-        None => first(new),
+        Some(old) => transition_refusals(old, new),
+        None => first_status_refusals(new),
     };
     if new.writer.holder != new.claim.holder || new.writer.epoch != new.claim.epoch {
         refused.push(Rule::R4);
@@ -108,13 +108,13 @@ pub fn refusals(old: Option<&Status>, new: Option<&Status>, part: Part<'_>) -> V
     refused
 }
 
-fn first(new: &Status) -> Vec<Rule> {
+fn first_status_refusals(new: &Status) -> Vec<Rule> {
     let begins = matches!(new.phase, Phase::Claimed | Phase::Cancelled);
     let is_first = begins && new.claim.epoch == 1 && new.attempt <= 1;
     if is_first { Vec::new() } else { vec![Rule::R9] }
 }
 
-fn transition(old: &Status, new: &Status) -> Vec<Rule> {
+fn transition_refusals(old: &Status, new: &Status) -> Vec<Rule> {
     let is_raised = new.claim.epoch > old.claim.epoch;
     let is_claim = new.phase == Phase::Claimed && is_open(&old.phase);
     let is_as_it_was = new.writer == old.writer
@@ -134,12 +134,12 @@ fn transition(old: &Status, new: &Status) -> Vec<Rule> {
     holds.into_iter().filter(|(_, holds)| !holds).map(|(rule, _)| rule).collect()
 }
 
-/// Whether nobody works on a run in this phase.
+/// Returns whether any coordinator may claim a run in this phase.
 pub(super) fn is_open(phase: &Phase) -> bool {
     matches!(phase, Phase::Queued | Phase::Suspended)
 }
 
-/// R6: which phase may follow another.
+/// Returns whether a phase may follow another (rule R6).
 fn may_follow(old: &Phase, new: &Phase) -> bool {
     use Phase::{
         Cancelled, Claimed, Failed, Queued, Running, Starting, Stopping, Succeeded, Suspended,

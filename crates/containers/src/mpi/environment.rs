@@ -1,4 +1,4 @@
-//! What the pods of MPI are told: where the hosts are, and that `podhelper` starts the ranks there.
+//! Environment variables of MPI's pods: where the hosts are, and that `podhelper` starts the ranks there.
 
 use api::nnf_container_profile::{MpiImplementation, NnfMpiSpec};
 use k8s_openapi::api::core::v1::EnvVar;
@@ -11,54 +11,55 @@ use super::{
 };
 use crate::run::Run;
 
-/// Above so many workers each is started by the launcher itself, not by one that was started before.
-const FLAT: usize = 64;
+/// Above this number of workers, the launcher starts each itself instead of by a tree of workers.
+const MAX_TREE_WORKERS: usize = 64;
 
-/// What both roles are told.
-pub(crate) fn of_role(role: &str) -> Vec<EnvVar> {
-    // A worker starts others when there are many.
-    all([("K_MPI_JOB_ROLE", role), ("NNF_MPI_KEYS", KEYS), ("OMPI_MCA_plm_rsh_agent", AGENT)])
+/// Returns the variables of both roles.
+pub(crate) fn role_variables(role: &str) -> Vec<EnvVar> {
+    // Workers get the agent too: with many workers, some start others.
+    env_vars([("K_MPI_JOB_ROLE", role), ("NNF_MPI_KEYS", KEYS), ("OMPI_MCA_plm_rsh_agent", AGENT)])
 }
 
-/// What the launcher is told.
-pub(crate) fn of_launcher(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar> {
+/// Returns the variables of the launcher.
+pub(crate) fn launcher_variables(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar> {
     let slots = slots(mpi).to_string();
-    let mut told = match implementation(mpi) {
+    let mut variables = match implementation(mpi) {
         MpiImplementation::OpenMpi | MpiImplementation::Other(_) => open_mpi(run, mpi, &slots),
-        MpiImplementation::Intel => all([
+        MpiImplementation::Intel => env_vars([
             ("I_MPI_HYDRA_HOST_FILE", HOSTFILE),
             ("I_MPI_HYDRA_BOOTSTRAP", "ssh"),
             ("I_MPI_HYDRA_BOOTSTRAP_EXEC", AGENT),
             ("I_MPI_PERHOST", &slots),
         ]),
-        MpiImplementation::Mpich => all([
+        MpiImplementation::Mpich => env_vars([
             ("HYDRA_HOST_FILE", HOSTFILE),
             ("HYDRA_LAUNCHER", "ssh"),
             ("HYDRA_LAUNCHER_EXEC", AGENT),
         ]),
     };
     if !mpi.run_launcher_as_worker {
-        // An image that asks for every GPU is to ask for none where no rank runs.
-        told.extend(all([("NVIDIA_VISIBLE_DEVICES", ""), ("NVIDIA_DRIVER_CAPABILITIES", "")]));
+        // Hides all GPUs from the launcher: no rank runs in it.
+        variables
+            .extend(env_vars([("NVIDIA_VISIBLE_DEVICES", ""), ("NVIDIA_DRIVER_CAPABILITIES", "")]));
     }
-    told
+    variables
 }
 
-/// What the launcher is told besides where no Kubernetes has a network for the run: a launcher with ports has another one too,
-/// in which nobody reaches it from another rabbit.
-pub(crate) fn of_network() -> Vec<EnvVar> {
-    all([
+/// Returns further variables of the launcher for sites where no Kubernetes has a network for the run: a launcher with
+/// ports also has another network, in which other rabbits do not reach it.
+pub(crate) fn network_variables() -> Vec<EnvVar> {
+    env_vars([
         ("OMPI_MCA_btl_tcp_if_include", INTERFACE),
         ("OMPI_MCA_oob_tcp_if_include", INTERFACE),
         ("PRTE_MCA_prte_if_include", INTERFACE),
     ])
 }
 
-/// Open MPI to version 4 reads the names of ORTE, and since version 5 those of PRRTE.
+/// Returns the variables of Open MPI: up to version 4 those of ORTE, since version 5 those of PRRTE.
 fn open_mpi(run: &Run<'_>, mpi: &NnfMpiSpec, slots: &str) -> Vec<EnvVar> {
-    // PRRTE compares the names of hosts with its own, which is short.
+    // PRRTE compares host names with its own, which is short.
     let keeps = if mpi.run_launcher_as_worker { "false" } else { "true" };
-    let mut told = all([
+    let mut variables = env_vars([
         ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
         ("OMPI_MCA_orte_default_hostfile", HOSTFILE),
         ("OMPI_MCA_orte_set_default_slots", slots),
@@ -68,23 +69,23 @@ fn open_mpi(run: &Run<'_>, mpi: &NnfMpiSpec, slots: &str) -> Vec<EnvVar> {
         ("PRTE_MCA_prte_set_default_slots", slots),
     ]);
     let workers = run.placement.len();
-    if workers > FLAT {
+    if workers > MAX_TREE_WORKERS {
         let workers = workers.to_string();
-        told.extend(all([
+        variables.extend(env_vars([
             ("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
             ("OMPI_MCA_plm_rsh_num_concurrent", &workers),
             ("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
             ("PRTE_MCA_plm_ssh_num_concurrent", &workers),
         ]));
     }
-    told
+    variables
 }
 
-fn all<const N: usize>(of: [(&str, &str); N]) -> Vec<EnvVar> {
+fn env_vars<const N: usize>(pairs: [(&str, &str); N]) -> Vec<EnvVar> {
     let variable = |(name, value): (&str, &str)| EnvVar {
         name: name.to_owned(),
         value: Some(value.to_owned()),
         value_from: None,
     };
-    of.map(variable).into()
+    pairs.map(variable).into()
 }

@@ -1,19 +1,19 @@
-//! The network of a run where no Kubernetes has one for pods: each pod has one address, which follows from its place, and finds
-//! the others by a file.
+//! The network of a run on sites where no Kubernetes has one for pods: the place of each pod determines its address,
+//! and a hosts file names the others.
 
 use std::{fmt::Write, net::Ipv4Addr};
 
 use super::host;
 use crate::{names, run::Run};
 
-/// What the network is called in a pod.
+/// Name of the network interface in a pod.
 pub const INTERFACE: &str = "mpi0";
-/// Bits of an address that all pods have in common. The block is for tests of network devices (RFC 2544), and no site's own.
+/// Prefix length of the pods' addresses. The block is for benchmarks of network devices (RFC 2544): no site uses it.
 pub const PREFIX: u8 = 15;
 
 const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
-/// The address of the pod at this place; none beyond the block.
+/// Returns the address of the pod at this place; `None` beyond the block.
 #[must_use]
 pub fn address(place: u32) -> Option<Ipv4Addr> {
     let last = u32::from(FIRST) | (u32::MAX >> PREFIX);
@@ -21,15 +21,15 @@ pub fn address(place: u32) -> Option<Ipv4Addr> {
     (bits < last).then(|| Ipv4Addr::from(bits))
 }
 
-/// The hosts of a run by the places of their pods, and the rabbit of each: the launcher, and the workers.
+/// Returns the host name and the rabbit of each pod, by place: the launcher, then the workers.
 pub(crate) fn pods<'a>(run: &'a Run<'_>) -> impl Iterator<Item = (String, &'a str)> {
     let launcher = run.rabbits().next().map(|rabbit| (names::launcher(run.workflow), rabbit));
     let worker = |(index, rabbit)| (names::worker(run.workflow, index), rabbit);
     launcher.into_iter().chain(run.rabbits().enumerate().map(worker))
 }
 
-/// The file in which each pod finds all of them.
-pub(crate) fn file(run: &Run<'_>) -> String {
+/// Returns the hosts file of the pods.
+pub(crate) fn hosts_file(run: &Run<'_>) -> String {
     let mut text = "127.0.0.1\tlocalhost\n".to_owned();
     for ((name, _), address) in pods(run).zip((0..).map_while(address)) {
         let full = host(run, &name);

@@ -9,7 +9,8 @@ use crate::{Rabbit, nodes};
 
 mod pods;
 
-/// What the MPI operator makes of a job `demo` with three workers of three slots.
+/// Golden files by their folder, each with its MPI implementation and whether the launcher is a worker: what the MPI
+/// operator creates for a job `demo` with three workers of three slots.
 const CASES: [(&str, &str, bool); 4] = [
     ("openmpi", "OpenMPI", false),
     ("intel", "Intel", false),
@@ -36,7 +37,7 @@ fn profile(implementation: &str, is_worker: bool) -> NnfContainerProfileData {
     .unwrap()
 }
 
-fn with(
+fn with_run(
     profile: &NnfContainerProfileData,
     rabbits: usize,
     domain: &str,
@@ -75,9 +76,9 @@ fn with(
 }
 
 #[test]
-fn hostfiles_are_those_of_the_operator_to_the_byte() {
+fn hostfiles_equal_the_operators_byte_for_byte() {
     for (case, implementation, is_worker) in CASES {
-        with(&profile(implementation, is_worker), 3, "", |run, mpi| {
+        with_run(&profile(implementation, is_worker), 3, "", |run, mpi| {
             assert_eq!(hostfile(run, mpi), golden(&format!("{case}/22-hostfile.txt")), "{case}");
             let script = golden(&format!("{case}/23-discover_hosts.all-running.sh.txt"));
             assert_eq!(discover_hosts(run, mpi), script, "{case}");
@@ -89,28 +90,28 @@ fn hostfiles_are_those_of_the_operator_to_the_byte() {
 }
 
 #[test]
-fn hosts_are_in_numeric_order_and_have_the_cluster_s_domain() {
-    with(&profile("MPICH", true), 12, "site.example", |run, mpi| {
+fn hosts_are_in_numeric_order_and_in_the_clusters_domain() {
+    with_run(&profile("MPICH", true), 12, "site.example", |run, mpi| {
         let text = hostfile(run, mpi);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "demo-launcher.demo.default.svc.site.example:3");
         for (index, line) in lines[1..].iter().enumerate() {
             assert_eq!(*line, format!("demo-worker-{index}.demo.default.svc.site.example:3"));
         }
-        let waited = answering(run);
-        assert_eq!(waited.lines().count(), 12, "the launcher waits for all but itself");
-        assert!(!waited.contains("launcher") && !waited.contains(":3"), "{waited}");
+        let workers = workers_file(run);
+        assert_eq!(workers.lines().count(), 12, "the launcher waits for all but itself");
+        assert!(!workers.contains("launcher") && !workers.contains(":3"), "{workers}");
     });
 }
 
 #[test]
-fn a_name_may_be_as_long_as_the_operator_lets_it() {
+fn a_name_may_be_as_long_as_the_operator_allows() {
     let limits: Value = from_str(&golden("name-limits.json")).unwrap();
     for limit in limits["limits"].as_array().unwrap() {
         let number = |field: &str| usize::try_from(limit[field].as_u64().unwrap()).unwrap();
         let (rabbits, longest) = (number("replicas"), number("maxMpiJobNameLength"));
         assert_eq!(names::check_mpi(&"w".repeat(longest), rabbits), Ok(()), "{limit}");
-        let told = names::check_mpi(&"w".repeat(longest + 1), rabbits).unwrap_err().to_string();
-        assert!(told.contains("has 64 characters and may have 63"), "{told}");
+        let error = names::check_mpi(&"w".repeat(longest + 1), rabbits).unwrap_err().to_string();
+        assert!(error.contains("has 64 characters and may have 63"), "{error}");
     }
 }

@@ -11,9 +11,9 @@ fn read(path: &str) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// An object as the sites' controllers made it for the workflow `cweb`; names of nodes were rewritten, and devices of the
-/// machine that it was captured on taken out below.
-fn captured(name: &str) -> Value {
+/// Returns an object that the sites' controllers made for the workflow `cweb`. Names of nodes were rewritten; the test
+/// removes the simulated devices of the machine that it was captured on.
+fn read_captured(name: &str) -> Value {
     read(&format!("captured/{name}.yaml"))
 }
 
@@ -21,7 +21,7 @@ fn profile() -> NnfContainerProfile {
     from_value(read("../api/captured/nnfcontainerprofile.yaml")).unwrap()
 }
 
-fn with(profile: &NnfContainerProfile, check: impl FnOnce(&Run<'_>)) {
+fn with_run(profile: &NnfContainerProfile, check: impl FnOnce(&Run<'_>)) {
     with_storages(profile, &[storage("DW_JOB_scratch", PATH, StorageSource::Rabbit)], check);
 }
 
@@ -65,7 +65,7 @@ fn with_storages(
     });
 }
 
-/// Whether everything that is in `theirs` is in `ours`.
+/// Returns whether all that is in `theirs` is in `ours`.
 fn is_within(theirs: &Value, ours: &Value) -> bool {
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => theirs
@@ -78,8 +78,8 @@ fn is_within(theirs: &Value, ours: &Value) -> bool {
     }
 }
 
-/// What ours do not have: the second column says what is in its place.
-const APART: [(&str, &str); 9] = [
+/// Fields that Warren's Job does not copy: the second column says why, or what Warren has instead.
+const DIFFERENCES: [(&str, &str); 9] = [
     (
         "/spec/template/spec/initContainers",
         "the user's entries come from the ConfigMap, without a shell",
@@ -95,26 +95,28 @@ const APART: [(&str, &str); 9] = [
 ];
 
 #[test]
-fn a_job_has_what_the_sites_controllers_give_it_but_for_named_differences() {
-    let mut theirs = captured("job");
-    for (path, _) in APART {
+fn a_job_has_what_the_sites_controllers_give_it_except_named_differences() {
+    let mut theirs = read_captured("job");
+    for (path, _) in DIFFERENCES {
         let (parent, name) = path.rsplit_once('/').unwrap();
         let gone = theirs.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
         assert!(gone.is_some(), "{path} is not in the captured Job any more");
     }
-    // The variable of a development set-up, the passwd and shadow of a shell script, and simulated devices.
+    // The captured Job also has a variable of a development set-up, the passwd and
+    // shadow files of a shell script, and simulated devices.
     let pod = theirs.pointer("/spec/template/spec").unwrap().clone();
-    let named = |list: &Value, kept: &[&str]| -> Vec<Value> {
+    let with_names = |list: &Value, kept: &[&str]| -> Vec<Value> {
         let all = list.as_array().unwrap().iter();
-        all.filter(|one| kept.iter().any(|name| one["name"] == *name)).cloned().collect()
+        all.filter(|item| kept.iter().any(|name| item["name"] == *name)).cloned().collect()
     };
     let env = pod["containers"][0]["env"].as_array().unwrap();
-    let env: Vec<&Value> = env.iter().filter(|one| one["name"] != "ENVIRONMENT").collect();
+    let env: Vec<&Value> =
+        env.iter().filter(|variable| variable["name"] != "ENVIRONMENT").collect();
     assert_eq!(env.len(), 9);
-    let storage = named(&pod["volumes"], &["scratch"]);
-    let mount = named(&pod["containers"][0]["volumeMounts"], &["scratch"]);
+    let storage = with_names(&pod["volumes"], &["scratch"]);
+    let mount = with_names(&pod["containers"][0]["volumeMounts"], &["scratch"]);
 
-    with(&profile(), |run| {
+    with_run(&profile(), |run| {
         let ours = to_value(job(run, 0).unwrap()).unwrap();
         assert_eq!(ours["metadata"]["name"], "cweb-rabbit-1");
         let ours = &ours["spec"]["template"]["spec"];
@@ -140,51 +142,56 @@ fn a_job_has_what_the_sites_controllers_give_it_but_for_named_differences() {
         assert_eq!(mine["ports"], json!([{"containerPort": 5000, "hostPort": 5000}]));
         assert_eq!(mine["securityContext"]["capabilities"], json!({"drop": ["ALL"]}));
         for variable in env {
-            let value = |of: &Value| {
-                of.as_array().unwrap().iter().find(|one| one["name"] == variable["name"]).cloned()
+            let value = |list: &Value| {
+                list.as_array()
+                    .unwrap()
+                    .iter()
+                    .find(|other| other["name"] == variable["name"])
+                    .cloned()
             };
             let mine = value(&mine["env"]).unwrap_or_else(|| panic!("{variable} is missing"));
-            // Theirs ran on one rabbit.
+            // The captured Job ran on one rabbit.
             if variable["name"] == "NNF_CONTAINER_HOSTNAMES" {
                 assert_eq!(mine["value"], "rabbit-1,rabbit-2");
             } else {
                 assert_eq!(mine, *variable);
             }
         }
-        let shown = |of: &Value, path: &str| {
-            of.as_array().unwrap().iter().any(|one| one.pointer(path) == Some(&json!(PATH)))
+        let has_path = |list: &Value, path: &str| {
+            list.as_array().unwrap().iter().any(|item| item.pointer(path) == Some(&json!(PATH)))
         };
         assert!(
-            storage[0]["hostPath"]["path"] == PATH && shown(&ours["volumes"], "/hostPath/path")
+            storage[0]["hostPath"]["path"] == PATH && has_path(&ours["volumes"], "/hostPath/path")
         );
-        assert!(mount[0]["mountPath"] == PATH && shown(&mine["volumeMounts"], "/mountPath"));
+        assert!(mount[0]["mountPath"] == PATH && has_path(&mine["volumeMounts"], "/mountPath"));
     });
 }
 
 #[test]
-fn a_pod_has_nothing_of_its_host_but_the_storage_and_no_token() {
-    with(&profile(), |run| {
+fn a_pod_sees_only_the_storage_of_its_host_and_has_no_token() {
+    with_run(&profile(), |run| {
         let pod = to_value(job(run, 1).unwrap()).unwrap()["spec"]["template"]["spec"].clone();
         assert_eq!(pod["automountServiceAccountToken"], false);
         let volumes = pod["volumes"].as_array().unwrap();
-        let of_host: Vec<&Value> = volumes.iter().filter_map(|one| one.get("hostPath")).collect();
-        assert_eq!(of_host, [&json!({"path": PATH, "type": "Directory"})]);
+        let host_paths: Vec<&Value> =
+            volumes.iter().filter_map(|volume| volume.get("hostPath")).collect();
+        assert_eq!(host_paths, [&json!({"path": PATH, "type": "Directory"})]);
         assert_eq!(pod["hostname"], "rabbit-2");
         assert_eq!(pod["priorityClassName"], Value::Null);
     });
     let mut profile = to_value(profile()).unwrap();
     profile["data"]["spec"]["priorityClassName"] = json!("low");
-    with(&from_value(profile).unwrap(), |run| {
+    with_run(&from_value(profile).unwrap(), |run| {
         let pod = job(run, 1).unwrap().spec.unwrap().template.spec.unwrap();
         assert_eq!(pod.priority_class_name.as_deref(), Some("low"));
     });
 }
 
 #[test]
-fn names_resolve_before_anything_is_ready() {
-    with(&profile(), |run| {
+fn names_resolve_before_any_container_is_ready() {
+    with_run(&profile(), |run| {
         let ours = to_value(service(run)).unwrap();
-        let theirs = captured("service");
+        let theirs = read_captured("service");
         for field in ["clusterIP", "selector"] {
             assert_eq!(ours["spec"][field], theirs["spec"][field], "{field}");
         }
@@ -194,9 +201,9 @@ fn names_resolve_before_anything_is_ready() {
 }
 
 #[test]
-fn pods_are_reached_by_their_run_and_by_everybody_on_their_ports_alone() {
+fn others_reach_pods_only_on_their_ports_and_the_run_reaches_all() {
     let spec = |run: &Run<'_>| to_value(network_policy(run)).unwrap()["spec"].clone();
-    with(&profile(), |run| {
+    with_run(&profile(), |run| {
         let (all, closed) = (spec(run), spec(&Run { ports: &[], ..run.clone() }));
         let own = json!({"from": [{"podSelector": all["podSelector"]}]});
         let ports: Vec<Value> = run.ports.iter().map(|port| json!({"port": port})).collect();
@@ -207,8 +214,8 @@ fn pods_are_reached_by_their_run_and_by_everybody_on_their_ports_alone() {
 }
 
 #[test]
-fn files_tell_the_same_on_every_rabbit() {
-    with(&profile(), |run| {
+fn files_are_the_same_on_every_rabbit() {
+    with_run(&profile(), |run| {
         let files = to_value(config_map(run)).unwrap()["data"].clone();
         assert_eq!(files["nnfContainerNodes"], "rabbit-1 rabbit-2");
         assert_eq!(files["nnfContainerSubdomain"], "cweb");
@@ -236,25 +243,25 @@ fn ports_are_cut_evenly_in_the_order_of_containers() {
         ..spec.containers[0].clone()
     };
     spec.containers.push(second);
-    with(&profile, |run| {
+    with_run(&profile, |run| {
         let run = Run { ports: &[5000, 5001, 5003, 5004], ..run.clone() };
-        let told = crate::environment::of_computes(&run);
-        assert_eq!(told["NNF_CONTAINER_PORTS"], "5000,5001,5003,5004");
-        assert_eq!(told["NNF_CONTAINER_PORTS_reader"], "5000,5001");
-        assert_eq!(told["NNF_CONTAINER_PORTS_my_writer"], "5003,5004");
+        let variables = crate::environment::compute_variables(&run);
+        assert_eq!(variables["NNF_CONTAINER_PORTS"], "5000,5001,5003,5004");
+        assert_eq!(variables["NNF_CONTAINER_PORTS_reader"], "5000,5001");
+        assert_eq!(variables["NNF_CONTAINER_PORTS_my_writer"], "5003,5004");
         let pod = to_value(job(&run, 0).unwrap()).unwrap()["spec"]["template"]["spec"].clone();
         assert_eq!(pod["containers"][1]["ports"][0]["hostPort"], 5003);
         let run = Run { ports: &[], ..run };
-        assert!(!crate::environment::of_computes(&run).contains_key("NNF_CONTAINER_PORTS"));
+        assert!(!crate::environment::compute_variables(&run).contains_key("NNF_CONTAINER_PORTS"));
     });
 }
 
 #[test]
-fn the_deadline_of_the_start_is_the_profiles() {
+fn the_start_deadline_is_the_profiles() {
     for (given, expected) in [(None, Some(300)), (Some(0), None), (Some(60), Some(60))] {
         let mut profile = profile();
         profile.spec.data.pre_run_timeout_seconds = given;
-        with(&profile, |run| {
+        with_run(&profile, |run| {
             let spec = job(run, 0).unwrap().spec.unwrap();
             assert_eq!(spec.active_deadline_seconds, expected);
             assert_eq!(spec.backoff_limit, Some(3));
@@ -263,7 +270,7 @@ fn the_deadline_of_the_start_is_the_profiles() {
 }
 
 #[test]
-fn a_global_lustre_is_a_claim_that_is_mounted_once_and_told_by_every_variable() {
+fn a_global_lustre_is_one_volume_claim_named_by_every_variable() {
     let global = || StorageSource::Global { claim: "polly-default-readwritemany-pvc".to_owned() };
     let storages = [
         storage("DW_JOB_scratch", PATH, StorageSource::Rabbit),
@@ -277,15 +284,15 @@ fn a_global_lustre_is_a_claim_that_is_mounted_once_and_told_by_every_variable() 
         assert!(volumes.contains(&claim), "{volumes:#?}");
         let container = &pod["containers"][0];
         let mounts = container["volumeMounts"].as_array().unwrap();
-        let at: Vec<_> = mounts.iter().filter(|one| one["mountPath"] == "/lus/polly").collect();
+        let at: Vec<_> = mounts.iter().filter(|mount| mount["mountPath"] == "/lus/polly").collect();
         assert_eq!(at, [&json!({"name": "storage-1", "mountPath": "/lus/polly"})]);
         for name in ["DW_GLOBAL_lus", "DW_GLOBAL_too"] {
-            let told = json!({"name": name, "value": "/lus/polly"});
-            assert!(container["env"].as_array().unwrap().contains(&told), "{name}");
+            let variable = json!({"name": name, "value": "/lus/polly"});
+            assert!(container["env"].as_array().unwrap().contains(&variable), "{name}");
         }
-        let there = crate::on_rabbit::containers(run, 0).unwrap().spec;
+        let on_rabbit = crate::on_rabbit::containers(run, 0).unwrap().spec;
         assert_eq!(
-            (there.storages, there.global_lustre),
+            (on_rabbit.storages, on_rabbit.global_lustre),
             (vec![PATH.to_owned()], vec!["/lus/polly".to_owned()])
         );
     });

@@ -1,4 +1,4 @@
-//! MPI on rabbits without Kubernetes: what its pods are there, in a network that the agents make.
+//! MPI on rabbits without Kubernetes: the pods as objects for the agents, in a network that the agents make.
 
 use api::{
     NodeContainers,
@@ -8,53 +8,53 @@ use api::{
 };
 use k8s_openapi::api::core::v1::EnvVar;
 
-use super::{of_pod, source, with_ports};
+use super::{pod_object, source, with_ports};
 use crate::{
     mpi::{self, Attempt, LAUNCHER, PODHELPER, WORKER, environment, network},
     run::Run,
 };
 
-/// Name of the object of the pod with this host. No other object of ours has a dot in its name.
+/// Returns the name of the object for the pod with this host name. No other object of Warren's has a dot in its name.
 #[must_use]
 pub fn name_of_host(namespace: &str, host: &str) -> String {
     format!("{namespace}.{host}")
 }
 
-/// The worker on the rabbit at this place of the run.
+/// Returns the worker on the rabbit at this index of the run.
 #[must_use]
 pub fn worker(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let mpi = run.profile.mpi_spec.as_ref()?;
-    // The launcher has the first place.
-    let mut made = of_role(run, index + 1, &mpi.worker, &environment::of_role(WORKER))?;
+    // Place 0 of the network is the launcher's.
+    let mut made = role_object(run, index + 1, &mpi.worker, &environment::role_variables(WORKER))?;
     made.spec.containers.first_mut()?.command = [PODHELPER, "worker"].map(str::to_owned).into();
     Some(with_role(made, WORKER))
 }
 
-/// The launcher, on the first rabbit.
+/// Returns the launcher, on the first rabbit.
 #[must_use]
 pub fn launcher(run: &Run<'_>) -> Option<NodeContainers> {
     let mpi = run.profile.mpi_spec.as_ref()?;
-    let all = [
-        environment::of_role(LAUNCHER),
-        environment::of_launcher(run, mpi),
-        environment::of_network(),
+    let variables = [
+        environment::role_variables(LAUNCHER),
+        environment::launcher_variables(run, mpi),
+        environment::network_variables(),
     ];
-    let mut made = of_role(run, 0, &mpi.launcher, &all.concat())?;
+    let mut made = role_object(run, 0, &mpi.launcher, &variables.concat())?;
     with_ports(run, &mut made);
-    let wait = waiting(run, made.spec.containers.first()?);
+    let wait = wait_container(run, made.spec.containers.first()?);
     made.spec.init_containers.push(wait);
     Some(with_role(made, LAUNCHER))
 }
 
-fn of_role(
+fn role_object(
     run: &Run<'_>,
     place: usize,
     pod: &NnfPodSpec,
-    told: &[EnvVar],
+    first: &[EnvVar],
 ) -> Option<NodeContainers> {
     let (hostname, rabbit) = network::pods(run).nth(place)?;
     let Attempt { keys, .. } = run.attempt?;
-    let mut made = of_pod(run, place.saturating_sub(1), rabbit, pod, told);
+    let mut made = pod_object(run, place.saturating_sub(1), rabbit, pod, first);
     made.metadata.name = Some(name_of_host(run.namespace(), &hostname));
     let spec = &mut made.spec;
     spec.hostname = hostname;
@@ -67,11 +67,12 @@ fn of_role(
     Some(made)
 }
 
-/// Waits for the workers before each try, with the image that the launcher has anyway.
-fn waiting(run: &Run<'_>, like: &NodeContainer) -> NodeContainer {
+/// Returns the container that waits for the workers before each try. It has
+/// the launcher's image, which the rabbit pulls anyway.
+fn wait_container(run: &Run<'_>, like: &NodeContainer) -> NodeContainer {
     NodeContainer {
         name: mpi::OWN[1].to_owned(),
-        command: mpi::waiting(run),
+        command: mpi::wait_command(run),
         args: Vec::new(),
         ports: Vec::new(),
         volume_mounts: Vec::new(),

@@ -8,7 +8,7 @@ use crate::{
     run::{Rabbit, StoragePath, StorageSource},
 };
 
-fn with(profile: Value, check: impl FnOnce(&Run<'_>)) {
+fn with_run(profile: Value, check: impl FnOnce(&Run<'_>)) {
     let profile: NnfContainerProfileData = from_value(profile).unwrap();
     let metadata = ObjectMeta {
         namespace: Some("default".to_owned()),
@@ -44,8 +44,8 @@ fn app(more: &Value) -> Value {
 }
 
 #[test]
-fn a_rabbit_is_told_what_its_pod_would_be() {
-    with(app(&json!({"workingDir": "/tmp", "command": ["a"], "args": ["b"]})), |run| {
+fn a_rabbit_runs_what_its_pod_would_run() {
+    with_run(app(&json!({"workingDir": "/tmp", "command": ["a"], "args": ["b"]})), |run| {
         let ours = containers(run, 1).unwrap();
         let job = objects::job(run, 1).unwrap().spec.unwrap();
         let pod = job.template.spec.unwrap();
@@ -67,7 +67,7 @@ fn a_rabbit_is_told_what_its_pod_would_be() {
         }
         let ports = its.ports.iter().flatten().map(|port| port.host_port.unwrap());
         assert!(mine.ports.iter().map(|port| i32::try_from(*port).unwrap()).eq(ports));
-        let paths = pod.volumes.iter().flatten().filter_map(|one| one.host_path.as_ref());
+        let paths = pod.volumes.iter().flatten().filter_map(|volume| volume.host_path.as_ref());
         assert!(ours.spec.storages.iter().eq(paths.map(|host| &host.path)));
         let hosts = ours.spec.hosts.unwrap();
         assert_eq!(hosts.rabbits, ["rabbit-1", "rabbit-2"]);
@@ -76,24 +76,25 @@ fn a_rabbit_is_told_what_its_pod_would_be() {
 }
 
 #[test]
-fn directories_that_containers_share_are_told_by_name_and_place() {
+fn shared_directories_have_names_and_each_container_its_mounts() {
     let mounts = json!([{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/w", "readOnly": true}]);
     let mut profile = app(&json!({"volumeMounts": mounts}));
     profile["spec"]["volumes"] =
         json!([{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]);
-    with(profile, |run| {
+    with_run(profile, |run| {
         let spec = containers(run, 0).unwrap().spec;
         assert_eq!(spec.empty_dirs, ["v", "w"]);
-        let told = spec.containers[0].volume_mounts.iter();
-        let told: Vec<_> = told.map(|one| (&*one.name, &*one.mount_path, one.read_only)).collect();
-        assert_eq!(told, [("v", "/v", false), ("w", "/w", true)]);
+        let mounts = spec.containers[0].volume_mounts.iter();
+        let mounts: Vec<_> =
+            mounts.map(|mount| (&*mount.name, &*mount.mount_path, mount.read_only)).collect();
+        assert_eq!(mounts, [("v", "/v", false), ("w", "/w", true)]);
     });
 }
 
-/// Each rabbit has an object of its own: what is the same for all of them is in one.
+/// Each rabbit has an object of its own; what all rabbits share is in the ConfigMap.
 #[test]
-fn what_a_rabbit_is_told_hardly_grows_with_the_computes_of_the_others() {
-    with(app(&json!({})), |run| {
+fn a_rabbits_object_hardly_grows_with_the_computes_of_other_rabbits() {
+    with_run(app(&json!({})), |run| {
         let rabbit = |place: usize| Rabbit {
             name: format!("rabbit-node-{place}"),
             computes: (0..16)
@@ -115,39 +116,40 @@ fn containers_are_numbered_over_all_rabbits_of_a_run() {
     let more = json!({"name": "more", "image": "i:1"});
     profile["spec"]["containers"].as_array_mut().unwrap().push(more);
     profile["spec"]["initContainers"] = json!([{"name": "first", "image": "i:1"}]);
-    with(profile, |run| {
-        let number = |one: &NodeContainer| {
-            let variable = one.env.iter().find(|one| one.name == "NNF_CONTAINER_WORKER");
-            variable.map(|one| one.value.clone())
+    with_run(profile, |run| {
+        let number = |container: &NodeContainer| {
+            let variable =
+                container.env.iter().find(|variable| variable.name == "NNF_CONTAINER_WORKER");
+            variable.map(|variable| variable.value.clone())
         };
         let rabbits = (0..2).map(|index| containers(run, index).unwrap().spec);
         let rabbits: Vec<NodeContainersSpec> = rabbits.collect();
-        let all = rabbits.iter().flat_map(|spec| &spec.containers).map(number);
-        let all: Vec<String> = all.map(Option::unwrap).collect();
-        assert_eq!(all, ["0", "1", "2", "3"]);
+        let numbers = rabbits.iter().flat_map(|spec| &spec.containers).map(number);
+        let numbers: Vec<String> = numbers.map(Option::unwrap).collect();
+        assert_eq!(numbers, ["0", "1", "2", "3"]);
         assert_eq!(number(&rabbits[1].init_containers[0]), None);
     });
 }
 
 #[test]
-fn a_rabbit_is_told_of_the_packages() {
+fn a_rabbits_object_lists_the_job_packages() {
     let package =
         json!({"name": "data", "url": "/lus/data.tar", "sha256": "0".repeat(64), "size": 1});
     let mut profile = app(&json!({}));
     profile["packages"] = json!([package]);
-    with(profile, |run| {
+    with_run(profile, |run| {
         assert_eq!(containers(run, 0).unwrap().spec.packages, run.profile.packages);
         assert_eq!(run.profile.packages[0].url, "/lus/data.tar");
     });
 }
 
 #[test]
-fn texts_refer_to_variables_before_them() {
+fn texts_may_refer_to_earlier_variables() {
     let env = json!([{"name": "OWN", "value": "$(DW_JOB_scratch)/$(LATER)"}, {"name": "LATER", "value": "x"}]);
     let profile = app(
         &json!({"env": env, "command": ["ls", "$(OWN)"], "args": ["$(NNF_NODE_NAME)", "$(LATER)"]}),
     );
-    with(profile, |run| {
+    with_run(profile, |run| {
         let container = containers(run, 0).unwrap().spec.containers[0].clone();
         assert_eq!(container.command[1], "/mnt/nnf/25cfbc9a-0/$(LATER)");
         assert_eq!(container.args, ["rabbit-1", "x"]);
@@ -155,9 +157,9 @@ fn texts_refer_to_variables_before_them() {
 }
 
 #[test]
-fn limits_and_the_time_to_fetch_an_image_are_kubernetes() {
+fn limits_and_pull_policies_follow_kubernetes() {
     let limits = json!({"limits": {"cpu": "500m", "memory": "1Gi"}});
-    with(app(&json!({"resources": limits})), |run| {
+    with_run(app(&json!({"resources": limits})), |run| {
         let container = containers(run, 0).unwrap().spec.containers[0].clone();
         assert_eq!((container.cpu_millis, container.memory_bytes), (Some(500), Some(1 << 30)));
     });
@@ -169,7 +171,7 @@ fn limits_and_the_time_to_fetch_an_image_are_kubernetes() {
         ("oci-archive:/images/app.tar", ImagePullPolicy::IfNotPresent),
         ("oci:/images/app", ImagePullPolicy::IfNotPresent),
     ] {
-        with(app(&json!({"image": image})), |run| {
+        with_run(app(&json!({"image": image})), |run| {
             let container = containers(run, 0).unwrap().spec.containers[0].clone();
             assert_eq!(container.image_pull_policy, policy, "{image}");
         });

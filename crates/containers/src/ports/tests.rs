@@ -17,7 +17,7 @@ fn workflow(name: &str) -> ObjectReference {
     }
 }
 
-fn at(second: i64) -> Timestamp {
+fn time(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
@@ -34,11 +34,11 @@ fn a_site_lists_numbers_and_ranges() {
         (json!(["http"]), Err(PortFault::Unreadable("http".to_owned()))),
     ];
     for (given, expected) in cases {
-        assert_eq!(listed(&system(given.clone())), expected, "{given}");
+        assert_eq!(site_ports(&system(given.clone())), expected, "{given}");
     }
 }
 
-/// Records of rabbits `r` and `s`.
+/// The records of rabbits `r` and `s`.
 #[derive(Default)]
 struct Site {
     r: Vec<NnfPortManagerAllocation>,
@@ -56,14 +56,14 @@ impl Site {
         let all = [("r", &*self.r), ("s", &*self.s)];
         let records: Records<'_> =
             all.into_iter().filter(|(rabbit, _)| rabbits.contains(rabbit)).collect();
-        let free = |one: &NnfPortManagerAllocation| is_free(one, COOLDOWN, at(now), |_| true);
+        let free = |entry: &NnfPortManagerAllocation| is_free(entry, COOLDOWN, time(now), |_| true);
         choose(&[5000, 5001, 5002], &records, &workflow(who), wanted, free)
     }
 }
 
 fn take(record: &mut Vec<NnfPortManagerAllocation>, who: &str, ports: &[u16], now: i64) {
-    let free = |one: &NnfPortManagerAllocation| is_free(one, COOLDOWN, at(now), |_| true);
-    *record = with(record, &workflow(who), ports, free);
+    let free = |entry: &NnfPortManagerAllocation| is_free(entry, COOLDOWN, time(now), |_| true);
+    *record = assign(record, &workflow(who), ports, free);
 }
 
 #[test]
@@ -76,17 +76,17 @@ fn ports_of_one_rabbit_do_not_concern_another() {
 }
 
 #[test]
-fn who_has_ports_keeps_them() {
+fn a_requester_keeps_its_ports() {
     let mut site = Site::default();
     take(&mut site.r, "a", &[5002], 0);
     assert_eq!(site.choose("a", "rs", 1, 0), Ok(vec![5002]), "taken on one rabbit so far");
     assert_eq!(site.choose("a", "rs", 2, 0), Ok(vec![5000, 5002]));
     take(&mut site.s, "b", &[5002], 0);
-    assert_eq!(site.choose("a", "rs", 1, 0), Ok(vec![5000]), "another one was quicker there");
+    assert_eq!(site.choose("a", "rs", 1, 0), Ok(vec![5000]), "workflow b took 5002 there");
 }
 
 #[test]
-fn too_few_and_none_free_are_two_faults() {
+fn too_few_listed_and_too_few_free_are_two_faults() {
     let mut site = Site::default();
     assert_eq!(site.choose("a", "r", 4, 0), Err(PortFault::TooFew { listed: 3, wanted: 4 }));
     take(&mut site.r, "a", &[5000, 5001], 0);
@@ -94,16 +94,16 @@ fn too_few_and_none_free_are_two_faults() {
 }
 
 #[test]
-fn a_port_that_was_used_cools_down() {
+fn released_ports_cool_down() {
     let mut site = Site::default();
     take(&mut site.r, "a", &[5000, 5001, 5002], 0);
-    site.r = without(&site.r, &workflow("a"), COOLDOWN, at(10));
+    site.r = release(&site.r, &workflow("a"), COOLDOWN, time(10));
     assert!(site.choose("b", "r", 1, 69).is_err());
     assert!(site.choose("a", "r", 1, 69).is_err(), "for itself too");
     assert_eq!(site.choose("b", "r", 1, 70), Ok(vec![5000]));
     take(&mut site.r, "b", &[5000], 70);
-    assert_eq!(site.r.len(), 1, "what cooled down is left out of the next record: {:?}", site.r);
-    assert!(without(&site.r, &workflow("b"), SignedDuration::ZERO, at(80)).is_empty());
+    assert_eq!(site.r.len(), 1, "the next record omits ports that cooled down: {:?}", site.r);
+    assert!(release(&site.r, &workflow("b"), SignedDuration::ZERO, time(80)).is_empty());
 }
 
 #[test]
@@ -114,12 +114,14 @@ fn integers_that_are_no_port_take_none_away() {
 }
 
 #[test]
-fn what_a_workflow_had_that_is_gone_is_free() {
+fn ports_of_a_deleted_workflow_are_free() {
     let mut record = Vec::new();
     take(&mut record, "a", &[5000], 0);
-    assert!(!is_free(&record[0], COOLDOWN, at(0), |of| of.name.as_deref() == Some("a")));
-    assert!(is_free(&record[0], COOLDOWN, at(0), |_| false));
-    // The next one of its name inherits nothing.
+    assert!(
+        !is_free(&record[0], COOLDOWN, time(0), |requester| requester.name.as_deref() == Some("a"))
+    );
+    assert!(is_free(&record[0], COOLDOWN, time(0), |_| false));
+    // A later workflow of the same name inherits nothing.
     let namesake = ObjectReference { uid: Some("other".to_owned()), ..workflow("a") };
     assert!(is_of(&record[0], &workflow("a")) && !is_of(&record[0], &namesake));
 }

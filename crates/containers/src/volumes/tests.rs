@@ -18,8 +18,8 @@ fn device(rabbit: &str, place: usize) -> Device {
     }
 }
 
-/// A run of one container on two rabbits, with two devices on the first and one on the second.
-fn with(check: impl FnOnce(&Run<'_>)) {
+/// Calls `check` with a run of one container on two rabbits, with two devices on the first and one on the second.
+fn with_run(check: impl FnOnce(&Run<'_>)) {
     let profile = json!({"spec": {
         "initContainers": [{"name": "first", "image": "i:1"}],
         "containers": [{"name": "app", "image": "i:1"}],
@@ -47,7 +47,7 @@ fn with(check: impl FnOnce(&Run<'_>)) {
         profile: &profile,
         storages: &storages,
         packages: &BTreeMap::new(),
-        devices: &devices.map(|(rabbit, of)| (rabbit.to_owned(), of)).into(),
+        devices: &devices.map(|(rabbit, devices)| (rabbit.to_owned(), devices)).into(),
         placement: &[rabbit("r"), rabbit("s")],
         ports: &[],
         network_port: None,
@@ -58,7 +58,7 @@ fn with(check: impl FnOnce(&Run<'_>)) {
 
 #[test]
 fn a_volume_and_its_claim_name_each_other_and_one_device_of_one_rabbit() {
-    with(|run| {
+    with_run(|run| {
         let device = &run.devices_on("r")[1];
         let volume = to_value(volume(run, "r", device)).unwrap();
         let name = format!("{UID}-0-r-1");
@@ -88,7 +88,7 @@ fn a_volume_and_its_claim_name_each_other_and_one_device_of_one_rabbit() {
 
 #[test]
 fn every_container_of_a_pod_may_open_the_devices_of_its_rabbit_and_no_others() {
-    with(|run| {
+    with_run(|run| {
         for (index, (rabbit, count)) in [("r", 2), ("s", 1)].into_iter().enumerate() {
             let job = to_value(objects::job(run, index).unwrap()).unwrap();
             let pod = &job["spec"]["template"]["spec"];

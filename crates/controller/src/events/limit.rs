@@ -1,4 +1,4 @@
-//! Which notes are published, and how fast. Pure: the clock comes in as an argument.
+//! Limits which notes are published, and at which rate. Pure: the clock is an argument.
 
 use std::{
     collections::BTreeMap,
@@ -9,11 +9,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Note;
 
-/// How many notes are published at once, and how often another one after that: a chassis that loses power must not flood the cluster.
+/// Number of notes that may be published at once; after them one in each [`ONE_IN`]. A chassis that loses power must
+/// not flood the cluster.
 const AT_ONCE: u32 = 32;
 const ONE_IN: Duration = Duration::from_secs(6);
 
-/// What was published, and whether the API accepted it.
+/// Notes that were published, and the answers of the API.
 #[derive(Debug)]
 pub(super) struct Limiter {
     quiet: Duration,
@@ -21,12 +22,12 @@ pub(super) struct Limiter {
     published: BTreeMap<Key, Instant>,
     left: u32,
     filled: Option<Instant>,
-    /// Nothing is published before then.
+    /// Time before which no note is published.
     resumes: Option<Instant>,
     failure: Option<String>,
 }
 
-/// The kind, the object, its part, and the reason.
+/// Kind of the object, the object, its part, and the reason of the note.
 type Key = (Option<String>, Option<String>, Option<String>, &'static str);
 
 impl Limiter {
@@ -35,14 +36,14 @@ impl Limiter {
         Self { quiet, pause, published, left, filled, resumes: None, failure: None }
     }
 
-    /// Whether to publish a note; if so it counts as published.
-    pub(super) fn admits(&mut self, of: &ObjectReference, note: &Note, now: Instant) -> bool {
+    /// Returns whether to publish a note about an object; a note to publish counts as published.
+    pub(super) fn admits(&mut self, about: &ObjectReference, note: &Note, now: Instant) -> bool {
         if self.resumes.is_some_and(|resumes| now < resumes) {
             return false;
         }
         self.published.retain(|_, at| now.saturating_duration_since(*at) < self.quiet);
-        let uid = of.uid.clone().or_else(|| of.name.clone());
-        let key = (of.kind.clone(), uid, of.field_path.clone(), note.reason);
+        let uid = about.uid.clone().or_else(|| about.name.clone());
+        let key = (about.kind.clone(), uid, about.field_path.clone(), note.reason);
         if self.published.contains_key(&key) || !self.takes(now) {
             return false;
         }
@@ -65,13 +66,13 @@ impl Limiter {
         self.failure = None;
     }
 
-    /// Publishes nothing for a while. Returns the reason if it is new.
+    /// Stops publishing for a while. Returns the reason if it is new.
     pub(super) fn refused(&mut self, why: String, now: Instant) -> Option<String> {
         self.resumes = Some(now + self.pause);
         self.failed(why)
     }
 
-    /// Returns the reason if it is new.
+    /// Records a failure. Returns the reason if it is new.
     pub(super) fn failed(&mut self, why: String) -> Option<String> {
         let is_new = self.failure.as_ref() != Some(&why);
         self.failure = Some(why.clone());
@@ -85,7 +86,7 @@ mod tests {
 
     const QUIET: Duration = Duration::from_secs(600);
 
-    fn of(uid: &str) -> ObjectReference {
+    fn object(uid: &str) -> ObjectReference {
         ObjectReference { uid: Some(uid.into()), ..ObjectReference::default() }
     }
 
@@ -94,38 +95,38 @@ mod tests {
     }
 
     #[test]
-    fn the_same_note_is_published_once_in_a_while() {
+    fn the_same_note_is_published_once_in_the_quiet_time() {
         let (mut limiter, now) = (Limiter::new(QUIET, QUIET), Instant::now());
-        assert!(limiter.admits(&of("a"), &note("DriveFailed"), now));
-        assert!(!limiter.admits(&of("a"), &note("DriveFailed"), now));
-        assert!(limiter.admits(&of("b"), &note("DriveFailed"), now), "another object");
-        assert!(limiter.admits(&of("a"), &note("ComputeFenced"), now), "another note");
-        let part = ObjectReference { field_path: Some("status.drives{x}".into()), ..of("a") };
+        assert!(limiter.admits(&object("a"), &note("DriveFailed"), now));
+        assert!(!limiter.admits(&object("a"), &note("DriveFailed"), now));
+        assert!(limiter.admits(&object("b"), &note("DriveFailed"), now), "another object");
+        assert!(limiter.admits(&object("a"), &note("ComputeFenced"), now), "another note");
+        let part = ObjectReference { field_path: Some("status.drives{x}".into()), ..object("a") };
         assert!(limiter.admits(&part, &note("DriveFailed"), now), "another part");
-        assert!(limiter.admits(&of("a"), &note("DriveFailed"), now + QUIET));
+        assert!(limiter.admits(&object("a"), &note("DriveFailed"), now + QUIET));
     }
 
     #[test]
-    fn many_at_once_are_not_all_published_and_later_ones_are() {
+    fn more_notes_than_the_limit_are_published_later() {
         let (mut limiter, now) = (Limiter::new(QUIET, QUIET), Instant::now());
-        let mut told = |from: u32, now| {
+        let mut count_published = |from: u32, now| {
             let all = (from..from + 100)
-                .filter(|id| limiter.admits(&of(&id.to_string()), &note("X"), now));
+                .filter(|id| limiter.admits(&object(&id.to_string()), &note("X"), now));
             all.count()
         };
-        assert_eq!(told(0, now), AT_ONCE as usize);
-        assert_eq!(told(100, now), 0);
-        assert_eq!(told(200, now + ONE_IN * 3), 3);
+        assert_eq!(count_published(0, now), AT_ONCE as usize);
+        assert_eq!(count_published(100, now), 0);
+        assert_eq!(count_published(200, now + ONE_IN * 3), 3);
     }
 
     #[test]
-    fn a_refusal_is_said_once_and_ends_the_telling_for_a_while() {
+    fn a_refusal_is_logged_once_and_stops_publishing_for_a_while() {
         let pause = Duration::from_secs(3600);
         let (mut limiter, now) = (Limiter::new(QUIET, pause), Instant::now());
-        assert!(limiter.admits(&of("a"), &note("X"), now));
+        assert!(limiter.admits(&object("a"), &note("X"), now));
         assert_eq!(limiter.refused("forbidden".into(), now), Some("forbidden".to_owned()));
-        assert!(!limiter.admits(&of("b"), &note("X"), now + QUIET));
-        assert!(limiter.admits(&of("b"), &note("X"), now + pause));
+        assert!(!limiter.admits(&object("b"), &note("X"), now + QUIET));
+        assert!(limiter.admits(&object("b"), &note("X"), now + pause));
         assert_eq!(limiter.refused("forbidden".into(), now + pause), None);
         limiter.published();
         assert!(limiter.failed("away".into()).is_some() && limiter.failed("away".into()).is_none());

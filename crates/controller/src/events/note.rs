@@ -1,42 +1,42 @@
-//! What is worth an Event. Pure.
+//! Notes: the content of Events. Pure.
 
-/// The most bytes that the API takes of a note (kubernetes `pkg/apis/events`, `noteLengthLimit`).
+/// Largest number of bytes that the API accepts in a note (kubernetes `pkg/apis/events`, `noteLengthLimit`).
 const NOTE: usize = 1024;
 
-/// Something that happened to an object.
+/// A note about an object: a success, or a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Whether something went wrong, so that somebody may have to act.
+    /// True for a fault that a person may have to mend.
     pub is_warning: bool,
-    /// What happened, in one word that never changes: Events are filtered by it.
+    /// Reason as one constant word: Events are filtered by it.
     pub reason: &'static str,
-    /// The action in whose course it happened, in one word that never changes.
+    /// Action that was being carried out, as one constant word.
     pub action: &'static str,
-    /// The path of the object's field that it is about; `None` for the whole object.
+    /// Path of the object's field that the note is about; `None` for the whole object.
     pub part: Option<String>,
     text: String,
 }
 
 impl Note {
-    /// Something went wrong.
+    /// Returns a note about a fault.
     #[must_use]
     pub fn warning(reason: &'static str, action: &'static str, text: String) -> Self {
         Self { is_warning: true, reason, action, part: None, text }
     }
 
-    /// Something went well.
+    /// Returns a note about a success.
     #[must_use]
     pub fn normal(reason: &'static str, action: &'static str, text: String) -> Self {
         Self { is_warning: false, ..Self::warning(reason, action, text) }
     }
 
-    /// The same note about a part of the object.
+    /// Returns the same note about a part of the object.
     #[must_use]
     pub fn of_part(self, part: String) -> Self {
         Self { part: Some(part), ..self }
     }
 
-    /// What happened, cut to the length that an Event takes.
+    /// Returns the text of the note, cut to the length that an Event accepts.
     #[must_use]
     pub fn text(&self) -> String {
         if self.text.len() <= NOTE {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_note_ends_where_a_letter_does() {
+    fn a_long_note_is_cut_between_characters() {
         let note = |text: String| Note::normal("X", "Y", text).text();
         assert_eq!(note("short".into()), "short");
         assert_eq!(note("x".repeat(1024)).len(), 1024);

@@ -11,7 +11,7 @@ fn any(_: &&str) -> bool {
 }
 
 #[test]
-fn what_may_not_begin_waits_without_a_timer() {
+fn a_key_that_may_not_begin_waits_without_a_timer() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     queue.wake("a");
@@ -20,12 +20,12 @@ fn what_may_not_begin_waits_without_a_timer() {
     queue.wake("b");
     let later = now + second(2);
     assert_eq!(queue.start(later, |key| *key == "b"), ["b"]);
-    assert_eq!(queue.deadline(), None, "time alone does not let it begin");
+    assert_eq!(queue.deadline(), None, "the clock alone does not let the key begin");
     assert_eq!(queue.start(later, any), ["a"]);
 }
 
 #[test]
-fn a_wake_during_work_is_worked_on_once_more() {
+fn a_key_that_is_woken_during_work_is_handed_out_once_more() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     queue.wake("a");
@@ -38,11 +38,11 @@ fn a_wake_during_work_is_worked_on_once_more() {
     assert_eq!(queue.start(now, any), ["a"]);
     queue.finished(&"a", Retry::OnChange, now);
     assert!(queue.start(now, any).is_empty());
-    assert_eq!(queue.deadline(), None, "at rest there is no timer");
+    assert_eq!(queue.deadline(), None, "an idle queue has no timer");
 }
 
 #[test]
-fn a_wake_for_what_was_just_done_is_over_with_it() {
+fn a_wake_that_the_running_task_satisfies_is_withdrawn() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     queue.wake("a");
@@ -59,7 +59,7 @@ fn a_wake_for_what_was_just_done_is_over_with_it() {
 }
 
 #[test]
-fn no_more_than_the_limit_run_side_by_side() {
+fn no_more_tasks_run_in_parallel_than_the_limit() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     for key in ["a", "b", "c"] {
@@ -71,7 +71,7 @@ fn no_more_than_the_limit_run_side_by_side() {
 }
 
 #[test]
-fn of_one_kind_no_more_start_than_may_begin() {
+fn no_more_keys_of_one_kind_start_than_may_begin() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     for key in ["big-1", "big-2", "big-3", "small"] {
@@ -88,7 +88,7 @@ fn of_one_kind_no_more_start_than_may_begin() {
 }
 
 #[test]
-fn failures_wait_longer_each_time_and_a_success_forgets_them() {
+fn delays_grow_with_each_failure_and_a_success_resets_them() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     queue.wake("a");
@@ -104,7 +104,7 @@ fn failures_wait_longer_each_time_and_a_success_forgets_them() {
 }
 
 #[test]
-fn what_is_woken_for_later_starts_once_and_then_rests() {
+fn a_key_that_is_woken_for_later_starts_once() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     queue.wake_later(&"a", now);
@@ -115,7 +115,7 @@ fn what_is_woken_for_later_starts_once_and_then_rests() {
 }
 
 #[test]
-fn what_is_to_be_looked_at_at_a_moment_waits_for_it_or_for_a_change() {
+fn a_key_that_is_due_at_a_time_waits_for_it_or_for_a_change() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     queue.wake_at(&"a", now + second(60), now);
@@ -125,7 +125,7 @@ fn what_is_to_be_looked_at_at_a_moment_waits_for_it_or_for_a_change() {
     queue.finished(&"a", Retry::Later, now);
     let retry = queue.deadline();
     queue.wake_at(&"a", now + second(60), now);
-    assert_eq!(queue.deadline(), retry, "what failed is tried again before");
+    assert_eq!(queue.deadline(), retry, "the retry comes before");
     queue.wake_at(&"a", now + second(1), now);
     assert_eq!(queue.start(now + second(1), any), ["a"]);
     queue.finished(&"a", Retry::OnChange, now);
@@ -144,7 +144,7 @@ fn a_change_ends_a_delay() {
 }
 
 #[test]
-fn what_changed_during_its_work_is_superseded_and_what_was_forgotten_too() {
+fn a_key_that_is_woken_or_forgotten_during_work_is_superseded() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     queue.wake("a");

@@ -25,18 +25,18 @@ fn unreadable(metadata: ObjectMeta) -> Item<NnfNodeBlockStorage> {
 }
 
 #[test]
-fn an_own_write_makes_its_echo_old_news() {
+fn the_watch_event_of_an_own_write_changes_nothing() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
-    let changes = store.wrote(object("a", 9, 1));
-    assert!(!changes[0].to_act_on());
+    let changes = store.apply_written(object("a", 9, 1));
+    assert!(!changes[0].needs_reconcile());
     assert!(store.take(applied("a", 7, 1)).is_empty());
     assert!(store.take(applied("a", 9, 1)).is_empty());
-    assert!(store.take(applied("a", 12, 2))[0].to_act_on());
+    assert!(store.take(applied("a", 12, 2))[0].needs_reconcile());
 }
 
 #[test]
-fn what_a_list_leaves_out_is_gone() {
+fn an_object_that_a_list_lacks_is_removed() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     store.take(applied("b", 6, 1));
@@ -44,12 +44,12 @@ fn what_a_list_leaves_out_is_gone() {
     let gone = store.take(Event::Listed(vec![Ok(object("b", 6, 1))]));
     assert!(store.is_complete());
     assert_eq!(gone.len(), 1);
-    assert!(gone[0].new.is_none() && gone[0].to_act_on());
+    assert!(gone[0].new.is_none() && gone[0].needs_reconcile());
     assert_eq!(store.iter().count(), 1);
 }
 
 #[test]
-fn what_cannot_be_read_stays_as_it_was_known_until_it_is_deleted() {
+fn an_unreadable_object_keeps_its_last_state_until_it_is_deleted() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     let mut metadata = object("a", 6, 2).metadata;
@@ -57,24 +57,24 @@ fn what_cannot_be_read_stays_as_it_was_known_until_it_is_deleted() {
     assert_eq!((store.unreadable().count(), store.iter().count()), (1, 1));
     metadata.resource_version = Some("7".into());
     metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-    assert!(store.take(Event::Applied(unreadable(metadata.clone())))[0].to_act_on());
+    assert!(store.take(Event::Applied(unreadable(metadata.clone())))[0].needs_reconcile());
     assert!(store.take(Event::Deleted(unreadable(metadata)))[0].new.is_none());
     assert_eq!((store.unreadable().count(), store.iter().count()), (0, 0));
 }
 
 #[test]
-fn what_cannot_be_read_is_listed_all_the_same_and_may_be_mended() {
+fn an_unreadable_object_is_listed_and_may_become_readable() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     let listed = Event::Listed(vec![unreadable(object("a", 6, 2).metadata)]);
     assert!(store.take(listed).is_empty());
     assert_eq!((store.unreadable().count(), store.iter().count()), (1, 1));
-    assert!(store.take(applied("a", 7, 3))[0].to_act_on());
+    assert!(store.take(applied("a", 7, 3))[0].needs_reconcile());
     assert_eq!(store.unreadable().count(), 0);
 }
 
 #[test]
-fn what_is_gone_is_told_as_it_was_before_its_last_finalizer_went() {
+fn a_deleted_object_is_reported_with_its_last_finalizers() {
     let mut store = Store::default();
     let mut held = object("a", 5, 1);
     held.metadata.finalizers = Some(vec!["ours".to_owned()]);
@@ -85,11 +85,11 @@ fn what_is_gone_is_told_as_it_was_before_its_last_finalizer_went() {
 }
 
 #[test]
-fn a_write_that_is_answered_after_the_object_went_does_not_bring_it_back() {
+fn the_answer_to_a_write_does_not_restore_a_deleted_object() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     store.take(Event::Deleted(Ok(object("a", 6, 1))));
-    assert!(store.wrote(object("a", 7, 1)).is_empty());
+    assert!(store.apply_written(object("a", 7, 1)).is_empty());
     assert_eq!(store.iter().count(), 0);
 }
 

@@ -1,5 +1,5 @@
-//! Logs the troubles of watches: each when it begins, changes and is over, however many watches have it and however often they
-//! try again.
+//! Logs the troubles of watches: each trouble once when it begins, once when it changes and once when it ends, however
+//! many watches have it and however often they retry.
 
 use std::{
     collections::BTreeMap,
@@ -12,21 +12,21 @@ use kube::{Error as ApiError, api::ApiResource, core::Status, runtime::watcher};
 use super::{Event, Item};
 use crate::object::Object;
 
-/// What is wrong with a watch, with a text for whoever can mend it.
+/// Fault of a watch, with a text for the person who can mend it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// The API is away or overloaded. All watches have this trouble, and one line is enough.
+    /// The API does not answer or is overloaded. All watches have this trouble, so one line is logged for all.
     Away(String),
-    /// The API does not accept the program's credentials. All watches have this trouble as well.
+    /// The API does not accept the program's credentials. All watches have this trouble, so one line is logged for all.
     Unauthorized(String),
-    /// Only the watch on this kind has the trouble.
+    /// Only the watch on one kind has the trouble.
     Kind(String),
     /// The API does not serve this kind.
     Unserved(String),
 }
 
 impl Trouble {
-    /// What is wrong, and the remedy where one is known.
+    /// Returns the text of the trouble: its cause, and the remedy where one is known.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -37,15 +37,22 @@ impl Trouble {
         }
     }
 
-    /// The trouble behind an error; `None` when the watch resumed from too long ago and simply begins again.
+    /// Returns the trouble behind an error; `None` for a watch that resumed from an expired revision
+    /// and simply begins again.
     #[must_use]
-    pub fn of(resource: &ApiResource, error: &watcher::Error) -> Option<Self> {
+    pub fn from_error(resource: &ApiResource, error: &watcher::Error) -> Option<Self> {
         match error {
-            watcher::Error::InitialListFailed(cause) => Some(refused("list", resource, cause)),
-            watcher::Error::WatchStartFailed(cause) => Some(refused("watch", resource, cause)),
-            watcher::Error::WatchFailed(cause) => Some(refused("watch", resource, cause)),
+            watcher::Error::InitialListFailed(cause) => {
+                Some(trouble_of_error("list", resource, cause))
+            }
+            watcher::Error::WatchStartFailed(cause) => {
+                Some(trouble_of_error("watch", resource, cause))
+            }
+            watcher::Error::WatchFailed(cause) => Some(trouble_of_error("watch", resource, cause)),
             watcher::Error::WatchError(status) if status.code == 410 => None,
-            watcher::Error::WatchError(status) => Some(answered("watch", resource, status)),
+            watcher::Error::WatchError(status) => {
+                Some(trouble_of_status("watch", resource, status))
+            }
             watcher::Error::NoResourceVersion => {
                 Some(Self::Kind(format!("list {}: {error}; trying again", resource.kind)))
             }
@@ -53,11 +60,11 @@ impl Trouble {
     }
 }
 
-fn refused(verb: &str, resource: &ApiResource, error: &ApiError) -> Trouble {
+fn trouble_of_error(verb: &str, resource: &ApiResource, error: &ApiError) -> Trouble {
     match error {
-        ApiError::Api(status) => answered(verb, resource, status),
+        ApiError::Api(status) => trouble_of_status(verb, resource, status),
         ApiError::SerdeError(cause) => Trouble::Kind(format!(
-            "{verb} {}: the answer does not read: {cause}; trying again",
+            "{verb} {}: the answer cannot be decoded: {cause}; trying again",
             resource.kind
         )),
         _ => Trouble::Away(format!(
@@ -67,7 +74,7 @@ fn refused(verb: &str, resource: &ApiResource, error: &ApiError) -> Trouble {
     }
 }
 
-fn answered(verb: &str, resource: &ApiResource, status: &Status) -> Trouble {
+fn trouble_of_status(verb: &str, resource: &ApiResource, status: &Status) -> Trouble {
     let ApiResource { kind, plural, version, group, .. } = resource;
     let (crd, message) = (format!("{plural}.{group}"), &status.message);
     match status.code {
@@ -88,12 +95,12 @@ fn answered(verb: &str, resource: &ApiResource, status: &Status) -> Trouble {
     }
 }
 
-/// The troubles of all watches of a program, each logged once.
+/// The troubles of all watches of a program.
 #[derive(Debug, Clone, Default)]
 pub struct WatchHealth(Arc<Mutex<Known>>);
 
 impl WatchHealth {
-    /// Logs what is new in an event of the watch on `K`.
+    /// Logs the trouble that an event of the watch on `K` brings or ends, if it is new.
     pub fn log<K: Object>(&self, event: &Event<K>) {
         match event {
             Event::Listed(items) => items.iter().for_each(|item| self.log_item(item)),
@@ -104,19 +111,19 @@ impl WatchHealth {
         }
     }
 
-    /// Logs that the watch on a kind fails, if that is new.
+    /// Logs that the watch on a kind fails, unless that was logged already.
     pub fn failing(&self, kind: &str, trouble: &Trouble) {
         let line = self.lock().failed(kind, trouble);
         line.into_iter().for_each(|line| log::warn!(kind; "{line}"));
     }
 
-    /// Logs that the watch on a kind works, if that is new.
+    /// Logs that the watch on a kind works again, if it failed before.
     pub fn working(&self, kind: &str) {
         let line = self.lock().works(kind);
         line.into_iter().for_each(|line| log::info!(kind; "{line}"));
     }
 
-    /// Kinds whose watch fails, and why.
+    /// Returns the kinds whose watch fails, with the text of the trouble.
     #[must_use]
     pub fn broken(&self) -> Vec<(String, String)> {
         let known = self.lock();
@@ -124,7 +131,7 @@ impl WatchHealth {
         watches.map(|(kind, trouble)| (kind.clone(), trouble.text().to_owned())).collect()
     }
 
-    /// Whether the watch on a kind fails.
+    /// Returns whether the watch on a kind fails.
     #[must_use]
     pub fn is_broken(&self, kind: &str) -> bool {
         self.lock().watches.contains_key(kind)
@@ -153,7 +160,7 @@ fn name<K: Object>(item: &Item<K>) -> String {
     format!("{} {}/{}", K::kind(&()), text(&metadata.namespace), text(&metadata.name))
 }
 
-/// The troubles that were logged.
+/// The troubles that were logged and have not ended.
 #[derive(Debug, Default)]
 struct Known {
     watches: BTreeMap<String, Trouble>,
@@ -167,10 +174,11 @@ impl Known {
         (!is_known).then(|| trouble.text().to_owned())
     }
 
-    /// The end of a trouble that all watches had is logged once, when the last of them works again.
+    /// Records that a watch works. The end of a trouble that all watches had is logged once, when the last
+    /// of them works again.
     fn works(&mut self, kind: &str) -> Option<String> {
         let over = self.watches.remove(kind)?;
-        let is_own = |one: &Trouble| matches!(one, Trouble::Kind(_) | Trouble::Unserved(_));
+        let is_own = |trouble: &Trouble| matches!(trouble, Trouble::Kind(_) | Trouble::Unserved(_));
         let others = || self.watches.values().any(|known| !is_own(known));
         match over {
             Trouble::Kind(_) | Trouble::Unserved(_) => Some(format!("{kind} is watched again")),
@@ -189,7 +197,7 @@ impl Known {
         })
     }
 
-    /// The object can be read again, or is gone.
+    /// Records that the object can be read again, or has been deleted.
     fn readable(&mut self, object: &str) {
         self.unreadable.remove(object);
     }
@@ -208,12 +216,12 @@ mod tests {
     fn listing(code: u16, message: &str) -> Trouble {
         let cause = ApiError::Api(status(code, message));
         let resource = ApiResource::erase::<NnfNodeStorage>(&());
-        Trouble::of(&resource, &watcher::Error::InitialListFailed(cause)).unwrap()
+        Trouble::from_error(&resource, &watcher::Error::InitialListFailed(cause)).unwrap()
     }
 
     #[test]
     fn each_refusal_names_what_is_missing() {
-        for (code, message, told) in [
+        for (code, message, parts) in [
             (
                 404,
                 "not found",
@@ -230,23 +238,23 @@ mod tests {
             (400, "bad", &["list NnfNodeStorage: bad (400)"]),
         ] {
             let trouble = listing(code, message);
-            for part in told {
+            for part in parts {
                 assert!(trouble.text().contains(part), "{code}: {trouble:?}");
             }
         }
     }
 
     #[test]
-    fn a_watch_that_is_too_old_begins_again_without_a_word() {
+    fn an_expired_watch_begins_again_without_a_log_line() {
         let resource = ApiResource::erase::<ClientMount>(&());
         let error = watcher::Error::WatchError(status(410, "too old resource version"));
-        assert_eq!(Trouble::of(&resource, &error), None);
+        assert_eq!(Trouble::from_error(&resource, &error), None);
         let error = watcher::Error::WatchFailed(ApiError::LinesCodecMaxLineLengthExceeded);
-        assert!(matches!(Trouble::of(&resource, &error), Some(Trouble::Away(_))));
+        assert!(matches!(Trouble::from_error(&resource, &error), Some(Trouble::Away(_))));
     }
 
     #[test]
-    fn an_api_that_is_away_is_one_line_for_all_watches_and_one_when_it_is_back() {
+    fn an_outage_is_logged_once_for_all_watches_and_once_when_it_ends() {
         let away = |why: &str| Trouble::Away(why.to_owned());
         let mut known = Known::default();
         assert_eq!(known.failed("A", &away("refused")).as_deref(), Some("refused"));
@@ -259,25 +267,25 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_refused_is_watched_again_by_name() {
+    fn the_end_of_a_refusal_is_logged_with_the_kind() {
         let mut known = Known::default();
         assert!(known.failed("A", &listing(404, "no")).is_some());
         assert_eq!(known.works("A").as_deref(), Some("A is watched again"));
     }
 
     #[test]
-    fn credentials_that_are_refused_are_told_apart_from_what_is_refused_next() {
+    fn refused_credentials_are_reported_apart_from_a_refusal_that_follows() {
         let mut known = Known::default();
         assert!(known.failed("A", &listing(401, "Unauthorized")).is_some());
         assert_eq!(known.failed("B", &listing(401, "Unauthorized")), None);
-        let told = known.failed("A", &listing(404, "no")).unwrap();
-        assert!(told.contains("install the CRD"), "{told}");
-        let told = known.works("B").unwrap();
-        assert!(told.contains("credentials again"), "{told}");
+        let line = known.failed("A", &listing(404, "no")).unwrap();
+        assert!(line.contains("install the CRD"), "{line}");
+        let line = known.works("B").unwrap();
+        assert!(line.contains("credentials again"), "{line}");
     }
 
     #[test]
-    fn an_object_that_cannot_be_read_is_told_once_for_each_reason() {
+    fn an_unreadable_object_is_logged_once_for_each_reason() {
         let mut known = Known::default();
         assert!(known.unreadable("ClientMount a/b", "no spec").is_some());
         assert_eq!(known.unreadable("ClientMount a/b", "no spec"), None);

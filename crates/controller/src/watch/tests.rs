@@ -23,7 +23,7 @@ fn watched() -> Watched {
 type Bytes = <Body as http_body::Body>::Data;
 type Answer = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An API that lists these, and lets nobody watch until it is told to.
+/// An API that lists the given objects, and refuses watches until the test allows them.
 #[derive(Clone, Debug, Default)]
 struct FakeApi(Arc<Mutex<Asked>>);
 
@@ -32,7 +32,7 @@ struct Asked {
     lists: usize,
     watches: usize,
     admits: bool,
-    /// Knows no such kind.
+    /// True while the API does not know the kind.
     is_unserved: bool,
     items: Vec<Value>,
 }
@@ -80,14 +80,14 @@ impl FakeApi {
     }
 }
 
-/// The answer to a watch that has begun, and nothing changes.
+/// Returns the answer to a watch on which no change occurs.
 fn silent() -> Answer {
     StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed_unsync()
 }
 
-/// A role with `list` and without `watch`: the program would list everything every second.
+/// A role with `list` and without `watch`, with which a program without backoff would list everything every second.
 #[tokio::test(start_paused = true)]
-async fn lists_that_work_begin_no_backoff_anew_while_watches_are_refused() {
+async fn a_list_that_succeeds_does_not_restart_the_backoff_while_watches_are_refused() {
     let api = FakeApi::default();
     let mut events = watch(api.client(), watched()).boxed();
     let end = tokio::time::Instant::now() + HOUR;
@@ -100,7 +100,7 @@ async fn lists_that_work_begin_no_backoff_anew_while_watches_are_refused() {
         assert!((100..300).contains(&asked.lists), "{} lists in an hour", asked.lists);
         assert!(asked.watches >= asked.lists - 1, "each list is followed by a watch");
     }
-    // Nothing is said to work in between: it would be said to fail again in the next moment.
+    // The watch is not reported to work in between: the next moment it would be reported to fail again.
     assert!(!seen.iter().any(|event| matches!(event, Event::Working)));
     let refused =
         |event: &Event| matches!(event, Event::Failing(it) if it.text().contains("watch"));
@@ -108,11 +108,11 @@ async fn lists_that_work_begin_no_backoff_anew_while_watches_are_refused() {
     api.0.lock().unwrap().admits = true;
     let mut works = events.filter(|event| std::future::ready(matches!(event, Event::Working)));
     let works = tokio::time::timeout(HOUR, works.next()).await;
-    assert!(works.is_ok(), "a watch that is silent works");
+    assert!(works.is_ok(), "a watch without changes works");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_hides_no_other() {
+async fn an_unreadable_object_does_not_hide_the_others() {
     let api = FakeApi::default();
     let object = |name: &str, spec: Value| {
         json!({
@@ -123,7 +123,7 @@ async fn an_object_that_cannot_be_read_hides_no_other() {
     let sound = json!({"node": "n1", "desiredState": "mounted", "mounts": []});
     api.0.lock().unwrap().items = vec![object("a", json!({"node": 7})), object("b", sound)];
     let mut events = watch(api.client(), watched()).boxed();
-    let Event::Listed(items) = events.next().await.unwrap().of::<ClientMount>() else {
+    let Event::Listed(items) = events.next().await.unwrap().into_kind::<ClientMount>() else {
         panic!("a list comes first")
     };
     let unreadable = items[0].as_ref().unwrap_err();
@@ -133,10 +133,10 @@ async fn an_object_that_cannot_be_read_hides_no_other() {
 }
 
 #[tokio::test]
-async fn a_list_that_breaks_off_is_not_taken() {
+async fn a_list_that_breaks_off_changes_nothing() {
     let mut watch = Watch::new(FakeApi::default().client(), watched());
     let object = |name| DynamicObject::new(name, &watched().resource);
-    let told: Vec<_> = [
+    let events: Vec<_> = [
         watcher::Event::Init,
         watcher::Event::InitApply(object("a")),
         watcher::Event::Init,
@@ -144,16 +144,16 @@ async fn a_list_that_breaks_off_is_not_taken() {
         watcher::Event::InitDone,
     ]
     .into_iter()
-    .filter_map(|event| watch.whole(event))
+    .filter_map(|event| watch.collect_list(event))
     .collect();
-    let [Event::Listed(items)] = &told[..] else { panic!("{told:?}") };
+    let [Event::Listed(items)] = &events[..] else { panic!("{events:?}") };
     assert_eq!(items.len(), 1);
     assert_eq!(items[0].as_ref().unwrap().metadata.name.as_deref(), Some("b"));
 }
 
-/// Another project's CRD comes and goes.
+/// The CRD of another project is installed and removed.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_need_not_be_served_is_empty_without_a_word_until_it_is() {
+async fn a_kind_that_need_not_be_served_is_empty_until_it_is_served() {
     let api = FakeApi::default();
     *api.0.lock().unwrap() = Asked {
         admits: true,

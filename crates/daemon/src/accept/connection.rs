@@ -1,4 +1,4 @@
-//! One connection, which is closed unless it makes a request in time.
+//! A connection that is closed unless it makes a request in time.
 
 use std::io;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::pending::{Caller, Pending, Slot};
 pub struct Connection<S> {
     stream: S,
     caller: Caller,
-    /// The deadline of the first request; `None` once there was one.
+    /// Deadline of the first request; `None` after it.
     first_request: Option<FirstRequest>,
     _slot: Arc<Slot>,
 }
@@ -31,7 +31,7 @@ struct FirstRequest {
 }
 
 impl FirstRequest {
-    /// Whether the deadline has passed. Also registers to be woken when the server closes the connection early.
+    /// Returns whether the deadline has passed. Also registers a waker for the case that the server closes the connection early.
     fn poll_expired(&mut self, cx: &mut Context<'_>) -> bool {
         if self.woken.as_mut().is_some_and(|woken| Pin::new(woken).poll(cx).is_ready()) {
             self.woken = None;
@@ -41,7 +41,7 @@ impl FirstRequest {
 }
 
 impl<S> Connection<S> {
-    /// A connection that has `deadline` until its first request, unless the server closes it before.
+    /// Wraps a stream, with a deadline for its first request.
     pub(super) fn new(
         stream: S,
         slot: OwnedSemaphorePermit,
@@ -55,17 +55,17 @@ impl<S> Connection<S> {
         (Self { stream, caller, first_request: Some(first_request), _slot: slot }, pending)
     }
 
-    /// The handle with which the server notes a request on this connection.
+    /// Returns the handle with which the server marks the connection as used.
     pub fn caller(&self) -> Caller {
         self.caller.clone()
     }
 
-    /// The underlying stream.
+    /// Returns the underlying stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Fails once the connection is closed or has made no request in time.
+    /// Fails if the connection is closed, or made no request in time.
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.caller.has_made_request() {
             self.first_request = None;

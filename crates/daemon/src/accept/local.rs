@@ -7,16 +7,16 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::Listener;
 
-/// A unix socket that accepts connections of root, our own user and the listed users, and closes those of all others.
+/// A unix socket that accepts connections of root, the daemon's own user and the listed users, and closes all others.
 #[derive(Debug)]
 pub struct Local {
     listener: UnixListener,
-    /// Uids of the listed users; `None` when every user may connect.
+    /// Uids of the listed users; `None` if every user may connect.
     allowed: Option<Vec<u32>>,
 }
 
 impl Local {
-    /// Accepts connections of the users whose uids are in `allowed`, beside root and our own user.
+    /// Accepts connections of root, the daemon's own user, and the users with a uid in `allowed`.
     pub fn new(listener: UnixListener, allowed: Vec<u32>) -> Self {
         Self { listener, allowed: Some(allowed) }
     }

@@ -1,5 +1,5 @@
-//! Pending connections, which have made no request yet. A connection that makes its first request is not closed as pending any
-//! more, and one that was closed as pending makes none.
+//! Pending connections have made no request yet. Whichever comes first wins: a connection with a request is not closed as pending,
+//! and a connection closed as pending makes no request.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,13 +10,13 @@ const NEW: u8 = 0;
 const ACTIVE: u8 = 1;
 const CLOSED: u8 = 2;
 
-/// The handle with which a server notes that a connection made a request.
+/// Handle with which a server records that a connection made a request.
 #[derive(Clone, Debug, Default)]
 pub struct Caller(Arc<AtomicU8>);
 
 impl Caller {
-    /// Notes a request: the connection is not closed as pending any more.
-    pub fn made_request(&self) {
+    /// Records a request: from now on the connection is not closed as pending.
+    pub fn record_request(&self) {
         self.set_state(ACTIVE);
     }
 
@@ -24,7 +24,7 @@ impl Caller {
         self.0.load(Ordering::Relaxed) == ACTIVE
     }
 
-    /// Closes the connection unless it made a request before; returns whether it is closed.
+    /// Closes the connection unless it has made a request. Returns whether it is closed.
     pub(super) fn close(&self) -> bool {
         self.set_state(CLOSED);
         self.0.load(Ordering::Relaxed) == CLOSED
@@ -40,16 +40,16 @@ impl Caller {
     }
 }
 
-/// The slot of a connection, until the connection ends or is closed.
+/// Slot of a connection; `None` once the connection has ended or is closed.
 pub(super) type Slot = Mutex<Option<OwnedSemaphorePermit>>;
 
-/// A connection that made no request when it was checked last.
+/// A connection without a request at the last check.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) caller: Caller,
-    /// Wakes the connection when it is dropped.
+    /// Wakes the connection's task when dropped.
     pub(super) waker: oneshot::Sender<()>,
-    /// The connection's slot; gone once the connection has ended.
+    /// Slot of the connection; gone once the connection has ended.
     pub(super) slot: Weak<Slot>,
 }
 

@@ -1,4 +1,4 @@
-//! Logs once when a problem with connections begins, and once when it is over.
+//! Logs problems with connections: once when a problem begins, and once when it is over.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -7,25 +7,24 @@ use tokio::time::{Instant, sleep};
 
 use super::Limits;
 
-/// How long the server waits after accepting failed, as when no file descriptor is left.
+/// Wait after a failed accept, for example without a free file descriptor.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Accepting counts as working again when it has not failed for so long: when file descriptors are short, it fails every other
-/// time.
+/// Time without a failure after which accepting counts as working again: with few file descriptors left, it fails now and then.
 const WORKING_AFTER: Duration = Duration::from_secs(60);
 
-/// The problems that are logged and not over yet.
+/// The problems that are logged and persist.
 #[derive(Debug)]
 pub(super) struct TroubleLog {
     limits: Limits,
-    /// When accepting failed last; `None` once it is logged as working again.
+    /// Time of the last failed accept; `None` once accepting is logged as working.
     failed: Option<Instant>,
-    /// Whether it is logged that no slot is left.
+    /// Whether the log says that no slot is left.
     full: bool,
-    /// Whether it is logged that too many connections are pending.
+    /// Whether the log says that too many connections are pending.
     too_many_pending: bool,
 }
 
-/// The number at which a problem counts as over: at the limit itself connections come and go all the time.
+/// Returns the number of connections at which a problem counts as over: around the limit itself the number changes all the time.
 fn well_under(limit: usize) -> usize {
     limit / 4 * 3
 }
@@ -35,8 +34,8 @@ impl TroubleLog {
         Self { limits, failed: None, full: false, too_many_pending: false }
     }
 
-    /// Accepting failed; returns when it may work again.
-    pub(super) async fn failed(&mut self, error: &io::Error) {
+    /// Logs a failed accept, and waits before the next attempt.
+    pub(super) async fn accept_failed(&mut self, error: &io::Error) {
         // The peer has closed the connection already; the next one can be accepted (accept(2)).
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) {
             return;
@@ -47,29 +46,30 @@ impl TroubleLog {
         sleep(RETRY_DELAY).await;
     }
 
-    pub(super) fn accepted(&mut self) {
+    /// Logs that accepting works again.
+    pub(super) fn accept_succeeded(&mut self) {
         if self.failed.take_if(|last| last.elapsed() >= WORKING_AFTER).is_some() {
             log::info!("connections can be accepted again");
         }
     }
 
-    /// No slot is left.
-    pub(super) fn full(&mut self) {
+    /// Logs that no slot is left.
+    pub(super) fn limit_reached(&mut self) {
         let Limits { connections, remedy, .. } = self.limits;
         if !std::mem::replace(&mut self.full, true) {
             log::warn!(connections; "the limit of open connections is reached: for each new one the server closes one without a request, or refuses the new one: {remedy}");
         }
     }
 
-    /// A connection got a slot, and this many are open now.
-    pub(super) fn admitted(&mut self, open: usize) {
+    /// Logs that slots are free again. `open` is the number of open connections.
+    pub(super) fn slot_taken(&mut self, open: usize) {
         let limit = self.limits.connections;
         if open <= well_under(limit) && std::mem::take(&mut self.full) {
             log::info!(connections = open, limit; "the server accepts more connections again");
         }
     }
 
-    /// The oldest pending connection is closed to make room.
+    /// Logs that the oldest pending connection is closed to make room.
     pub(super) fn too_many_pending(&mut self) {
         let pending = self.limits.pending;
         if !std::mem::replace(&mut self.too_many_pending, true) {
@@ -77,7 +77,7 @@ impl TroubleLog {
         }
     }
 
-    /// This many connections are pending, which is under the limit.
+    /// Logs that pending connections are not closed any more. `pending` is their number, which is under the limit.
     pub(super) fn few_pending(&mut self, pending: usize) {
         let limit = self.limits.pending;
         if pending <= well_under(limit) && std::mem::take(&mut self.too_many_pending) {

@@ -1,21 +1,21 @@
-//! The allocation sets of each file system.
+//! The allocation sets of each type of file system.
 
 use super::{AllocationSet, BreakdownFault, Constraints, Label, Strategy};
 use crate::capacity::{self, CapacityError, Factor, Padding};
 use crate::command::{CreatePersistent, FileSystem, Jobdw};
 use crate::profile::{LocalOptions, LustreOptions, StorageProfile, TargetOptions};
 
-/// Label that every Storage of a rabbit has.
+/// Label that the Storage of every rabbit has.
 const RABBIT: &str = "dataworkflowservices.github.io/storage=Rabbit";
-/// Key of targets of which a rabbit holds one.
+/// Key of management targets: a rabbit holds one of them.
 const MGT_KEY: &str = "lustre-mgt";
-/// Size of a Lustre target whose profile names none.
+/// Size of a Lustre target whose profile gives no size.
 const TARGET_DEFAULT: &str = "5GiB";
 
-/// The allocation sets of a `jobdw`.
+/// Returns the allocation sets of a `jobdw`.
 ///
 /// # Errors
-/// When the profile cannot be used with it.
+/// When the profile does not fit the directive.
 pub fn of_jobdw(
     jobdw: &Jobdw,
     profile: &StorageProfile,
@@ -26,10 +26,10 @@ pub fn of_jobdw(
     allocation_sets(jobdw.file_system, Some(jobdw.capacity), profile)
 }
 
-/// The allocation sets of a `create_persistent`.
+/// Returns the allocation sets of a `create_persistent`.
 ///
 /// # Errors
-/// When the profile cannot be used with it.
+/// When the profile does not fit the directive.
 pub fn of_persistent(
     create: &CreatePersistent,
     profile: &StorageProfile,
@@ -93,7 +93,7 @@ fn lustre(
     let total = scaled(capacity, &options.ost.scaling_factor, field)?;
     let mut sets = vec![target(Label::Ost, Strategy::AcrossServers, total, &options.ost)?];
     if options.combined {
-        sets.push(combined(options)?);
+        sets.push(combined_set(options)?);
     } else {
         sets.push(mdt(options)?);
         if options.external_mgs.is_empty() {
@@ -103,7 +103,7 @@ fn lustre(
     Ok(sets)
 }
 
-/// Whether Kubernetes takes a text as the value of a label.
+/// Returns whether Kubernetes accepts a text as the value of a label.
 #[must_use]
 pub fn is_label_value(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -112,7 +112,7 @@ pub fn is_label_value(text: &str) -> bool {
     text.len() <= 63 && text.bytes().all(is_inner) && ends.iter().all(is_end)
 }
 
-/// A profile says in one way where the management target is.
+/// Refuses a profile that gives the management target's place in two ways.
 fn one_kind_of_mgt(options: &LustreOptions) -> Result<(), BreakdownFault> {
     let ways = [
         ("lustreStorage.combinedMgtMdt", options.combined),
@@ -126,8 +126,9 @@ fn one_kind_of_mgt(options: &LustreOptions) -> Result<(), BreakdownFault> {
     }
 }
 
-/// The greater of the two sizes: the sites' controllers take that of `mdtOptions`, and the profile offers one of its own.
-fn combined(options: &LustreOptions) -> Result<AllocationSet, BreakdownFault> {
+/// Returns the set of the combined target, with the greater of the two sizes: the sites' controllers use that of
+/// `mdtOptions`, and the profile has a field of its own.
+fn combined_set(options: &LustreOptions) -> Result<AllocationSet, BreakdownFault> {
     let own = size_of("lustreStorage.mgtMdtOptions.capacity", &options.mgt_mdt)?;
     let capacity = own.max(size_of("lustreStorage.mdtOptions.capacity", &options.mdt)?);
     let mut set = target(Label::MgtMdt, Strategy::AcrossServers, capacity, &options.mgt_mdt)?;
@@ -187,7 +188,7 @@ fn size_of(field: &str, options: &TargetOptions) -> Result<u64, BreakdownFault> 
 
 fn scaled(capacity: u64, factor: &str, field: &str) -> Result<u64, BreakdownFault> {
     let parsed: Factor = factor.parse().map_err(profile_fault(field, factor))?;
-    parsed.of(capacity).and_then(capacity::not_zero).map_err(size_fault(field, factor))
+    parsed.applied_to(capacity).and_then(capacity::not_zero).map_err(size_fault(field, factor))
 }
 
 fn labels(profile: &[String]) -> Vec<String> {

@@ -2,7 +2,7 @@ use super::*;
 use crate::command::{CreatePersistent, FileSystem, Jobdw};
 use crate::profile::{LocalOptions, StorageProfile, TargetOptions};
 
-/// What the sites' shipped profile says.
+/// Returns the settings of the profile that the sites ship.
 fn profile() -> StorageProfile {
     let local = LocalOptions {
         scaling_factor: "1.0".to_owned(),
@@ -36,13 +36,13 @@ fn jobdw(file_system: FileSystem, capacity: u64) -> Jobdw {
     Jobdw { file_system, capacity, name: "foo".to_owned(), profile: None, requires: Vec::new() }
 }
 
-/// `label strategy capacity constraints`, a set a line.
+/// Returns the sets of a `jobdw`, one text each: `label strategy capacity constraints`.
 fn sets(file_system: FileSystem, capacity: u64, profile: &StorageProfile) -> Vec<String> {
     let sets = of_jobdw(&jobdw(file_system, capacity), profile).unwrap();
-    sets.iter().map(shown).collect()
+    sets.iter().map(set_text).collect()
 }
 
-fn shown(set: &AllocationSet) -> String {
+fn set_text(set: &AllocationSet) -> String {
     let Constraints { labels, count, scale, exclusive } = &set.constraints;
     assert_eq!(labels.last().unwrap(), "dataworkflowservices.github.io/storage=Rabbit");
     let mut text =
@@ -145,7 +145,7 @@ fn a_stand_alone_mgt_has_the_profiles_size_and_no_job() {
     profile.lustre.standalone_pool = "pool".to_owned();
     let sets = of_persistent(&create(None), &profile).unwrap();
     assert_eq!(
-        sets.iter().map(shown).collect::<Vec<_>>(),
+        sets.iter().map(set_text).collect::<Vec<_>>(),
         ["mgt AllocateSingleServer 5368709120 count=1 exclusive=lustre-mgt"]
     );
     assert_eq!(
@@ -159,67 +159,70 @@ fn a_stand_alone_mgt_has_the_profiles_size_and_no_job() {
     assert!(of_jobdw(&jobdw(FileSystem::Xfs, 1), &profile).is_ok());
     for bad in ["a b", "-pool", "pool.", "a/b", &"a".repeat(64)] {
         profile.lustre.standalone_pool = bad.to_owned();
-        let told = of_persistent(&create(None), &profile).unwrap_err().to_string();
-        assert!(told.contains(&format!("standaloneMgtPoolName: {bad:?} is no name")), "{told}");
+        let refusal = of_persistent(&create(None), &profile).unwrap_err().to_string();
+        assert!(
+            refusal.contains(&format!("standaloneMgtPoolName: {bad:?} is no name")),
+            "{refusal}"
+        );
     }
 }
 
 #[test]
-fn a_profile_that_cannot_be_meant_names_its_field() {
-    let told = |change: fn(&mut StorageProfile), capacity: u64, file_system| {
+fn an_invalid_profile_is_refused_with_its_field() {
+    let refusal_of = |change: fn(&mut StorageProfile), capacity: u64, file_system| {
         let mut profile = profile();
         change(&mut profile);
         of_jobdw(&jobdw(file_system, capacity), &profile).unwrap_err().to_string()
     };
-    for (told, expected) in [
+    for (refusal, expected) in [
         (
-            told(|p| p.xfs.padding = "abc10GB".to_owned(), 1, FileSystem::Xfs),
+            refusal_of(|p| p.xfs.padding = "abc10GB".to_owned(), 1, FileSystem::Xfs),
             "profile field xfsStorage.allocationPadding: \"abc10GB\": no size;",
         ),
         (
-            told(|p| p.raw.scaling_factor = "x".to_owned(), 1, FileSystem::Raw),
+            refusal_of(|p| p.raw.scaling_factor = "x".to_owned(), 1, FileSystem::Raw),
             "profile field rawStorage.capacityScalingFactor: \"x\": no factor;",
         ),
         (
-            told(|p| p.gfs2.scaling_factor = "0.1".to_owned(), 9, FileSystem::Gfs2),
+            refusal_of(|p| p.gfs2.scaling_factor = "0.1".to_owned(), 9, FileSystem::Gfs2),
             "with the profile's gfs2Storage.capacityScalingFactor \"0.1\" the capacity is a size of 0;",
         ),
         (
-            told(|p| p.xfs.padding = "100%".to_owned(), u64::MAX / 3, FileSystem::Xfs),
+            refusal_of(|p| p.xfs.padding = "100%".to_owned(), u64::MAX / 3, FileSystem::Xfs),
             "with the profile's xfsStorage.allocationPadding \"100%\" the capacity is more than",
         ),
         (
-            told(|p| p.lustre.mdt.capacity = "0GiB".to_owned(), 1, FileSystem::Lustre),
+            refusal_of(|p| p.lustre.mdt.capacity = "0GiB".to_owned(), 1, FileSystem::Lustre),
             "profile field lustreStorage.mdtOptions.capacity: \"0GiB\": a size of 0;",
         ),
         (
-            told(|p| p.lustre.ost.count = Some(2), 1, FileSystem::Lustre),
+            refusal_of(|p| p.lustre.ost.count = Some(2), 1, FileSystem::Lustre),
             "profile field lustreStorage.ostOptions: count and scale exclude each other;",
         ),
         (
-            told(|p| p.lustre.external_mgs = "a@tcp".to_owned(), 1, FileSystem::Lustre),
+            refusal_of(|p| p.lustre.external_mgs = "a@tcp".to_owned(), 1, FileSystem::Lustre),
             "profile fields lustreStorage.combinedMgtMdt and lustreStorage.mgtOptions.externalMgs exclude each other;",
         ),
     ] {
-        assert!(told.starts_with(expected), "{told}");
+        assert!(refusal.starts_with(expected), "{refusal}");
     }
 }
 
 #[test]
-fn computes_reach_storage_as_its_kind_needs() {
-    let shown = |label, colocated| {
+fn each_kind_of_storage_has_its_paths_from_computes() {
+    let paths = |label, colocated| {
         let words = access(label, colocated)
             .into_iter()
             .map(|access| format!("{:?} {}", access.way, access.is_mandatory));
         words.collect::<Vec<_>>().join(", ")
     };
     for label in [Label::Raw, Label::Xfs] {
-        assert_eq!(shown(label, false), "Physical true");
+        assert_eq!(paths(label, false), "Physical true");
     }
-    assert_eq!(shown(Label::Gfs2, false), "Network true, Physical true");
+    assert_eq!(paths(Label::Gfs2, false), "Network true, Physical true");
     for label in [Label::Mgt, Label::Mdt, Label::MgtMdt, Label::Ost] {
-        assert_eq!(shown(label, false), "Network true");
-        assert_eq!(shown(label, true), "Network true, Physical false");
-        assert_eq!(Label::of(label.as_str()), Some(label));
+        assert_eq!(paths(label, false), "Network true");
+        assert_eq!(paths(label, true), "Network true, Physical false");
+        assert_eq!(Label::from_text(label.as_str()), Some(label));
     }
 }

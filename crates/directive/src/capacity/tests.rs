@@ -35,7 +35,7 @@ fn sizes_are_exact() {
 }
 
 #[test]
-fn what_is_no_size_is_refused() {
+fn a_text_that_is_no_size_is_refused() {
     for text in [
         "", "MB", "0BM", "0EB", "abc10GB", "10GBx", "1k", "1kB", "-1GB", "+1GB", "1 GB", " 1GB",
         ".", ".GB", "1e3", "1,5GB", "1mB", "١GB",
@@ -46,7 +46,7 @@ fn what_is_no_size_is_refused() {
 }
 
 #[test]
-fn what_no_field_holds_is_refused() {
+fn a_size_beyond_64_bits_or_18_decimals_is_refused() {
     for text in [
         "8192PiB",
         "9223372036854775808",
@@ -61,12 +61,12 @@ fn what_no_field_holds_is_refused() {
 
 #[test]
 fn factors_multiply_without_rounding_up() {
-    assert_eq!(factor("").of(10), Ok(10));
-    assert_eq!(factor("1.0").of(10_737_418_240), Ok(10_737_418_240));
-    assert_eq!(factor("1.1").of(10), Ok(11));
-    assert_eq!(factor("0.3").of(10), Ok(3));
-    assert_eq!(factor("1.25").of(3), Ok(3));
-    assert_eq!(factor("2").of(GREATEST), Err(CapacityError::TooLarge));
+    assert_eq!(factor("").applied_to(10), Ok(10));
+    assert_eq!(factor("1.0").applied_to(10_737_418_240), Ok(10_737_418_240));
+    assert_eq!(factor("1.1").applied_to(10), Ok(11));
+    assert_eq!(factor("0.3").applied_to(10), Ok(3));
+    assert_eq!(factor("1.25").applied_to(3), Ok(3));
+    assert_eq!(factor("2").applied_to(GREATEST), Err(CapacityError::TooLarge));
     for text in ["0", "0.0", "0."] {
         assert_eq!(text.parse::<Factor>(), Err(CapacityError::ZeroFactor), "{text}");
     }
@@ -76,7 +76,7 @@ fn factors_multiply_without_rounding_up() {
 }
 
 #[test]
-fn paddings_are_sizes_or_parts() {
+fn a_padding_is_a_size_or_a_percentage() {
     assert_eq!(padding("300MiB").added_to(10_737_418_240), Ok(11_051_991_040));
     assert_eq!(padding("").added_to(5), Ok(5));
     assert_eq!(padding("3.5%").added_to(1000), Ok(1035));
@@ -89,7 +89,7 @@ fn paddings_are_sizes_or_parts() {
 }
 
 proptest! {
-    /// The reference is a computation in rational numbers of its own.
+    /// Compares with a computation in rational numbers.
     #[test]
     fn a_decimal_size_is_the_nearest_number_of_bytes(whole in 0_u64..1 << 40, thousandths in 0_u64..1000) {
         let expected = u128::from(whole) * 1024 + (u128::from(thousandths) * 1024 * 2 + 1000) / 2000;
@@ -108,6 +108,6 @@ proptest! {
 
     #[test]
     fn a_factor_of_one_changes_nothing(size in 0..=GREATEST, zeros in "0{0,18}") {
-        prop_assert_eq!(factor(&format!("1.{zeros}")).of(size), Ok(size));
+        prop_assert_eq!(factor(&format!("1.{zeros}")).applied_to(size), Ok(size));
     }
 }

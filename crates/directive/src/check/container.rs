@@ -1,6 +1,6 @@
-//! Whether a container's profile admits it, and its storage exists.
+//! Checks whether a container's profile admits it, and whether its storage exists.
 
-use super::{Known, MeaningFault, choice, copy, file_system_of};
+use super::{Known, MeaningFault, copy, file_system_of, list_choices};
 use crate::command::{Command, Container, FileSystem, StorageArgument, Variable};
 use crate::profile::ContainerProfile;
 
@@ -12,7 +12,7 @@ pub(super) fn faults(
     let name = container.profile.clone();
     let Some(profile) = known.container_profiles.get(&name) else {
         let own = known.container_profiles.iter().filter(|(_, profile)| !profile.is_pinned);
-        let known = choice("write", own.map(|(name, _)| name));
+        let known = list_choices("write", own.map(|(name, _)| name));
         return vec![MeaningFault::NoProfile { name, kind: "NnfContainerProfile", known }];
     };
     if profile.is_pinned {
@@ -23,17 +23,17 @@ pub(super) fn faults(
         faults.extend(unknown(argument, &name, profile));
         faults.extend(fault(argument, commands, known));
     }
-    faults.extend(missing(container, profile));
+    faults.extend(missing_storages(container, profile));
     faults
 }
 
-/// Reports the storages that no directive of the workflow makes or uses.
+/// Reports storages that no directive of the workflow makes or uses.
 pub(super) fn unnamed_storages<'a>(
     container: &'a Container,
     commands: &'a [(usize, Command)],
 ) -> impl Iterator<Item = MeaningFault> + 'a {
     let faults = container.storages.iter().filter_map(|argument| {
-        // Without the objects of the site, only storage that no directive names is a fault.
+        // Without the site's objects the only possible fault is a storage that no directive names.
         fault(argument, commands, &Known::default())
     });
     faults.filter(|fault| matches!(fault, MeaningFault::NoStorage { .. }))
@@ -63,7 +63,7 @@ fn unknown(
         key: argument.key.clone(),
         value: argument.value.clone(),
         profile: name.to_owned(),
-        known: choice("it has", profile.storages.iter().map(|storage| &storage.name)),
+        known: list_choices("it has", profile.storages.iter().map(|storage| &storage.name)),
     })
 }
 
@@ -75,7 +75,7 @@ fn fault(
     let (is_job, needed) = match argument.variable {
         Variable::Job => (true, "jobdw"),
         Variable::Persistent => (false, "persistentdw"),
-        Variable::Global => return copy::beneath(&argument.key, &argument.value, known),
+        Variable::Global => return copy::lustre_path_fault(&argument.key, &argument.value, known),
     };
     let (key, value) = (argument.key.clone(), argument.value.clone());
     match file_system_of(&value, is_job, commands, known) {
@@ -87,7 +87,7 @@ fn fault(
     }
 }
 
-fn missing<'a>(
+fn missing_storages<'a>(
     container: &'a Container,
     profile: &'a ContainerProfile,
 ) -> impl Iterator<Item = MeaningFault> + 'a {

@@ -1,6 +1,6 @@
-//! Whether a copy's two ends exist.
+//! Checks whether the source and the destination of a copy exist.
 
-use super::{Known, MeaningFault, choice, chosen, file_system_of};
+use super::{Known, MeaningFault, file_system_of, find_profile, list_choices};
 use crate::command::{Command, Copy, FileSystem};
 use crate::location::{Inside, Location, is_beneath};
 
@@ -13,7 +13,7 @@ pub(super) fn faults(
     let mut faults: Vec<_> =
         ends.into_iter().filter_map(|(key, end)| fault(key, end, commands, known)).collect();
     let names: Vec<&String> = known.movement_profiles.iter().collect();
-    let profile = chosen(
+    let profile = find_profile(
         copy.profile.as_deref(),
         &known.default_movement_profiles,
         &names,
@@ -32,7 +32,7 @@ fn fault(
     match end {
         Location::Job(inside) => storage(key, inside, true, commands, known),
         Location::Persistent(inside) => storage(key, inside, false, commands, known),
-        Location::Global(path) => beneath(key, path, known),
+        Location::Global(path) => lustre_path_fault(key, path, known),
     }
 }
 
@@ -53,12 +53,12 @@ fn storage(
     }
 }
 
-/// Whether a path lies on a global Lustre. A path is not refused while nobody knows them.
-pub(super) fn beneath(key: &str, path: &str, known: &Known) -> Option<MeaningFault> {
+/// Returns a fault if a path is on no global Lustre. No path is refused while the global Lustres are unknown.
+pub(super) fn lustre_path_fault(key: &str, path: &str, known: &Known) -> Option<MeaningFault> {
     let roots = known.lustre_roots.as_ref()?;
     if roots.iter().any(|root| is_beneath(path, root)) {
         return None;
     }
-    let known = choice("write a path beneath", roots.iter());
+    let known = list_choices("write a path beneath", roots.iter());
     Some(MeaningFault::NoLustre { key: key.to_owned(), value: path.to_owned(), known })
 }

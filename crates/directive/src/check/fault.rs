@@ -1,10 +1,10 @@
-//! How a directive does not fit the others, or what the site has.
+//! Faults of directives that do not fit each other, or that name objects which the site lacks.
 
 use thiserror::Error;
 
 use crate::command::FileSystem;
 
-/// How a directive does not fit.
+/// Error: a directive does not fit the other directives, or the site lacks what it names.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MeaningFault {
     #[error(

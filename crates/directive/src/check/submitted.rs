@@ -1,19 +1,20 @@
-//! What can be said of directives when a job is submitted, before any object is looked at: the same for sbatch,
-//! `warren workload check`, the creation of a Workflow and its Proposal.
+//! The checks at submission, before any object is read: the same for sbatch, `warren workload check`, the creation of a
+//! Workflow and its Proposal.
 
-use super::{MeaningFault, among_themselves, container};
+use super::{MeaningFault, container, read_and_compare};
 use crate::command::Command;
-use crate::problem::{Gathered, Problems};
+use crate::problem::{ProblemList, Problems};
 use crate::rules::Ruleset;
 
-/// Checks the directives of a workflow against the site's rules, against each other, and against what Warren carries out.
+/// Checks the directives of a workflow against the site's rules, against each other, and against
+/// the features of Warren.
 ///
 /// # Errors
 /// All problems of all directives.
 pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Problems> {
     let directives = rules.check(lines)?;
-    let mut problems = Gathered::of(lines);
-    let commands = among_themselves(&directives, &mut problems);
+    let mut problems = ProblemList::new(lines);
+    let commands = read_and_compare(&directives, &mut problems);
     for (index, command) in &commands {
         if let Some(fault) = unserved(command) {
             problems.add(*index, fault);
@@ -23,10 +24,10 @@ pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Prob
             faults.for_each(|fault| problems.add(*index, fault));
         }
     }
-    problems.or(commands.into_iter().map(|(_, command)| command).collect())
+    problems.into_result(commands.into_iter().map(|(_, command)| command).collect())
 }
 
-/// Refuses what Warren does not carry out: a job must not run without what it asked for.
+/// Returns a fault for a feature that Warren lacks: a job must not run without what it asked for.
 #[must_use]
 pub fn unserved(command: &Command) -> Option<MeaningFault> {
     let (what, why, kind) = match (command, command.requires()) {
@@ -50,8 +51,8 @@ mod tests {
 
     const XFS: &str = "#DW jobdw type=xfs capacity=1GiB name=foo";
 
-    /// The problems as the user reads them; empty when the directives are admitted.
-    fn told(lines: &[&str]) -> String {
+    /// Returns the problems as the user reads them; empty when the directives are admitted.
+    fn refusal(lines: &[&str]) -> String {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         match submitted(&lines, &Ruleset::new(shipped())) {
             Ok(_) => String::new(),
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_never_carries_out_is_refused_at_submission() {
+    fn a_directive_that_the_engine_never_carries_out_is_refused_at_submission() {
         for (line, expected) in [
             (
                 "#DW copy_in source=/lus/a destination=$DW_JOB_foo",
@@ -84,27 +85,34 @@ mod tests {
                 "argument DW_JOB_data=other: this workflow has no directive jobdw name=other",
             ),
         ] {
-            let told = told(&[XFS, line]);
-            assert!(told.starts_with(&format!("DW directive 1 `{line}`: {expected}")), "{told}");
+            let refusal = refusal(&[XFS, line]);
+            assert!(
+                refusal.starts_with(&format!("DW directive 1 `{line}`: {expected}")),
+                "{refusal}"
+            );
         }
     }
 
     #[test]
-    fn what_names_an_object_is_looked_up_later() {
+    fn directives_that_name_objects_are_admitted_at_submission() {
         for line in
             ["#DW persistentdw name=later", "#DW container name=cc profile=app DW_JOB_aa=foo"]
         {
-            assert_eq!(told(&[XFS, line]), "", "{line}");
+            assert_eq!(refusal(&[XFS, line]), "", "{line}");
         }
     }
 
     #[test]
     fn a_directive_is_quoted_once_and_a_refusal_is_short_and_clean() {
         let line = "#DW jobdw type=xfs cap=1GiB nam=a profil=b";
-        assert_eq!(told(&[line]).matches("#DW").count(), 1, "{}", told(&[line]));
+        assert_eq!(refusal(&[line]).matches("#DW").count(), 1, "{}", refusal(&[line]));
         let long =
             format!("#DW jobdw type=xfs \u{1b}[2Jcapacity={} name=\u{7}", "9".repeat(1 << 20));
-        let told = told(&vec![long.as_str(); 64]);
-        assert!(told.len() < 4096 && !told.contains(char::is_control), "{} bytes", told.len());
+        let refusal = refusal(&vec![long.as_str(); 64]);
+        assert!(
+            refusal.len() < 4096 && !refusal.contains(char::is_control),
+            "{} bytes",
+            refusal.len()
+        );
     }
 }

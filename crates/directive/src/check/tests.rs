@@ -45,12 +45,12 @@ fn site() -> Known {
     known
 }
 
-fn told_by(known: &Known, of: &[&str]) -> Vec<String> {
-    let lines: Vec<String> = of.iter().map(|line| (*line).to_owned()).collect();
+fn faults_at(known: &Known, lines: &[&str]) -> Vec<String> {
+    let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
     let directives = Ruleset::new(shipped()).check(&lines).unwrap();
     match workflow(&lines, &directives, known) {
         Ok(commands) => {
-            assert_eq!(commands.len(), of.len());
+            assert_eq!(commands.len(), lines.len());
             Vec::new()
         }
         Err(Problems(problems)) => {
@@ -59,15 +59,19 @@ fn told_by(known: &Known, of: &[&str]) -> Vec<String> {
     }
 }
 
-fn told(of: &[&str]) -> Vec<String> {
-    told_by(&site(), of)
+fn faults_of(lines: &[&str]) -> Vec<String> {
+    faults_at(&site(), lines)
 }
 
-/// Asserts that each fault begins as expected.
-fn assert_told(told: &[String], expected: &[&str]) {
-    assert_eq!(told.len(), expected.len(), "{told:#?}");
-    for (told, expected) in told.iter().zip(expected) {
-        assert!(told.starts_with(expected), "{told}\nis not {expected}");
+/// Asserts that each fault begins with the expected text.
+fn assert_faults(faults: &[String], expected: &[&str]) {
+    assert_eq!(faults.len(), expected.len(), "{faults:#?}");
+    for (fault, expected) in faults.iter().zip(expected) {
+        assert!(
+            fault.starts_with(expected),
+            "{fault}
+is not {expected}"
+        );
     }
 }
 
@@ -91,7 +95,7 @@ fn workflows_that_fit_pass() {
         ],
         &["#DW container name=cc profile=app DW_JOB_local=dev", RAW],
     ] {
-        assert_eq!(told(good), [""; 0], "{good:?}");
+        assert_eq!(faults_of(good), [""; 0], "{good:?}");
     }
 }
 
@@ -99,17 +103,17 @@ fn workflows_that_fit_pass() {
 fn create_and_destroy_stand_alone() {
     let create = "#DW create_persistent type=xfs capacity=1GiB name=new";
     let destroy = "#DW destroy_persistent name=shared";
-    assert_told(
-        &told(&[XFS, create]),
+    assert_faults(
+        &faults_of(&[XFS, create]),
         &["1: command create_persistent stands alone in a workflow; move the other 1 directive(s)"],
     );
-    assert_told(&told(&[USED, create]), &["1: command create_persistent stands alone"]);
-    assert_told(
-        &told(&[create, "#DW create_persistent type=xfs capacity=1GiB name=more"]),
+    assert_faults(&faults_of(&[USED, create]), &["1: command create_persistent stands alone"]);
+    assert_faults(
+        &faults_of(&[create, "#DW create_persistent type=xfs capacity=1GiB name=more"]),
         &["0: command create", "1: command create"],
     );
-    assert_told(
-        &told(&[create, destroy]),
+    assert_faults(
+        &faults_of(&[create, destroy]),
         &["0: command create_persistent", "1: command destroy_persistent"],
     );
 }
@@ -117,19 +121,19 @@ fn create_and_destroy_stand_alone() {
 #[test]
 fn containers_are_one_directive() {
     let container = |name: &str| format!("#DW container name={name} profile=app DW_JOB_local=bar");
-    let told = told(&[GFS2, &container("aa"), &container("bb")]);
-    assert_told(&told, &["2: command container: directive 1 is one already; leave one out"]);
+    let faults = faults_of(&[GFS2, &container("aa"), &container("bb")]);
+    assert_faults(&faults, &["2: command container: directive 1 is one already; leave one out"]);
 }
 
 #[test]
 fn two_storages_never_share_a_variable() {
-    assert_told(
-        &told(&[USED, USED]),
+    assert_faults(
+        &faults_of(&[USED, USED]),
         &[
             "1: argument name=shared: directive 0 takes the same variable DW_PERSISTENT_shared; give each its own name",
         ],
     );
-    assert_eq!(told(&["#DW jobdw type=xfs capacity=1GiB name=shared", USED]), [""; 0]);
+    assert_eq!(faults_of(&["#DW jobdw type=xfs capacity=1GiB name=shared", USED]), [""; 0]);
 }
 
 #[test]
@@ -164,14 +168,14 @@ fn copies_need_both_ends() {
             "4: argument source=/lus/fs10/a: no global Lustre is mounted there; write a path beneath /lus/fs1",
         ),
     ] {
-        assert_told(&told(&[XFS, GFS2, RAW, USED, &copy(source, destination)]), &[expected]);
+        assert_faults(&faults_of(&[XFS, GFS2, RAW, USED, &copy(source, destination)]), &[expected]);
     }
 }
 
 #[test]
 fn a_container_may_have_raw_storage() {
     let lines = [RAW, "#DW container name=run profile=app DW_JOB_local=dev"];
-    assert_eq!(told(&lines), [""; 0]);
+    assert_eq!(faults_of(&lines), [""; 0]);
 }
 
 #[test]
@@ -184,7 +188,7 @@ fn persistent_storage_has_an_owner_and_an_end() {
             "0: argument name=foreign: this persistent storage belongs to user 1, and the workflow's user is 1000;",
         ),
     ] {
-        assert_told(&told(&[&format!("#DW persistentdw name={name}")]), &[expected]);
+        assert_faults(&faults_of(&[&format!("#DW persistentdw name={name}")]), &[expected]);
     }
 }
 
@@ -243,15 +247,15 @@ fn a_container_obeys_its_profile() {
             ],
         ),
     ] {
-        assert_told(&told(&[XFS, GFS2, USED, &container(rest)]), expected);
+        assert_faults(&faults_of(&[XFS, GFS2, USED, &container(rest)]), expected);
     }
 }
 
 #[test]
 fn profiles_exist_or_one_is_the_default() {
     let copy = "#DW copy_in source=/lus/fs1/a destination=$DW_JOB_foo profile=none";
-    assert_told(
-        &told(&[&format!("{XFS} profile=none"), copy]),
+    assert_faults(
+        &faults_of(&[&format!("{XFS} profile=none"), copy]),
         &[
             "0: argument profile=none: no such NnfStorageProfile; write default",
             "1: argument profile=none: no such NnfDataMovementProfile; write default",
@@ -259,13 +263,13 @@ fn profiles_exist_or_one_is_the_default() {
     );
     let mut known = site();
     known.default_storage_profiles.clear();
-    assert_told(
-        &told_by(&known, &[XFS]),
+    assert_faults(
+        &faults_at(&known, &[XFS]),
         &["0: argument profile is missing and the site has none as default NnfStorageProfile;"],
     );
     known.default_storage_profiles = vec!["one".to_owned(), "two".to_owned()];
-    assert_told(
-        &told_by(&known, &[XFS]),
+    assert_faults(
+        &faults_at(&known, &[XFS]),
         &["0: argument profile is missing and the site has one and two as default"],
     );
 }
@@ -276,12 +280,12 @@ fn storage_that_the_profile_cannot_give_is_told_at_once() {
     if let Some(profile) = known.storage_profiles.get_mut("default") {
         profile.xfs.padding = "much".to_owned();
     }
-    assert_told(
-        &told_by(&known, &[XFS, GFS2]),
+    assert_faults(
+        &faults_at(&known, &[XFS, GFS2]),
         &["0: profile field xfsStorage.allocationPadding: \"much\": no size;"],
     );
-    assert_told(
-        &told(&["#DW create_persistent type=xfs name=new"]),
+    assert_faults(
+        &faults_of(&["#DW create_persistent type=xfs name=new"]),
         &["0: argument capacity is missing;"],
     );
 }
@@ -291,17 +295,17 @@ fn what_needs_a_certificate_says_so() {
     let mut known = site();
     known.has_container_certificate = false;
     let needy = format!("{XFS} requires=copy-offload");
-    assert_told(
-        &told_by(&known, &[&needy]),
+    assert_faults(
+        &faults_at(&known, &[&needy]),
         &[
             "0: argument requires=copy-offload: the site has no Secret nnf-dm-usercontainer-server-tls;",
         ],
     );
-    assert_eq!(told_by(&known, &[XFS]), [""; 0]);
+    assert_eq!(faults_at(&known, &[XFS]), [""; 0]);
 }
 
 #[test]
 fn the_order_of_directives_does_not_matter() {
     let copy = "#DW copy_in source=/lus/fs1/a destination=$DW_JOB_foo";
-    assert_eq!(told(&[copy, XFS]), [""; 0]);
+    assert_eq!(faults_of(&[copy, XFS]), [""; 0]);
 }

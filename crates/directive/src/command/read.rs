@@ -26,47 +26,47 @@ impl TryFrom<&Directive> for Command {
     }
 }
 
-/// Reads a directive's arguments as types.
+/// Reader of one directive's arguments.
 struct Read<'a>(&'a Directive);
 
 impl Read<'_> {
     fn jobdw(&self) -> Result<Jobdw, CommandFault> {
-        self.only(&["type", "capacity", "name", "profile", "requires"])?;
+        self.refuse_others(&["type", "capacity", "name", "profile", "requires"])?;
         Ok(Jobdw {
             file_system: self.file_system()?,
             capacity: self.capacity()?.ok_or(CommandFault::Missing { key: "capacity" })?,
-            name: self.needed("name")?,
-            profile: self.given("profile"),
+            name: self.required("name")?,
+            profile: self.non_empty("profile"),
             requires: self.requires(),
         })
     }
 
     fn create_persistent(&self) -> Result<CreatePersistent, CommandFault> {
-        self.only(&["type", "capacity", "name", "profile"])?;
+        self.refuse_others(&["type", "capacity", "name", "profile"])?;
         Ok(CreatePersistent {
             file_system: self.file_system()?,
             capacity: self.capacity()?,
-            name: self.needed("name")?,
-            profile: self.given("profile"),
+            name: self.required("name")?,
+            profile: self.non_empty("profile"),
         })
     }
 
     fn destroy_persistent(&self) -> Result<DestroyPersistent, CommandFault> {
-        self.only(&["name"])?;
-        Ok(DestroyPersistent { name: self.needed("name")? })
+        self.refuse_others(&["name"])?;
+        Ok(DestroyPersistent { name: self.required("name")? })
     }
 
     fn persistentdw(&self) -> Result<Persistentdw, CommandFault> {
-        self.only(&["name", "requires"])?;
-        Ok(Persistentdw { name: self.needed("name")?, requires: self.requires() })
+        self.refuse_others(&["name", "requires"])?;
+        Ok(Persistentdw { name: self.required("name")?, requires: self.requires() })
     }
 
     fn copy(&self) -> Result<Copy, CommandFault> {
-        self.only(&["source", "destination", "profile"])?;
+        self.refuse_others(&["source", "destination", "profile"])?;
         Ok(Copy {
             source: self.location("source")?,
             destination: self.location("destination")?,
-            profile: self.given("profile"),
+            profile: self.non_empty("profile"),
         })
     }
 
@@ -78,32 +78,33 @@ impl Read<'_> {
             .iter()
             .filter(|argument| !["name", "profile"].contains(&argument.key.as_str()))
         {
-            let variable = Variable::of(&argument.key).ok_or_else(|| self.superfluous(argument))?;
+            let variable =
+                Variable::from_key(&argument.key).ok_or_else(|| self.superfluous(argument))?;
             storages.push(StorageArgument {
                 variable,
                 key: argument.key.clone(),
                 value: argument.value().to_owned(),
             });
         }
-        Ok(Container { name: self.needed("name")?, profile: self.needed("profile")?, storages })
+        Ok(Container { name: self.required("name")?, profile: self.required("profile")?, storages })
     }
 
-    /// A value that is not empty.
-    fn given(&self, key: &str) -> Option<String> {
+    /// Returns the value of an argument, unless it is empty.
+    fn non_empty(&self, key: &str) -> Option<String> {
         self.0.value(key).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    fn needed(&self, key: &'static str) -> Result<String, CommandFault> {
-        self.given(key).ok_or(CommandFault::Missing { key })
+    fn required(&self, key: &'static str) -> Result<String, CommandFault> {
+        self.non_empty(key).ok_or(CommandFault::Missing { key })
     }
 
     fn file_system(&self) -> Result<FileSystem, CommandFault> {
-        let value = self.needed("type")?;
+        let value = self.required("type")?;
         value.parse().map_err(|NoSuchFileSystem| CommandFault::FileSystem { value })
     }
 
     fn capacity(&self) -> Result<Option<u64>, CommandFault> {
-        let Some(value) = self.given("capacity") else { return Ok(None) };
+        let Some(value) = self.non_empty("capacity") else { return Ok(None) };
         match capacity::bytes(&value).and_then(capacity::not_zero) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(source) => Err(CommandFault::Capacity { value, source }),
@@ -111,7 +112,7 @@ impl Read<'_> {
     }
 
     fn location(&self, key: &'static str) -> Result<Location, CommandFault> {
-        let value = self.needed(key)?;
+        let value = self.required(key)?;
         value.parse().map_err(|source| CommandFault::Location { key, value, source })
     }
 
@@ -120,8 +121,8 @@ impl Read<'_> {
         words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Refuses what the command would ignore.
-    fn only(&self, keys: &[&str]) -> Result<(), CommandFault> {
+    /// Refuses arguments that the command would ignore.
+    fn refuse_others(&self, keys: &[&str]) -> Result<(), CommandFault> {
         let strange =
             self.0.arguments.iter().find(|argument| !keys.contains(&argument.key.as_str()));
         strange.map_or(Ok(()), |argument| Err(self.superfluous(argument)))
@@ -136,7 +137,7 @@ impl Read<'_> {
 }
 
 impl Variable {
-    fn of(key: &str) -> Option<Self> {
+    fn from_key(key: &str) -> Option<Self> {
         let all = [
             (Self::Job, "DW_JOB_"),
             (Self::Persistent, "DW_PERSISTENT_"),

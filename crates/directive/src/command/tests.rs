@@ -64,9 +64,9 @@ fn each_command_has_its_arguments() {
     );
 }
 
-/// A site's rules may let more through than the commands mean.
+/// The rules of a site may accept arguments that the commands do not.
 #[test]
-fn what_cannot_be_meant_says_what_can() {
+fn an_invalid_argument_is_refused_with_the_valid_values() {
     for (line, expected) in [
         ("#DW swap a=b", "command \"swap\" is unknown; write one of jobdw,"),
         ("#DW jobdw type=xfs name=foo", "argument capacity is missing; add capacity=VALUE"),
@@ -98,7 +98,7 @@ fn what_cannot_be_meant_says_what_can() {
             "argument DW_JOB_=x: container takes no such argument; leave it out",
         ),
     ] {
-        let told = command(line).unwrap_err().to_string();
-        assert!(told.starts_with(expected), "{line}: {told}");
+        let refusal = command(line).unwrap_err().to_string();
+        assert!(refusal.starts_with(expected), "{line}: {refusal}");
     }
 }

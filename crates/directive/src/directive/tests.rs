@@ -38,7 +38,7 @@ fn a_line_without_command_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn what_is_no_directive_says_where() {
+fn a_line_that_is_no_directive_is_refused_with_the_column() {
     for (line, column) in
         [("", 1), ("jobdw type=xfs", 1), ("  #DWjobdw", 3), ("#dw jobdw", 1), ("# DW jobdw", 1)]
     {
@@ -81,19 +81,19 @@ fn a_repeated_key_names_both_values() {
 fn texts_split_as_flux_splits_them() {
     assert_eq!(split(" #DW jobdw a=b   #DW  copy_in c=d "), ["#DW jobdw a=b", "#DW copy_in c=d"]);
     assert_eq!(split("#DW\tjobdw\n#DW copy_in"), ["#DW jobdw", "#DW copy_in"]);
-    assert_eq!(split("#DW"), ["#DW"], "its lack of a command is told, not passed over");
+    assert_eq!(split("#DW"), ["#DW"], "the missing command is reported later");
     assert_eq!(split("copy #DWx"), ["#DW copy #DWx"]);
     assert!(split(" ").is_empty());
 }
 
-/// Words without blanks, of which none can be taken for part of another or for a remark.
+/// Generates words without blanks, none of which is a part of another word or a comment.
 fn word() -> impl Strategy<Value = String> {
     "[^\\s=#\u{85}][^\\s=\u{85}]{0,7}"
 }
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_as_it_was(
+    fn a_printed_directive_parses_to_the_same(
         command in word(),
         arguments in proptest::collection::btree_map(word(), proptest::option::of("[^\\s\u{85}]{0,8}"), 0..6),
     ) {
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn blanks_do_not_matter(gaps in proptest::collection::vec("[ \t\u{a0}\u{3000}]{1,3}", 3)) {
+    fn the_number_of_blanks_does_not_matter(gaps in proptest::collection::vec("[ \t\u{a0}\u{3000}]{1,3}", 3)) {
         let line = format!("{}#DW{}jobdw{}type=xfs", gaps[0], gaps[1], gaps[2]);
         prop_assert_eq!(line.parse::<Directive>().unwrap(), parsed("#DW jobdw type=xfs"));
     }
@@ -114,9 +114,10 @@ proptest! {
     }
 }
 
-/// Flux also knows presets, which are texts of its own configuration: those cases, and inputs that are no text, are not ours.
+/// Compares with Flux. Cases with presets, which are texts of Flux's own configuration, and inputs that are no
+/// text are left out.
 #[test]
-fn texts_split_as_with_flux() {
+fn texts_split_as_flux_splits_its_own_cases() {
     let golden: serde_json::Value =
         serde_json::from_str(include_str!("../../tests/golden/parse_dw_directives.json")).unwrap();
     let presets = golden["presets"].as_object().unwrap();

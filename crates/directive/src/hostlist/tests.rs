@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use serde::Deserialize;
 
-/// One list, and what Flux's library makes of it.
+/// A list, and the result of Flux's library for it.
 #[derive(Debug, Deserialize)]
 struct Decoded {
     input: String,
@@ -25,7 +25,7 @@ struct Golden {
     append: Vec<Appended>,
 }
 
-/// Where that library takes something else than was meant.
+/// Lists that this parser refuses, and that Flux's library reads as other hosts than the author meant.
 const REFUSED_HERE: [&str; 2] = ["el[1-]", "foo[1-2]-[3-4]"];
 
 fn golden() -> Golden {
@@ -39,7 +39,7 @@ fn sorted(hosts: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn lists_read_and_write_as_flux_reads_and_writes_them() {
+fn lists_are_expanded_and_compressed_as_by_flux() {
     let cases = golden().decode;
     assert!(cases.len() > 30);
     for case in cases {
@@ -50,7 +50,7 @@ fn lists_read_and_write_as_flux_reads_and_writes_them() {
             continue;
         };
         if hosts.is_empty() && !case.input.is_empty() {
-            // A number of more than 64 bits: Flux drops the host, here it is a name without a number.
+            // A number of more than 64 bits: Flux drops the host; here it is a name without a number.
             assert_eq!(expanded.unwrap(), [case.input.as_str()]);
             continue;
         }
@@ -64,7 +64,7 @@ fn lists_read_and_write_as_flux_reads_and_writes_them() {
 }
 
 #[test]
-fn names_gather_into_ranges_as_with_flux() {
+fn names_are_compressed_into_ranges_as_by_flux() {
     for case in golden().append {
         assert_eq!(compress(&case.append_each), case.encode);
         assert_eq!(compress(&sorted(&case.append_each)), case.sort_encode);
@@ -72,7 +72,7 @@ fn names_gather_into_ranges_as_with_flux() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn an_invalid_list_is_refused_with_its_fault() {
     for text in [
         "a[",
         "a]",
@@ -97,7 +97,7 @@ fn mistakes_are_named() {
 
 proptest! {
     #[test]
-    fn what_is_compressed_expands_to_the_same(hosts in proptest::collection::vec("[a-c]{0,2}-?0{0,2}[0-9]{1,2}(x|-eth0)?", 0..40)) {
+    fn a_compressed_list_expands_to_the_same_hosts(hosts in proptest::collection::vec("[a-c]{0,2}-?0{0,2}[0-9]{1,2}(x|-eth0)?", 0..40)) {
         let text = compress(&hosts);
         prop_assert_eq!(expand(&text).unwrap(), hosts, "{}", text);
     }

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The id as Flux writes it.
+/// Returns the id in F58 as Flux writes it.
 fn f58(mut id: u64) -> String {
     let mut digits = Vec::new();
     loop {
@@ -16,7 +16,7 @@ fn f58(mut id: u64) -> String {
 }
 
 #[test]
-fn ids_are_spelled_as_flux_spells_them() {
+fn f58_ids_are_read_as_flux_writes_them() {
     let golden: serde_json::Value =
         serde_json::from_str(include_str!("../../tests/golden/jobid_f58.json")).unwrap();
     let pairs: Vec<(u64, String)> = serde_json::from_value(golden["pairs"].clone()).unwrap();
@@ -29,7 +29,7 @@ fn ids_are_spelled_as_flux_spells_them() {
 }
 
 #[test]
-fn what_is_no_id_is_refused() {
+fn a_text_that_is_no_id_is_refused() {
     for text in [
         "",
         "f",
@@ -48,7 +48,7 @@ fn what_is_no_id_is_refused() {
 
 proptest! {
     #[test]
-    fn every_id_reads_back(id: u64) {
+    fn every_id_in_f58_is_read_back(id: u64) {
         prop_assert_eq!(number(&f58(id)), Ok(id));
         prop_assert_eq!(number(&id.to_string()), Ok(id));
     }

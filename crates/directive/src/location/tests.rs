@@ -24,7 +24,7 @@ fn variables_split_into_name_and_path() {
 }
 
 #[test]
-fn what_is_no_place_is_refused() {
+fn a_text_without_place_or_name_is_refused() {
     for text in ["$DW_JOB", "$DW_JOB_", "$DW_JOB/x", "$DW_JOB_/x"] {
         assert_eq!(text.parse::<Location>(), Err(LocationError::NoName("$DW_JOB")), "{text}");
     }
@@ -34,7 +34,7 @@ fn what_is_no_place_is_refused() {
 }
 
 #[test]
-fn nothing_reaches_a_shell() {
+fn characters_with_a_meaning_for_shells_are_refused() {
     for character in SHELL.chars().chain("\n\t \u{1b}\u{a0}".chars()) {
         for text in [
             format!("/lus/a{character}b"),
@@ -48,7 +48,7 @@ fn nothing_reaches_a_shell() {
 }
 
 #[test]
-fn nothing_leads_out_of_its_storage() {
+fn parent_directories_are_refused() {
     for text in ["/lus/../etc/passwd", "$DW_JOB_a/..", "$DW_PERSISTENT_a/x/../../y"] {
         assert_eq!(text.parse::<Location>(), Err(LocationError::Parent), "{text}");
     }
@@ -56,7 +56,7 @@ fn nothing_leads_out_of_its_storage() {
 }
 
 #[test]
-fn a_root_ends_at_a_slash() {
+fn a_root_ends_at_a_component() {
     for (path, root, expected) in [
         ("/lus/fs1", "/lus/fs1", true),
         ("/lus/fs1/", "/lus/fs1", true),

@@ -12,7 +12,7 @@ fn strategy(text: &str) -> Strategy {
     }
 }
 
-fn wanted(set: &Value) -> Wanted {
+fn wanted_set(set: &Value) -> Wanted {
     Wanted {
         label: set["label"].as_str().unwrap().to_owned(),
         strategy: strategy(set["allocationStrategy"].as_str().unwrap()),
@@ -33,7 +33,7 @@ fn placed_in(set: &Value) -> PlacedSet {
     }
 }
 
-/// The pairs of an object in the order in which the file has them, which a map forgets.
+/// Returns the pairs of an object in the order of the file, which a map does not keep.
 fn in_order(text: &str, object: &Value) -> Vec<Served> {
     let object = object.as_object().unwrap();
     let mut served: Vec<_> = object
@@ -56,7 +56,8 @@ fn allocations_go_where_flux_puts_them() {
     assert_eq!(cases.len(), 18);
     for case in cases {
         let name = case["name"].as_str().unwrap();
-        let sets: Vec<_> = case["allocationSets"].as_array().unwrap().iter().map(wanted).collect();
+        let sets: Vec<_> =
+            case["allocationSets"].as_array().unwrap().iter().map(wanted_set).collect();
         let served = in_order(name, &case["nodes_per_rabbit"]);
         let least = case["min_alloc_gib"].as_u64().unwrap() << 30;
         let expected: Vec<_> = case["output"].as_array().unwrap().iter().map(placed_in).collect();
@@ -86,9 +87,9 @@ fn any_set() -> impl proptest::strategy::Strategy<Value = Wanted> {
 }
 
 proptest! {
-    /// The sum suffices, and each rabbit is named once with something to hold.
+    /// The total suffices, and each rabbit occurs once with at least one allocation.
     #[test]
-    fn what_is_placed_suffices(set in any_set(), computes in proptest::collection::vec(0_u32..20, 1..8), least in 0_u64..1 << 33) {
+    fn the_placed_capacity_suffices(set in any_set(), computes in proptest::collection::vec(0_u32..20, 1..8), least in 0_u64..1 << 33) {
         let served: Vec<_> = computes.iter().enumerate().map(|(k, computes)| Served { rabbit: k.to_string(), computes: *computes }).collect();
         let Ok(placed) = place(std::slice::from_ref(&set), &served, least) else {
             prop_assert!(computes.iter().all(|computes| *computes == 0));

@@ -1,11 +1,11 @@
-//! One rule against one directive.
+//! The check of one directive against one rule.
 
 use regex::Regex;
 
 use super::{Rule, RuleDef, RuleFault, Unique};
 use crate::directive::{Argument, Directive};
 
-/// A rule with its regular expressions.
+/// A rule with compiled regular expressions.
 #[derive(Debug)]
 pub(super) struct Compiled {
     command: String,
@@ -48,7 +48,8 @@ impl Compiled {
         })
     }
 
-    /// What is wrong, argument by argument as written, then what is missing as the rule lists it.
+    /// Returns the faults of a directive: those of its arguments in the order of the text, then the missing arguments
+    /// in the order of the rule.
     pub(super) fn faults_of(
         &self,
         index: usize,
@@ -69,7 +70,7 @@ impl Compiled {
             }
             let Some(definition) = self.definitions.get(position) else { continue };
             faults.extend(definition.fault_of(argument));
-            faults.extend(definition.repeated(index, argument, unique));
+            faults.extend(definition.find_repeated_value(index, argument, unique));
         }
         let missing = self
             .definitions
@@ -142,8 +143,8 @@ impl Definition {
         })
     }
 
-    /// Remembers the value, and tells whose it is already.
-    fn repeated(
+    /// Remembers the value of an argument with a mark, and returns a fault if another argument has the same value.
+    fn find_repeated_value(
         &self,
         index: usize,
         argument: &Argument,
@@ -155,7 +156,7 @@ impl Definition {
         let mark = (self.unique_within.clone(), argument.value().to_owned());
         let (other, other_key) =
             unique.entry(mark).or_insert_with(|| (index, argument.key.clone())).clone();
-        // A second rule of the same command meets the same argument again.
+        // A second rule of the same command checks the same argument again.
         if (other, other_key.as_str()) == (index, argument.key.as_str()) {
             return None;
         }
@@ -183,7 +184,7 @@ impl Kind {
         }
     }
 
-    /// What a value has to be.
+    /// Describes the values that are accepted.
     fn expected(&self) -> String {
         match self {
             Self::Integer { min: 0, max: 0 } => "an integer".to_owned(),
@@ -203,7 +204,7 @@ impl Kind {
         }
     }
 
-    /// What stands for a value in a remedy.
+    /// Returns a placeholder for a value, for use in a remedy.
     fn example(&self) -> String {
         match self {
             Self::Integer { .. } => "NUMBER".to_owned(),
@@ -221,7 +222,7 @@ fn repeated_word(value: &str) -> Option<&str> {
     words.into_iter().find(|word| !seen.insert(*word))
 }
 
-/// A key's expression without its anchors, as a person would write the key.
+/// Returns a key's expression without its anchors, as a person would write the key.
 fn plain(key: &Regex) -> String {
     key.as_str().trim_start_matches('^').trim_end_matches('$').to_owned()
 }

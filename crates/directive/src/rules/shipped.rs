@@ -1,8 +1,8 @@
-//! The rules of the file systems that Warren serves, for a site whose API has none.
+//! The rules of the file systems that Warren serves, for a site whose API has no rules.
 
 use super::{Rule, RuleDef};
 
-/// Name of the DWDirectiveRule that holds [`shipped`]; also the name of its driver.
+/// Name of the DWDirectiveRule with the [`shipped`] rules, and of its driver.
 pub const SHIPPED_NAME: &str = "nnf";
 
 const FILE_SYSTEM: &str = "^(raw|xfs|gfs2|lustre)$";
@@ -10,10 +10,10 @@ const CAPACITY: &str = "^\\d+(KiB|KB|MiB|MB|GiB|GB|TiB|TB)$";
 const NAME: &str = "^[a-z][a-z0-9-]+$";
 const CONTAINER_STORAGE: &str = "^(DW_JOB_|DW_PERSISTENT_|DW_GLOBAL_)[a-z][a-z0-9_]+$";
 
-/// States of a command that makes or mounts storage.
+/// States of commands that create or mount storage.
 const MOUNTING: &str = "Proposal,Setup,PreRun,PostRun,Teardown";
 
-/// The rules.
+/// Returns the rules that Warren ships.
 #[must_use]
 pub fn shipped() -> Vec<Rule> {
     let storage = |uniqueness: &str, capacity: RuleDef| {

@@ -6,14 +6,14 @@ fn lines(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// What is wrong, without the line that it repeats.
-fn faults(ruleset: &Ruleset, of: &[&str]) -> Vec<String> {
-    let Err(Problems(problems)) = ruleset.check(&lines(of)) else { return Vec::new() };
+/// Returns the index and fault of each problem, without the line that it quotes.
+fn faults(ruleset: &Ruleset, directives: &[&str]) -> Vec<String> {
+    let Err(Problems(problems)) = ruleset.check(&lines(directives)) else { return Vec::new() };
     problems.iter().map(|problem| format!("{}: {}", problem.index, problem.fault)).collect()
 }
 
-fn by_shipped(of: &[&str]) -> Vec<String> {
-    faults(&Ruleset::new(shipped()), of)
+fn faults_by_shipped_rules(directives: &[&str]) -> Vec<String> {
+    faults(&Ruleset::new(shipped()), directives)
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn good_directives_obey_the_shipped_rules() {
         "#DW copy_out source=$DW_JOB_foo/ destination=/lus/a profile=no-xattr",
         "#DW container name=cc profile=pp DW_JOB_x_y=foo DW_GLOBAL_z1=/lus",
     ];
-    assert_eq!(by_shipped(&good), [""; 0]);
+    assert_eq!(faults_by_shipped_rules(&good), [""; 0]);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_broken_rule_names_argument_value_and_remedy() {
             "0: argument name is missing; add name=VALUE, matching ^[a-z][a-z0-9-]+$",
         ),
     ] {
-        assert_eq!(by_shipped(&[line]), [expected], "{line}");
+        assert_eq!(faults_by_shipped_rules(&[line]), [expected], "{line}");
     }
 }
 
@@ -85,16 +85,23 @@ fn a_broken_rule_names_argument_value_and_remedy() {
 fn names_and_profiles_have_a_shape() {
     for name in ["f", "1a", "_a", "-a", "a!b", "aB", "a_b", "", "a b"] {
         let line = format!("#DW jobdw type=xfs capacity=1GiB name={name}");
-        assert!(!by_shipped(&[&line]).is_empty(), "{name:?}");
-        assert!(!by_shipped(&[&format!("{JOBDW} profile={name}")]).is_empty(), "{name:?}");
+        assert!(!faults_by_shipped_rules(&[&line]).is_empty(), "{name:?}");
+        assert!(
+            !faults_by_shipped_rules(&[&format!("{JOBDW} profile={name}")]).is_empty(),
+            "{name:?}"
+        );
     }
 }
 
 #[test]
 fn every_problem_is_told_in_the_order_of_the_text() {
-    let told =
-        by_shipped(&["#DW jobdw name=F capacity=x colour=red", "no directive", JOBDW, JOBDW]);
-    let starts: Vec<_> = told.iter().map(|text| text.split([';', '^']).next().unwrap()).collect();
+    let found = faults_by_shipped_rules(&[
+        "#DW jobdw name=F capacity=x colour=red",
+        "no directive",
+        JOBDW,
+        JOBDW,
+    ]);
+    let starts: Vec<_> = found.iter().map(|text| text.split([';', '^']).next().unwrap()).collect();
     assert_eq!(
         starts,
         [
@@ -125,11 +132,13 @@ fn without_rules_only_a_workflow_without_directives_passes() {
     assert_eq!(none.check(&[]), Ok(Vec::new()));
     assert_eq!(
         faults(&none, &[JOBDW]),
-        ["0: no DWDirectiveRule is there to check it; the administrator installs the site's rules"]
+        [
+            "0: there is no DWDirectiveRule to check it with; the administrator installs the site's rules"
+        ]
     );
 }
 
-/// A rule of a site for a command of its own.
+/// Returns a rule of a site for a command of its own.
 fn site_rule(defs: Vec<RuleDef>) -> Rule {
     Rule {
         object: "site".to_owned(),
@@ -207,12 +216,12 @@ fn a_malformed_rule_refuses_its_own_command_only() {
         rules.push(site_rule(vec![def]));
         let ruleset = Ruleset::new(rules);
         assert_eq!(ruleset.faults().count(), 1);
-        let told = faults(&ruleset, &["#DW stage k=1", JOBDW]);
-        assert_eq!(told.len(), 1, "{told:?}");
+        let found = faults(&ruleset, &["#DW stage k=1", JOBDW]);
+        assert_eq!(found.len(), 1, "{found:?}");
         assert!(
-            told[0].contains("DWDirectiveRule site, command stage, ruleDefs[0].")
-                && told[0].contains(expected),
-            "{told:?}"
+            found[0].contains("DWDirectiveRule site, command stage, ruleDefs[0].")
+                && found[0].contains(expected),
+            "{found:?}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What the API stores of one node's ClientMounts, for a node that waits for a job.
+//! Returns the stored status of a node's ClientMounts, for a node that waits for a job.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl Exchange {
         };
     }
 
-    /// The node's ClientMounts with these labels; None until the session `epoch` has been sent everything that exists.
+    /// Returns the node's ClientMounts whose labels match; `None` until session `epoch` has been sent all objects.
     pub fn job_mounts(
         &self,
         node: &str,
@@ -36,6 +36,7 @@ impl Exchange {
 }
 
 impl State {
+    /// Notifies the node's session if it waits for a job.
     pub(super) fn notify_job_watcher(&self, node: &str) {
         if self.job_watchers.contains(node) {
             self.fanout.notify(node);

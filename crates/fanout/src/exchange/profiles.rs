@@ -1,33 +1,33 @@
-//! Profiles from the watch, and profiles that are read because the watch does not know them.
+//! Stores profiles from the watch, and profiles that are read because the watch does not know them yet.
 
 use super::Exchange;
 use crate::fanout::ProfileRead;
 use crate::object::{Key, ProfileObject, Version};
 
 impl Exchange {
-    /// A profile is new or changed.
+    /// Stores a new or changed profile.
     pub fn apply_profile(&self, profile: ProfileObject) {
         self.lock().fanout.apply_profile(profile);
     }
 
-    /// A profile is gone.
+    /// Removes a profile that is gone.
     pub fn remove_profile(&self, key: &Key) {
         self.lock().fanout.remove_profile(key);
     }
 
-    /// Takes a complete list of profiles.
+    /// Replaces all profiles by a complete list.
     pub fn replace_profiles(&self, profiles: Vec<ProfileObject>) {
         let mut state = self.lock();
         state.fanout.replace_profiles(profiles);
         self.update_readiness(&mut state);
     }
 
-    /// The next object whose profile must be read; waits until there is one.
+    /// Waits for the next object whose profile must be read.
     pub(crate) async fn take_pending_read(&self) -> Key {
         self.take(&self.read_requested, |state| state.pending_reads.take()).await
     }
 
-    /// The profile to read for a taken object; `None` ends the reader's work.
+    /// Returns the profile to read for a taken object; `None` ends the reader's work.
     pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
         let mut state = self.lock();
         let profile = state.fanout.profile_to_read(key);
@@ -37,12 +37,12 @@ impl Exchange {
         profile
     }
 
-    /// Takes the profile read for a version of an object, or why there is none.
+    /// Stores the profile that was read for a version of an object, or the reason why there is none.
     pub(crate) fn set_profile_read(&self, key: &Key, version: &Version, read: ProfileRead) {
         self.lock().fanout.set_profile_read(key, version, read);
     }
 
-    /// Returns when an object waits for its profile while a task reads that already.
+    /// Waits until an object needs a profile that a task already reads.
     pub(crate) fn read_requested_again(&self) -> impl Future<Output = ()> + '_ {
         self.read_requested_again.notified()
     }

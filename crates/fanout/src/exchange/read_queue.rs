@@ -1,13 +1,13 @@
-//! A queue of keys to read about in the API.
+//! A queue of keys whose objects are to be read from the API.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// A queue in which each key is once, from when it is added until its reader is done.
+/// A queue that holds each key only once, from its addition until its reader is done.
 #[derive(Debug, Default)]
 pub(super) struct ReadQueue<T> {
     /// Keys that no reader has taken yet.
     waiting: VecDeque<T>,
-    /// Keys that wait or are being read.
+    /// Keys that wait, and keys that are being read.
     open: BTreeSet<T>,
 }
 
@@ -26,7 +26,7 @@ impl<T: Clone + Ord> ReadQueue<T> {
         self.waiting.pop_front()
     }
 
-    /// The reader of a key is done: the key may be added again.
+    /// Records that the reader of a key is done: the key may be added again.
     pub(super) fn done(&mut self, key: &T) {
         self.open.remove(key);
     }

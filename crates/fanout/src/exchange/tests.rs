@@ -2,7 +2,7 @@ use super::*;
 use crate::fanout::Listing;
 use crate::object::{ProfileObject, tests::mount};
 
-fn sent(exchange: &Exchange) -> Vec<String> {
+fn sent_messages(exchange: &Exchange) -> Vec<String> {
     let mut all = Vec::new();
     while let Ok(Some(message)) = exchange.next("n1", 1) {
         all.push(match message {
@@ -29,13 +29,13 @@ fn rabbits(name: &str) -> Option<Nodes> {
     Some(Nodes { rabbits: BTreeSet::from([name.to_owned()]), ..Nodes::default() })
 }
 
-/// An exchange with a started session of n1, which has this object, and with these profiles.
-fn serving(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
+/// Returns an exchange with these profiles, and a started session of n1 that has this object.
+fn exchange_with_session(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
     let exchange = Exchange::default();
     exchange.set_nodes(computes());
     exchange.open("n1", 1, NodeKind::Compute);
     exchange.replace_profiles(profiles);
-    assert!(sent(&exchange).is_empty(), "nothing is sent before the list");
+    assert!(sent_messages(&exchange).is_empty(), "nothing is sent before the list");
     exchange.replace_mounts(vec![object]);
     assert!(exchange.start_session(
         "n1",
@@ -45,10 +45,10 @@ fn serving(object: MountObject, profiles: Vec<ProfileObject>) -> Exchange {
     exchange
 }
 
-/// An exchange that has sent n1/a to its node, which has reported that it is mounted.
-fn reported() -> Exchange {
-    let exchange = serving(mount("n1", "a", 1, 5), vec![pinned()]);
-    assert_eq!(sent(&exchange), ["desired a", "Synced(Synced)"]);
+/// Returns an exchange that has sent n1/a to its node; the node has reported it mounted.
+fn exchange_with_report() -> Exchange {
+    let exchange = exchange_with_session(mount("n1", "a", 1, 5), vec![pinned()]);
+    assert_eq!(sent_messages(&exchange), ["desired a", "Synced(Synced)"]);
     report(&exchange, 5);
     exchange
 }
@@ -80,29 +80,29 @@ fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
     let key = Key::new("n1", "a");
     let write = exchange.next_write(&key).expect("a status to write");
     before.into_iter().for_each(|object| exchange.apply_mount(object));
-    exchange.written(&key, &write);
+    exchange.write_accepted(&key, &write);
     assert!(exchange.refresh_mount(answer));
     assert_eq!(exchange.next_write(&key), None);
 }
 
 #[test]
 fn own_writes_send_nothing_and_an_overwritten_status_sends_the_object_again() {
-    let exchange = reported();
+    let exchange = exchange_with_report();
     write(&exchange, vec![with_status(6, &state("mounted"))], with_status(6, &state("mounted")));
     let mut more = state("mounted");
     more["later"] = serde_json::json!(1);
     exchange.apply_mount(with_status(7, &more));
-    assert!(sent(&exchange).is_empty(), "the status is as the node reported it");
+    assert!(sent_messages(&exchange).is_empty(), "the status is as the node reported it");
     exchange.apply_mount(with_status(8, &state("other-hand")));
-    assert_eq!(sent(&exchange), ["desired a"]);
+    assert_eq!(sent_messages(&exchange), ["desired a"]);
     exchange.apply_mount(with_status(9, &state("other")));
-    assert!(sent(&exchange).is_empty(), "it is sent already");
+    assert!(sent_messages(&exchange).is_empty(), "the object is sent already");
     report(&exchange, 8);
     write(&exchange, Vec::new(), with_status(10, &state("mounted")));
-    assert!(sent(&exchange).is_empty());
+    assert!(sent_messages(&exchange).is_empty());
     exchange.replace_mounts(vec![with_status(12, &state("other-hand"))]);
     assert_eq!(
-        sent(&exchange),
+        sent_messages(&exchange),
         ["desired a"],
         "the status was overwritten while the watch was away"
     );
@@ -110,35 +110,35 @@ fn own_writes_send_nothing_and_an_overwritten_status_sends_the_object_again() {
 
 #[test]
 fn a_status_overwritten_along_with_the_finalizers_is_noticed_once_the_finalizer_is_back() {
-    let exchange = reported();
+    let exchange = exchange_with_report();
     write(&exchange, Vec::new(), with_status(6, &state("mounted")));
     let mut replaced = with_status(7, &state("other-hand"));
     replaced.finalizers.clear();
     exchange.apply_mount(replaced);
-    assert!(sent(&exchange).is_empty(), "the finalizer comes first");
+    assert!(sent_messages(&exchange).is_empty(), "the finalizer comes first");
     let finalizer = exchange.next_write(&Key::new("n1", "a")).unwrap();
     assert!(finalizer.adds_finalizer());
-    exchange.written(&Key::new("n1", "a"), &finalizer);
+    exchange.write_accepted(&Key::new("n1", "a"), &finalizer);
     exchange.refresh_mount(with_status(8, &state("other-hand")));
-    assert_eq!(sent(&exchange), ["desired a"]);
+    assert_eq!(sent_messages(&exchange), ["desired a"]);
 }
 
 #[test]
 fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
-    let exchange = reported();
+    let exchange = exchange_with_report();
     let meanwhile = vec![with_status(6, &state("mounted")), with_status(7, &state("other-hand"))];
     write(&exchange, meanwhile, with_status(6, &state("mounted")));
-    assert_eq!(sent(&exchange), ["desired a"]);
+    assert_eq!(sent_messages(&exchange), ["desired a"]);
 }
 
 #[test]
 fn a_status_that_the_server_stores_differently_sends_the_object_once_and_not_for_ever() {
-    let exchange = reported();
+    let exchange = exchange_with_report();
     write(&exchange, Vec::new(), with_status(6, &state("pruned")));
-    assert_eq!(sent(&exchange), ["desired a"]);
+    assert_eq!(sent_messages(&exchange), ["desired a"]);
     report(&exchange, 6);
     write(&exchange, Vec::new(), with_status(6, &state("pruned")));
-    assert!(sent(&exchange).is_empty());
+    assert!(sent_messages(&exchange).is_empty());
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn an_overwritten_refusal_is_written_again() {
     let (key, mut foreign) = (Key::new("n1", "a"), mount("n1", "a", 1, 5));
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
-    let exchange = serving(foreign.clone(), vec![pinned()]);
+    let exchange = exchange_with_session(foreign.clone(), vec![pinned()]);
     let write = exchange.next_write(&key).unwrap();
-    exchange.written(&key, &write);
+    exchange.write_accepted(&key, &write);
     foreign.status = Some(write.operations[1]["value"].clone());
     foreign.resource_version = "6".to_owned();
     exchange.refresh_mount(foreign.clone());
@@ -165,7 +165,7 @@ fn a_refusal_overwritten_before_our_write_is_answered_is_written_again() {
     let (key, mut foreign) = (Key::new("n1", "a"), mount("n1", "a", 1, 5));
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
-    let exchange = serving(foreign.clone(), vec![pinned()]);
+    let exchange = exchange_with_session(foreign.clone(), vec![pinned()]);
     let write = exchange.next_write(&key).unwrap();
     let with = |resource_version: u64, status: &serde_json::Value| {
         let mut object = foreign.clone();
@@ -176,9 +176,9 @@ fn a_refusal_overwritten_before_our_write_is_answered_is_written_again() {
     let refusal = &write.operations[1]["value"];
     exchange.apply_mount(with(6, refusal));
     exchange.apply_mount(with(7, &state("mounted")));
-    exchange.written(&key, &write);
+    exchange.write_accepted(&key, &write);
     assert!(exchange.refresh_mount(with(6, refusal)));
-    let again = exchange.next_write(&key).expect("somebody has overwritten it");
+    let again = exchange.next_write(&key).expect("another client has overwritten it");
     assert_eq!(again.operations[1], write.operations[1]);
 }
 
@@ -188,18 +188,18 @@ fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut fresh = mount("n1", "a", 1, 5);
     fresh.finalizers.clear();
     let key = fresh.key.clone();
-    let exchange = serving(fresh, Vec::new());
-    assert!(sent(&exchange).is_empty());
+    let exchange = exchange_with_session(fresh, Vec::new());
+    assert!(sent_messages(&exchange).is_empty());
     let write = exchange.next_write(&key).unwrap();
     assert!(write.adds_finalizer());
     assert_eq!(exchange.lock().pending_reads.take(), Some(key.clone()));
     let (version, profile) = exchange.profile_to_read(&key).unwrap();
     assert_eq!(profile, Key::new("default", "pinned"));
     exchange.set_profile_read(&key, &version, Ok(pinned()));
-    assert!(sent(&exchange).is_empty(), "it may be deleted before it has the finalizer");
-    exchange.written(&key, &write);
+    assert!(sent_messages(&exchange).is_empty(), "it may be deleted before it has the finalizer");
+    exchange.write_accepted(&key, &write);
     assert!(exchange.refresh_mount(mount("n1", "a", 1, 6)));
-    assert_eq!(sent(&exchange), ["desired a", "Synced(Synced)"]);
+    assert_eq!(sent_messages(&exchange), ["desired a", "Synced(Synced)"]);
     assert_eq!(exchange.profile_to_read(&key), None, "the profile is read once");
 }
 
@@ -208,8 +208,8 @@ fn a_mount_of_another_node_is_refused_and_never_sent() {
     let mut foreign = mount("n1", "a", 1, 5);
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
-    let exchange = serving(foreign, vec![pinned()]);
-    assert_eq!(sent(&exchange), ["Synced(Synced)"]);
+    let exchange = exchange_with_session(foreign, vec![pinned()]);
+    assert_eq!(sent_messages(&exchange), ["Synced(Synced)"]);
     let write = exchange.next_write(&Key::new("n1", "a")).unwrap();
     assert!(write.is_status());
     assert_eq!(write.operations[1]["value"]["error"]["severity"], "Fatal");
@@ -273,8 +273,8 @@ fn unmounting(version: u64, is_deleted: bool, status: &serde_json::Value) -> Mou
     object
 }
 
-/// An exchange with one object whose node is not connected.
-fn disconnected(object: MountObject) -> Exchange {
+/// Returns an exchange with one object whose node has no session.
+fn exchange_without_agent(object: MountObject) -> Exchange {
     let exchange = Exchange::default();
     exchange.set_nodes(computes());
     exchange.replace_mounts(vec![object]);
@@ -292,7 +292,7 @@ fn is_released(exchange: &Exchange) -> bool {
 #[test]
 fn a_disconnected_nodes_finalizer_is_removed_only_when_the_status_says_unmounted() {
     let done = state("unmounted");
-    assert!(is_released(&disconnected(unmounting(5, true, &done))));
+    assert!(is_released(&exchange_without_agent(unmounting(5, true, &done))));
     let mut failed = done.clone();
     failed["error"] =
         serde_json::json!({"debugMessage": "d", "type": "Internal", "severity": "Major"});
@@ -315,13 +315,13 @@ fn a_disconnected_nodes_finalizer_is_removed_only_when_the_status_says_unmounted
         ),
         ("never reported", MountObject { status: None, ..unmounting(5, true, &done) }),
     ] {
-        assert_eq!(disconnected(object).next_write(&Key::new("n1", "a")), None, "{what}");
+        assert_eq!(exchange_without_agent(object).next_write(&Key::new("n1", "a")), None, "{what}");
     }
 }
 
 #[test]
 fn a_connected_node_releases_its_object_itself_and_the_coordinator_does_once_it_disconnects() {
-    let exchange = serving(unmounting(5, false, &state("unmounted")), vec![pinned()]);
+    let exchange = exchange_with_session(unmounting(5, false, &state("unmounted")), vec![pinned()]);
     exchange.apply_mount(unmounting(6, true, &state("unmounted")));
     assert_eq!(exchange.next_write(&Key::new("n1", "a")), None);
     exchange.close("n1", 1);
@@ -345,34 +345,34 @@ fn the_coordinator_releases_objects_only_of_computes_of_the_layout() {
 fn an_unmounted_status_is_retracted_before_a_node_mounts_again() {
     let mut again = with_status(5, &state("unmounted"));
     again.version.generation = 3;
-    let exchange = serving(again.clone(), vec![pinned()]);
-    assert!(sent(&exchange).is_empty(), "the status still says unmounted");
+    let exchange = exchange_with_session(again.clone(), vec![pinned()]);
+    assert!(sent_messages(&exchange).is_empty(), "the status still says unmounted");
     let write = exchange.next_write(&again.key).unwrap();
     let retracted =
         serde_json::json!({"mounts": [{"state": "mounted", "ready": false}], "allReady": false});
     assert_eq!(write.operations[1]["value"], retracted);
-    exchange.written(&again.key, &write);
+    exchange.write_accepted(&again.key, &write);
     let stored = MountObject { status: Some(retracted), resource_version: "6".to_owned(), ..again };
     assert!(exchange.refresh_mount(stored));
-    assert_eq!(sent(&exchange), ["desired a", "Synced(Synced)"]);
+    assert_eq!(sent_messages(&exchange), ["desired a", "Synced(Synced)"]);
 }
 
 #[test]
 fn an_api_that_refuses_the_retraction_withholds_that_mount_and_no_other() {
-    let exchange = serving(with_status(5, &state("unmounted")), vec![pinned()]);
-    assert!(sent(&exchange).is_empty());
+    let exchange = exchange_with_session(with_status(5, &state("unmounted")), vec![pinned()]);
+    assert!(sent_messages(&exchange).is_empty());
     let key = Key::new("n1", "a");
     let write = exchange.next_write(&key).unwrap();
     exchange.write_refused(&key, &write);
-    assert_eq!(sent(&exchange), ["Synced(Synced)"]);
+    assert_eq!(sent_messages(&exchange), ["Synced(Synced)"]);
 }
 
 #[test]
-fn a_node_that_watches_a_job_gets_what_is_stored() {
-    let exchange = serving(mount("n1", "a", 1, 5), vec![pinned()]);
+fn a_node_that_waits_for_a_job_gets_the_stored_status() {
+    let exchange = exchange_with_session(mount("n1", "a", 1, 5), vec![pinned()]);
     let all = |_: &_| true;
     assert_eq!(exchange.job_mounts("n1", 1, all), None, "not everything was sent yet");
-    sent(&exchange);
+    sent_messages(&exchange);
     exchange.apply_mount(with_status(6, &state("mounted")));
     let mounts = exchange.job_mounts("n1", 1, all).unwrap();
     let status: serde_json::Value = serde_json::from_slice(&mounts[0].status).unwrap();

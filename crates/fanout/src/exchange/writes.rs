@@ -1,4 +1,4 @@
-//! Pending writes for the writers, and what became of them.
+//! Hands pending writes to the writers, and records the API's answers.
 
 use super::{Exchange, State};
 use crate::fanout::refusal;
@@ -6,31 +6,31 @@ use crate::object::Key;
 use crate::pending::{Write, refused_status};
 
 impl Exchange {
-    /// The next object to write; waits until there is one.
+    /// Waits for the next object to write.
     pub(crate) async fn take_write(&self) -> Key {
         self.take(&self.write_requested, |state| state.writes.take()).await
     }
 
-    /// The next write of a taken object; `None` ends the writer's work.
+    /// Returns the next write of a taken object; `None` ends the writer's work.
     pub(crate) fn next_write(&self, key: &Key) -> Option<Write> {
         let mut state = self.lock();
         let object = state.fanout.mount(key);
         state.writes.next(key, object.as_deref())
     }
 
-    /// The API accepted a write.
-    pub(crate) fn written(&self, key: &Key, write: &Write) {
-        self.lock().writes.written(key, write);
+    /// Records that the API accepted a write.
+    pub(crate) fn write_accepted(&self, key: &Key, write: &Write) {
+        self.lock().writes.write_accepted(key, write);
     }
 
-    /// The API refused a write, which stays pending; Synced does not wait for it.
+    /// Records that the API refused a write. The write stays pending; Synced does not wait for it.
     pub(crate) fn write_refused(&self, key: &Key, write: &Write) {
         if write.adds_finalizer() || write.is_status() {
             self.lock().fanout.write_refused(key);
         }
     }
 
-    /// Returns when a taken object has changed since the last call.
+    /// Waits until a taken object has changed since the last call.
     pub(crate) async fn changed(&self, key: &Key) {
         let notify = self.lock().writes.notify(key);
         if let Some(notify) = notify {

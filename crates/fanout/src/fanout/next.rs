@@ -1,4 +1,4 @@
-//! What to do next for a node.
+//! Decides the next step for a node.
 
 use api::NoProfile;
 use proto::v1::{DesiredMount, Gone};
@@ -7,7 +7,7 @@ use super::node_queue::{NodeQueue, Sent};
 use super::{Entry, Fanout, NodeKind};
 use crate::object::{Key, MountObject, ProfileObject, Version};
 
-/// The next thing to do for a node.
+/// The next step for a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Next {
     Desired(DesiredMount),
@@ -16,7 +16,7 @@ pub(crate) enum Next {
     Synced,
     /// Add the finalizer to the object before it is sent.
     AddFinalizer(Key),
-    /// Take back that the status says everything is unmounted, before a node mounts something of the object.
+    /// Write a status that no longer says that everything is unmounted, before the node may mount.
     RetractUnmounted(Key),
     /// Read the profile that the object names before it is sent.
     ReadProfile(Key),
@@ -27,7 +27,7 @@ pub(crate) enum Next {
 }
 
 impl Fanout {
-    /// What to do next for the session `epoch` of `node`.
+    /// Returns the next step for session `epoch` of `node`.
     pub(crate) fn next(&mut self, node: &str, epoch: u64) -> Next {
         let Some(mut queue) = self.queues.remove(node) else { return Next::Ended };
         let next = if queue.epoch != epoch {
@@ -55,7 +55,7 @@ impl Fanout {
         Next::Idle
     }
 
-    /// What to do next about one object; `None` when its node already has everything.
+    /// Returns the next step for one object; `None` if its node is up to date.
     fn next_of(&self, node: &str, name: &str, queue: &mut NodeQueue) -> Option<Next> {
         let entry = self.mounts.get(node).and_then(|names| names.get(name));
         let object = entry.map(|entry| &entry.object);
@@ -68,7 +68,7 @@ impl Fanout {
                 queue.dirty.insert(name.to_owned());
             }
             let sent = queue.sent.remove(name)?;
-            return Some(Next::Gone(gone(node, name, sent.version)));
+            return Some(Next::Gone(gone_message(node, name, sent.version)));
         }
         let object = wanted?;
         if !object.has_finalizer() {
@@ -83,7 +83,7 @@ impl Fanout {
         let Some(profile) = self.profile(entry?) else {
             return Some(Next::ReadProfile(object.key.clone()));
         };
-        let (desired, sent) = desired(entry?, profile);
+        let (desired, sent) = desired_message(entry?, profile);
         if queue.sent.get(name).is_some_and(|known| known.covers(&sent)) {
             return None;
         }
@@ -92,7 +92,7 @@ impl Fanout {
         Some(Next::Desired(desired))
     }
 
-    /// The profile of an object, or why it has none; `None` when the profile must be read first.
+    /// Returns the profile of an object, or the reason why it has none; `None` if the profile must be read first.
     fn profile<'a>(&'a self, entry: &'a Entry) -> Option<Result<&'a ProfileObject, NoProfile>> {
         let key = match entry.object.profile() {
             Ok(key) => key,
@@ -102,14 +102,14 @@ impl Fanout {
         self.profiles.get(&key).map(Ok).or_else(read)
     }
 
-    /// Whether the profile of an object must be read before the object is sent.
+    /// Returns whether the profile of an object must be read before the object is sent.
     pub(crate) fn needs_profile(&self, key: &Key) -> bool {
         self.entry(key).is_some_and(|entry| self.profile(entry).is_none())
     }
 }
 
-/// Why an object is sent to no node, as a text for the user: its `spec.node` names another node than its namespace. An object
-/// with the finalizer is sent all the same, so that its node can unmount.
+/// Returns a text for the user about an object that is sent to no node: its `spec.node` differs from its namespace. An object with
+/// the finalizer is sent nevertheless, so that its node can unmount.
 pub(crate) fn refusal(object: &MountObject) -> Option<String> {
     let Key { namespace, name } = &object.key;
     (object.node != *namespace && !object.has_finalizer()).then(|| {
@@ -121,7 +121,10 @@ pub(crate) fn refusal(object: &MountObject) -> Option<String> {
     })
 }
 
-fn desired(entry: &Entry, profile: Result<&ProfileObject, NoProfile>) -> (DesiredMount, Sent) {
+fn desired_message(
+    entry: &Entry,
+    profile: Result<&ProfileObject, NoProfile>,
+) -> (DesiredMount, Sent) {
     let object = &entry.object;
     let sent = Sent {
         version: object.version.clone(),
@@ -145,6 +148,6 @@ fn desired(entry: &Entry, profile: Result<&ProfileObject, NoProfile>) -> (Desire
     (desired, sent)
 }
 
-fn gone(node: &str, name: &str, version: Version) -> Gone {
+fn gone_message(node: &str, name: &str, version: Version) -> Gone {
     Gone { namespace: node.to_owned(), name: name.to_owned(), uid: version.uid }
 }

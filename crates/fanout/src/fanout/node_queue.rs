@@ -1,3 +1,5 @@
+//! The queue of one session: the state of each object at the node, and the objects to send.
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -9,36 +11,36 @@ use tokio::sync::Notify;
 use super::NodeKind;
 use crate::object::Version;
 
-/// What was last sent to a node about one object, and what the node reported.
+/// The last message to a node about one object, and the node's report on it.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) version: Version,
-    /// The profile's resourceVersion, or why there was no profile.
+    /// The profile's resourceVersion, or the reason why there was no profile.
     pub(super) profile: Result<String, NoProfile>,
-    /// The status that the node reported since; `None` before it did, or when the object is sent again.
+    /// The status that the node reported since; `None` before the report, or when the object is sent again.
     pub(super) reported: Option<Value>,
-    /// Whether somebody overwrote the reported status: then the object is sent again, and the node reports what it finds.
+    /// Whether another client overwrote the reported status: then the object is sent again, and the node reports again.
     pub(super) overwritten: bool,
 }
 
 impl Sent {
-    /// Whether the node already has all of this.
+    /// Returns whether the node already has this version and profile.
     pub(super) fn covers(&self, other: &Self) -> bool {
         !self.overwritten && self.version == other.version && self.profile == other.profile
     }
 }
 
-/// What one session has sent of the node's objects, and what it has to send.
+/// The objects that a session has sent, and those it has to send.
 #[derive(Debug)]
 pub(super) struct NodeQueue {
     /// The session's number; a later session of the node has a higher one.
     pub(super) epoch: u64,
     pub(super) node_kind: NodeKind,
-    /// Whether the session waits for its start; until then nothing is sent.
+    /// Whether the session waits for its start; until then no message is sent.
     pub(super) is_waiting: bool,
     /// resourceVersion of the list with which the session started.
     since: String,
-    /// What was last sent about each object, by the object's name.
+    /// The last message about each object, by the object's name.
     pub(super) sent: HashMap<String, Sent>,
     /// Names of objects that may have to be sent.
     pub(super) dirty: BTreeSet<String>,
@@ -46,7 +48,7 @@ pub(super) struct NodeQueue {
     pub(super) unsent: BTreeSet<String>,
     /// Whether Synced was sent.
     pub(super) synced: bool,
-    /// Wakes the session when there may be something to send.
+    /// Wakes the session when there may be a message to send.
     pub(super) notify: Arc<Notify>,
 }
 
@@ -65,7 +67,7 @@ impl NodeQueue {
         }
     }
 
-    /// Starts with the known objects, among them all of a list at `version`.
+    /// Starts the session with the known objects, which include all objects of a list at `version`.
     pub(super) fn start_session(&mut self, names: BTreeSet<String>, version: &str) {
         self.is_waiting = false;
         version.clone_into(&mut self.since);
@@ -74,18 +76,19 @@ impl NodeQueue {
         self.notify.notify_one();
     }
 
-    /// Whether an object was created and deleted before the session started, and a watch that is behind brings it only now.
+    /// Returns whether an object was created and deleted before the session started, and a watch that is behind delivers it only
+    /// now.
     pub(super) fn predates_session(&self, name: &str, resource_version: &str) -> bool {
         let new = !self.sent.contains_key(name) && !self.unsent.contains(name);
         new && (resource_version == self.since || precedes(resource_version, &self.since))
     }
 
-    /// All objects were listed again: the watch brings no older ones any more.
-    pub(super) fn relisted(&mut self) {
+    /// Forgets the version of the session's start: after a new list of all objects the watch delivers no older ones.
+    pub(super) fn forget_start(&mut self) {
         self.since.clear();
     }
 
-    /// Marks an object as one that may have to be sent.
+    /// Marks an object that may have to be sent.
     pub(super) fn mark_dirty(&mut self, name: &str) {
         if self.node_kind == NodeKind::Rabbit {
             return;

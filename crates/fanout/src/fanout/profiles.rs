@@ -1,4 +1,4 @@
-//! The profiles that the watch knows, and which ClientMounts name each, so that a change wakes only those.
+//! The profiles that the watch knows, and the ClientMounts that name each: a changed profile wakes only those.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,12 +17,12 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    /// A profile that the watch knows. Others may exist, because the watch may be behind.
+    /// Returns a profile that the watch knows. More profiles may exist: the watch may be behind.
     pub(super) fn get(&self, key: &Key) -> Option<&ProfileObject> {
         self.known.get(key)
     }
 
-    /// Takes a profile; returns whether it changed.
+    /// Stores a profile; returns whether it changed.
     pub(super) fn apply(&mut self, profile: ProfileObject) -> bool {
         let known = self.known.get(&profile.key);
         if known.is_some_and(|known| known.resource_version == profile.resource_version) {
@@ -37,7 +37,7 @@ impl Profiles {
         self.known.remove(key).is_some()
     }
 
-    /// Takes a complete list; returns the profiles that changed.
+    /// Replaces all profiles by a complete list; returns the profiles that changed.
     pub(super) fn replace(&mut self, profiles: Vec<ProfileObject>) -> Vec<Key> {
         self.listed = true;
         let listed: BTreeSet<Key> = profiles.iter().map(|profile| profile.key.clone()).collect();
@@ -55,12 +55,12 @@ impl Profiles {
         changed
     }
 
-    /// The ClientMounts that name a profile.
+    /// Returns the ClientMounts that name a profile.
     pub(super) fn users(&self, profile: &Key) -> Vec<Key> {
         self.users.get(profile).into_iter().flatten().cloned().collect()
     }
 
-    /// A ClientMount named the profile `before`, and now names `after`.
+    /// Updates the index of a ClientMount that named the profile `before` and now names `after`.
     pub(super) fn index(&mut self, mount: &Key, before: Option<Key>, after: Option<Key>) {
         if before == after {
             return;
@@ -80,13 +80,13 @@ impl Profiles {
 }
 
 impl Fanout {
-    /// The profile to read for an object, with the version of the object that names it; `None` when the profile is known or was
-    /// read for this version.
+    /// Returns the profile to read for an object, and the version of the object that names it; `None` if the profile is known or
+    /// was read for this version.
     pub(crate) fn profile_to_read(&self, key: &Key) -> Option<(Version, Key)> {
         let entry = self.entry(key)?;
         let profile = entry.object.profile().ok()?;
         let is_read = match &entry.profile_read {
-            // The watch brings a missing profile when it appears.
+            // The watch delivers a missing profile when it is created.
             Some(Ok(_) | Err(NoProfile::Missing(_))) => true,
             Some(Err(NoProfile::Forbidden(_))) | None => false,
         };
@@ -96,7 +96,7 @@ impl Fanout {
         Some((entry.object.version.clone(), profile))
     }
 
-    /// Takes the API's answer to the read for a version of an object, unless the object has changed since.
+    /// Stores the API's answer to the read for a version of an object, unless the object has changed since.
     pub(crate) fn set_profile_read(&mut self, key: &Key, version: &Version, read: ProfileRead) {
         let Some(entry) = self.entry_mut(key) else { return };
         if entry.object.version == *version && entry.profile_read.as_ref() != Some(&read) {
@@ -105,7 +105,7 @@ impl Fanout {
         }
     }
 
-    /// Takes a profile as the API has it now; the objects that name it are sent again.
+    /// Stores the latest version of a profile; the objects that name it are sent again.
     pub(crate) fn apply_profile(&mut self, profile: ProfileObject) {
         let key = profile.key.clone();
         if self.profiles.apply(profile) {
@@ -120,14 +120,14 @@ impl Fanout {
         }
     }
 
-    /// Takes a complete list of profiles.
+    /// Replaces all profiles by a complete list.
     pub(crate) fn replace_profiles(&mut self, profiles: Vec<ProfileObject>) {
         for key in self.profiles.replace(profiles) {
             self.mark_users_dirty(&key);
         }
     }
 
-    /// Sends the objects that name a profile again, without what was read of it: the watch has a newer version now.
+    /// Sends the objects that name a profile again, and drops profiles that were read for them: the watch has a newer version.
     fn mark_users_dirty(&mut self, profile: &Key) {
         for user in self.profiles.users(profile) {
             if let Some(entry) = self.entry_mut(&user) {

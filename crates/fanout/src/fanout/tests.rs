@@ -11,14 +11,14 @@ fn profile(resource_version: &str) -> ProfileObject {
     }
 }
 
-fn listed(objects: Vec<MountObject>) -> Fanout {
+fn fanout_with(objects: Vec<MountObject>) -> Fanout {
     let mut fanout = Fanout::default();
     fanout.replace_profiles(vec![profile("1")]);
     fanout.replace_mounts(objects);
     fanout
 }
 
-/// A session opens and starts: the API lists nothing that the watch does not know.
+/// Opens and starts a session; the API lists no object that the watch does not know.
 fn connect(fanout: &mut Fanout, node: &str, epoch: u64) {
     fanout.open(node, epoch, NodeKind::Compute);
     assert!(fanout.start_session(node, epoch, &listing(0, Vec::new())));
@@ -28,11 +28,11 @@ fn listing(version: u64, objects: Vec<MountObject>) -> Listing {
     Listing { version: version.to_string(), objects }
 }
 
-fn missing() -> NoProfile {
+fn missing_profile() -> NoProfile {
     NoProfile::Missing("missing".to_owned())
 }
 
-/// Everything that is to be done for a node now, in short.
+/// Returns all next steps for a node, in short.
 fn drain(fanout: &mut Fanout, node: &str) -> Vec<String> {
     let mut all = Vec::new();
     loop {
@@ -73,7 +73,7 @@ fn deleting(mut object: MountObject) -> MountObject {
 #[test]
 fn a_node_receives_its_own_objects_then_synced() {
     let mut fanout =
-        listed(vec![mount("n1", "a", 1, 5), mount("n2", "b", 1, 6), mount("n1", "c", 1, 7)]);
+        fanout_with(vec![mount("n1", "a", 1, 5), mount("n2", "b", 1, 6), mount("n1", "c", 1, 7)]);
     connect(&mut fanout, "n1", EPOCH);
     assert_eq!(
         drain(&mut fanout, "n1"),
@@ -99,7 +99,7 @@ fn nothing_is_sent_before_both_lists_were_read() {
 #[test]
 fn a_node_receives_nothing_while_the_watch_is_behind_the_api() {
     let before = mount("n1", "a", 1, 5);
-    let mut fanout = listed(vec![before.clone(), mount("n1", "ended", 1, 6)]);
+    let mut fanout = fanout_with(vec![before.clone(), mount("n1", "ended", 1, 6)]);
     fanout.open("n1", EPOCH, NodeKind::Compute);
     assert_eq!(drain(&mut fanout, "n1"), [""; 0], "the API has not listed its objects");
     let (unmounted, made) = (mount("n1", "a", 2, 15), mount("n1", "made", 1, 16));
@@ -122,20 +122,20 @@ fn a_node_receives_nothing_while_the_watch_is_behind_the_api() {
 }
 
 #[test]
-fn a_watch_that_is_ahead_of_the_list_delays_no_session() {
+fn a_watch_ahead_of_the_list_does_not_delay_the_session() {
     let mut later = mount("n1", "a", 2, 25);
     later.status = Some(serde_json::json!({"allReady": true}));
-    let mut fanout = listed(vec![later, mount("n1", "b", 1, 5), mount("n1", "new", 1, 26)]);
+    let mut fanout = fanout_with(vec![later, mount("n1", "b", 1, 5), mount("n1", "new", 1, 26)]);
     fanout.open("n1", EPOCH, NodeKind::Compute);
-    // Of b only the status differs.
+    // Only the status of b differs.
     let then = listing(20, vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 19)]);
     assert!(fanout.start_session("n1", EPOCH, &then));
     assert_eq!(drain(&mut fanout, "n1").last().unwrap(), "synced");
 }
 
 #[test]
-fn a_list_for_an_earlier_session_starts_no_later_one() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+fn a_list_for_an_earlier_session_does_not_start_a_later_one() {
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     fanout.open("n1", EPOCH, NodeKind::Compute);
     fanout.start_session("n1", EPOCH - 1, &listing(5, vec![mount("n1", "a", 1, 5)]));
     assert!(drain(&mut fanout, "n1").is_empty());
@@ -144,7 +144,7 @@ fn a_list_for_an_earlier_session_starts_no_later_one() {
 
 #[test]
 fn an_object_created_and_deleted_before_the_session_started_is_not_sent() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     fanout.open("n1", EPOCH, NodeKind::Compute);
     assert!(fanout.start_session("n1", EPOCH, &listing(20, vec![mount("n1", "a", 1, 5)])));
     drain(&mut fanout, "n1");
@@ -153,15 +153,15 @@ fn an_object_created_and_deleted_before_the_session_started_is_not_sent() {
     fanout.apply_mount(mount("n1", "new", 1, 21));
     fanout.apply_mount(mount("n1", "a", 2, 22));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@22 profile 1", "desired new@21 profile 1"]);
-    // An API that was restored counts from an earlier number on: its list has all objects.
+    // A restored API counts resourceVersions from an earlier number: its list has all objects.
     let restored = [mount("n1", "a", 2, 22), mount("n1", "new", 1, 21), mount("n1", "b", 1, 9)];
     fanout.replace_mounts(restored.to_vec());
     assert_eq!(drain(&mut fanout, "n1"), ["desired b@9 profile 1"]);
 }
 
 #[test]
-fn own_statuses_and_finalizers_send_nothing() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+fn the_coordinators_own_writes_send_no_message() {
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     let mut later = mount("n1", "a", 1, 8);
@@ -172,7 +172,7 @@ fn own_statuses_and_finalizers_send_nothing() {
 
 #[test]
 fn each_change_that_a_node_acts_on_is_sent_once_and_the_newest_wins() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.apply_mount(mount("n1", "a", 2, 6));
@@ -189,14 +189,14 @@ fn each_change_that_a_node_acts_on_is_sent_once_and_the_newest_wins() {
 
 #[test]
 fn an_older_version_is_ignored() {
-    let mut fanout = listed(vec![mount("n1", "a", 2, 9)]);
+    let mut fanout = fanout_with(vec![mount("n1", "a", 2, 9)]);
     assert_eq!(fanout.apply_mount(mount("n1", "a", 1, 5)), Change::Nothing);
     assert_eq!(fanout.mount(&Key::new("n1", "a")).unwrap().version.generation, 2);
 }
 
 #[test]
 fn the_finalizer_is_added_before_the_object_is_sent_and_synced_waits_for_it() {
-    let mut fanout = listed(vec![without_finalizer(mount("n1", "a", 1, 5))]);
+    let mut fanout = fanout_with(vec![without_finalizer(mount("n1", "a", 1, 5))]);
     connect(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/a"]);
     fanout.apply_mount(mount("n1", "a", 1, 6));
@@ -205,7 +205,7 @@ fn the_finalizer_is_added_before_the_object_is_sent_and_synced_waits_for_it() {
 
 #[test]
 fn synced_does_not_wait_for_a_deleted_object() {
-    let mut fanout = listed(vec![without_finalizer(mount("n1", "a", 1, 5))]);
+    let mut fanout = fanout_with(vec![without_finalizer(mount("n1", "a", 1, 5))]);
     connect(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/a"]);
     fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
@@ -214,7 +214,7 @@ fn synced_does_not_wait_for_a_deleted_object() {
 
 #[test]
 fn gone_is_sent_when_the_object_or_its_finalizer_is_gone() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.remove_mount(&Key::new("n1", "a"), "uid-a");
@@ -226,7 +226,7 @@ fn gone_is_sent_when_the_object_or_its_finalizer_is_gone() {
 
 #[test]
 fn a_new_object_of_the_same_name_is_gone_then_desired() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     let mut second = mount("n1", "a", 1, 9);
@@ -238,7 +238,7 @@ fn a_new_object_of_the_same_name_is_gone_then_desired() {
 
 #[test]
 fn a_new_list_sends_the_missed_changes() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
     fanout.replace_mounts(vec![mount("n1", "b", 2, 20), mount("n1", "c", 1, 21)]);
@@ -248,7 +248,7 @@ fn a_new_list_sends_the_missed_changes() {
     );
 }
 
-/// A mount whose profile the watch does not know, because the watch may be behind.
+/// Returns a fanout with a mount whose profile the watch does not know yet.
 fn without_profile() -> (Fanout, Key, Version) {
     let mut fanout = Fanout::default();
     fanout.replace_profiles(Vec::new());
@@ -263,7 +263,7 @@ fn without_profile() -> (Fanout, Key, Version) {
 #[test]
 fn a_profile_is_missing_then_created_then_changed() {
     let (mut fanout, key, version) = without_profile();
-    fanout.set_profile_read(&key, &version, Err(missing()));
+    fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
     assert_eq!(fanout.profile_to_read(&key), None, "the watch brings it when it is created");
     fanout.apply_profile(profile("8"));
@@ -274,7 +274,7 @@ fn a_profile_is_missing_then_created_then_changed() {
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 9"]);
     fanout.remove_profile(&Key::new("default", "pinned"));
     assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/a"], "it may have been created again");
-    fanout.set_profile_read(&key, &version, Err(missing()));
+    fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile"]);
 }
 
@@ -293,12 +293,12 @@ fn a_profile_that_the_watch_does_not_know_yet_is_sent_as_it_was_read() {
 }
 
 #[test]
-fn an_object_of_another_node_is_sent_to_nobody() {
+fn an_object_of_another_node_is_sent_to_no_node() {
     let mut foreign = without_finalizer(mount("n1", "a", 1, 5));
     foreign.node = "n2".to_owned();
     let text = refusal(&foreign).unwrap();
     assert!(text.contains("namespace n1") && text.contains("\"n2\""), "{text}");
-    let mut fanout = listed(vec![foreign.clone()]);
+    let mut fanout = fanout_with(vec![foreign.clone()]);
     connect(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["synced"]);
     foreign.finalizers = mount("n1", "a", 1, 5).finalizers;
@@ -307,7 +307,7 @@ fn an_object_of_another_node_is_sent_to_nobody() {
 
 #[test]
 fn a_newer_session_ends_the_older_one() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     connect(&mut fanout, "n1", EPOCH - 1);
     assert!(matches!(fanout.next("n1", EPOCH - 1), Next::Desired(_)));
     connect(&mut fanout, "n1", EPOCH);
@@ -320,7 +320,7 @@ fn a_newer_session_ends_the_older_one() {
 
 #[test]
 fn a_report_counts_only_for_the_current_version() {
-    let mut fanout = listed(vec![mount("n1", "a", 1, 5)]);
+    let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     let key = Key::new("n1", "a");
     fanout.apply_mount(mount("n1", "a", 1, 8)); // a status
     assert!(fanout.is_current(&key, "uid-a", "5"));
@@ -335,7 +335,7 @@ fn a_report_counts_only_for_the_current_version() {
 fn ten_thousand_objects_are_queued_for_their_own_nodes_only() {
     let objects =
         (0..10_000).map(|i| mount(&format!("n{}", i % 2500), &format!("m{i}"), 1, i + 1)).collect();
-    let mut fanout = listed(objects);
+    let mut fanout = fanout_with(objects);
     connect(&mut fanout, "n3", EPOCH);
     connect(&mut fanout, "n4", EPOCH);
     assert_eq!(drain(&mut fanout, "n3").len(), 5);
@@ -346,7 +346,7 @@ fn ten_thousand_objects_are_queued_for_their_own_nodes_only() {
 
 #[test]
 fn a_rabbit_receives_nothing_but_the_end_of_its_session() {
-    let mut fanout = listed(vec![mount("rabbit-1", "a", 1, 5)]);
+    let mut fanout = fanout_with(vec![mount("rabbit-1", "a", 1, 5)]);
     fanout.open("rabbit-1", EPOCH, NodeKind::Rabbit);
     fanout.apply_mount(mount("rabbit-1", "a", 2, 6));
     assert!(drain(&mut fanout, "rabbit-1").is_empty());
@@ -357,7 +357,7 @@ fn a_rabbit_receives_nothing_but_the_end_of_its_session() {
 #[test]
 fn an_object_whose_finalizer_is_refused_does_not_delay_the_others() {
     let mut fanout =
-        listed(vec![without_finalizer(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
+        fanout_with(vec![without_finalizer(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
     connect(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/a", "desired b@6 profile 1"]);
     fanout.write_refused(&Key::new("n1", "a"));
@@ -379,9 +379,9 @@ fn the_finalizer_is_added_before_the_profile_is_read() {
     let (key, version) = (with_finalizer.key.clone(), with_finalizer.version.clone());
     fanout.apply_mount(with_finalizer);
     assert_eq!(drain(&mut fanout, "n1"), ["read profile n1/b"]);
-    fanout.set_profile_read(&key, &version, Err(missing()));
+    fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired b without profile"]);
-    fanout.set_profile_read(&key, &version, Err(missing()));
+    fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert!(drain(&mut fanout, "n1").is_empty(), "the same answer changes nothing");
 }
 
@@ -389,7 +389,7 @@ fn the_finalizer_is_added_before_the_profile_is_read() {
 fn a_forbidden_profile_is_sent_as_such_and_read_again() {
     let (mut fanout, key, version) = without_profile();
     for (read, unread) in
-        [(Err(NoProfile::Forbidden("forbidden".to_owned())), true), (Err(missing()), false)]
+        [(Err(NoProfile::Forbidden("forbidden".to_owned())), true), (Err(missing_profile()), false)]
     {
         assert!(fanout.profile_to_read(&key).is_some());
         fanout.set_profile_read(&key, &version, read);

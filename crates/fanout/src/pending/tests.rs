@@ -56,7 +56,7 @@ fn adding_the_finalizer_keeps_others() {
 }
 
 #[test]
-fn release_removes_the_finalizer_and_skips_a_status_that_nobody_could_read() {
+fn a_release_removes_the_last_finalizer_without_writing_the_status() {
     let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.version.deleting = true;
@@ -74,7 +74,7 @@ fn release_removes_the_finalizer_and_skips_a_status_that_nobody_could_read() {
 }
 
 #[test]
-fn released_before_deletion_keeps_the_finalizer() {
+fn a_release_before_the_deletion_keeps_the_finalizer() {
     let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(ready("unmounted"));
@@ -136,7 +136,7 @@ fn a_write_that_the_server_stores_differently_is_not_repeated() {
     status["pruned"] = json!(true);
     writes.report(&object, status, false);
     let write = writes.next(&key(), Some(&object)).unwrap();
-    writes.written(&key(), &write);
+    writes.write_accepted(&key(), &write);
     assert_eq!(writes.next(&key(), Some(&object)), None);
 }
 
@@ -147,13 +147,13 @@ fn a_status_reported_during_a_write_is_written_next() {
     writes.report(&object, ready("mounted"), false);
     let write = writes.next(&key(), Some(&object)).unwrap();
     writes.report(&object, ready("unmounted"), false);
-    writes.written(&key(), &write);
+    writes.write_accepted(&key(), &write);
     let write = writes.next(&key(), Some(&object)).unwrap();
     assert_eq!(write.operations[1]["value"]["mounts"][0]["state"], "unmounted");
 }
 
 #[test]
-fn pending_writes_are_not_carried_out_on_a_new_object_of_the_same_name() {
+fn pending_writes_are_dropped_for_a_new_object_of_the_same_name() {
     let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
     let mut second = mount("n1", "a", 1, 9);
@@ -163,15 +163,15 @@ fn pending_writes_are_not_carried_out_on_a_new_object_of_the_same_name() {
     assert_eq!(writes.next(&key(), Some(&second)), None);
     assert!(writes.report(&object, ready("mounted"), false));
     assert!(!writes.report(&second, ready("mounted"), false), "a writer has the name already");
-    writes.written(&key(), &late);
+    writes.write_accepted(&key(), &late);
     let write = writes.next(&key(), Some(&second)).unwrap();
     assert_eq!(
         write.operations[0]["value"], "9",
-        "the status that was written was the first object's"
+        "the written status was that of the first object"
     );
 }
 
-/// Between a report and its write the object may have asked for something else, and its node may have done it.
+/// Between a report and its write the object's spec may have changed, and its node may have carried out the change.
 #[test]
 fn a_status_is_written_only_to_its_own_generation() {
     let mut writes = PendingWrites::default();

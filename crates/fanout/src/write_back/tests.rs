@@ -13,10 +13,10 @@ use super::*;
 use crate::fanout::{Listing, NodeKind};
 use crate::object::{ProfileObject, tests::mount};
 
-/// Longer than anything here takes, and much less than a minute.
+/// Longer than any step of these tests takes, and much less than a minute.
 const SOON: Duration = Duration::from_secs(10);
 
-/// An API that accepts finalizers on one compute's ClientMounts, except on those that are to be answered with an error code.
+/// An API that accepts finalizers on one compute's ClientMounts, except on those for which it answers with an error code.
 #[derive(Clone, Debug, Default)]
 struct FakeApi {
     /// Error codes by name of the ClientMount.
@@ -64,14 +64,14 @@ impl FakeApi {
     }
 }
 
-/// The messages to a node about ClientMounts that do not carry the finalizer yet.
-struct Sent {
+/// The session of a node whose ClientMounts do not carry the finalizer yet.
+struct NodeSession {
     exchange: Arc<Exchange>,
     notify: Arc<tokio::sync::Notify>,
 }
 
-impl Sent {
-    fn of(names: &[&str]) -> Self {
+impl NodeSession {
+    fn start(names: &[&str]) -> Self {
         let exchange = Arc::new(Exchange::default());
         let notify = exchange.open("n1", 1, NodeKind::Compute);
         let pinned = Key::new("default", "pinned");
@@ -91,7 +91,7 @@ impl Sent {
         Self { exchange, notify }
     }
 
-    /// The name of the next ClientMount that is sent; "synced" when all were sent.
+    /// Returns the name of the next ClientMount that is sent; "synced" once all were sent.
     async fn next(&self) -> String {
         let next = async {
             loop {
@@ -108,15 +108,15 @@ impl Sent {
 }
 
 #[tokio::test]
-async fn writes_that_fail_delay_no_others() {
+async fn a_failing_write_does_not_delay_others() {
     let api = FakeApi::default();
     let failing: Vec<String> = (0..WRITERS).map(|number| format!("a{number}")).collect();
     failing.iter().for_each(|name| api.answer_with(name, Some(500)));
     let names: Vec<&str> = failing.iter().map(String::as_str).chain(["well"]).collect();
-    let sent = Sent::of(&names);
+    let session = NodeSession::start(&names);
     tokio::select! {
-        () = write_back(api.client(), sent.exchange.clone()) => {}
-        next = sent.next() => assert_eq!(next, "well"),
+        () = write_back(api.client(), session.exchange.clone()) => {}
+        next = session.next() => assert_eq!(next, "well"),
     }
 }
 
@@ -125,7 +125,7 @@ async fn writer(api: &FakeApi, exchange: &Arc<Exchange>) -> Writer {
     Writer::new(api.client(), exchange.clone(), key, Arc::new(Semaphore::new(1)))
 }
 
-/// Writes until the API has had this many requests.
+/// Runs writes until the API has received this many requests.
 async fn until_requests(
     api: &FakeApi,
     times: usize,
@@ -143,47 +143,47 @@ async fn until_requests(
 }
 
 #[tokio::test]
-async fn a_write_refused_for_a_while_succeeds_in_the_end() {
+async fn a_write_that_is_refused_for_a_while_succeeds_later() {
     for code in [404, 422] {
         let api = FakeApi::default();
         api.answer_with("a", Some(code));
-        let sent = Sent::of(&["a"]);
-        assert!(sent.exchange.next("n1", 1).unwrap().is_none(), "the finalizer comes first");
+        let session = NodeSession::start(&["a"]);
+        assert!(session.exchange.next("n1", 1).unwrap().is_none(), "the finalizer comes first");
         let writer = Writer {
             refused_delay: Duration::from_millis(20),
-            ..writer(&api, &sent.exchange).await
+            ..writer(&api, &session.exchange).await
         };
         let mut writing = Box::pin(writer.write());
         until_requests(&api, 2, &mut writing).await;
         if code == 422 {
-            assert_eq!(sent.next().await, "synced", "the node does not wait for it");
+            assert_eq!(session.next().await, "synced", "the node does not wait for the finalizer");
         }
         api.answer_with("a", None);
         timeout(SOON, writing).await.expect("the write is repeated until it works");
-        assert_eq!(sent.next().await, "a");
+        assert_eq!(session.next().await, "a");
     }
 }
 
 #[tokio::test]
-async fn a_refused_write_is_repeated_when_its_object_changes_and_given_up_with_it() {
+async fn a_refused_write_is_repeated_when_its_object_changes_and_dropped_when_it_is_gone() {
     let api = FakeApi::default();
     api.answer_with("a", Some(422));
-    let sent = Sent::of(&["a"]);
-    assert!(sent.exchange.next("n1", 1).unwrap().is_none(), "the finalizer comes first");
-    let mut writing = Box::pin(writer(&api, &sent.exchange).await.write());
+    let session = NodeSession::start(&["a"]);
+    assert!(session.exchange.next("n1", 1).unwrap().is_none(), "the finalizer comes first");
+    let mut writing = Box::pin(writer(&api, &session.exchange).await.write());
     until_requests(&api, 1, &mut writing).await;
     let mut changed = mount("n1", "a", 2, 6);
     changed.finalizers.clear();
-    sent.exchange.apply_mount(changed);
+    session.exchange.apply_mount(changed);
     until_requests(&api, 2, &mut writing).await;
-    sent.exchange.remove_mount(&Key::new("n1", "a"), "uid-a");
+    session.exchange.remove_mount(&Key::new("n1", "a"), "uid-a");
     timeout(SOON, writing).await.expect("the object is gone");
     assert_eq!(api.requests("a"), 2);
 }
 
 #[test]
-fn each_status_code_has_its_verdict() {
-    for (code, verdict) in [
+fn each_status_code_has_its_failure_kind() {
+    for (code, kind) in [
         (404, Failure::NotFound),
         (409, Failure::Conflict),
         (422, Failure::Refused),
@@ -192,6 +192,6 @@ fn each_status_code_has_its_verdict() {
         (500, Failure::Retry),
     ] {
         let status = Status { code, ..Status::default() };
-        assert_eq!(Failure::of(&kube::Error::Api(Box::new(status))), verdict, "{code}");
+        assert_eq!(Failure::classify(&kube::Error::Api(Box::new(status))), kind, "{code}");
     }
 }

@@ -32,16 +32,16 @@ fn key(name: &str) -> WorkflowKey {
     ("default".to_owned(), name.to_owned())
 }
 
-/// The API answers a look that somebody waits for.
+/// Answers the next request to the API.
 async fn look(jobs: &Jobs, workflows: Vec<Workflow>, names: &[&str]) {
-    let look = jobs.wanted().await;
+    let look = jobs.next_look().await;
     let found = look.computes.iter().map(|place| (place.clone(), Some(computes(names, 50))));
     let found: BTreeMap<_, _> = found.collect();
-    jobs.looked(&look, workflows, found);
+    jobs.look_answered(&look, workflows, found);
 }
 
 #[tokio::test]
-async fn nobody_hears_that_a_job_does_not_exist_before_the_api_was_asked_since() {
+async fn a_job_is_unknown_only_after_a_list_requested_since_the_question() {
     let jobs = Jobs::default();
     jobs.replace_workflows(Vec::new());
     let early = jobs.ask();
@@ -56,7 +56,7 @@ async fn nobody_hears_that_a_job_does_not_exist_before_the_api_was_asked_since()
 }
 
 #[tokio::test]
-async fn a_node_is_none_of_the_computes_only_when_the_api_says_so() {
+async fn a_node_is_not_assigned_only_after_the_computes_were_read() {
     let jobs = Jobs::default();
     jobs.replace_workflows(vec![workflow("w", "7", "PreRun", 9)]);
     let ticket = jobs.ask();
@@ -70,16 +70,16 @@ async fn a_node_is_none_of_the_computes_only_when_the_api_says_so() {
     assert_eq!(
         jobs.state(&job("7"), "n1", ticket).assignment(),
         Assignment::Assigned,
-        "an old reading"
+        "an older version"
     );
 }
 
 #[tokio::test]
-async fn an_api_that_does_not_answer_is_asked_again_and_leaves_it_open() {
+async fn without_an_answer_of_the_api_a_job_stays_uncertain() {
     let jobs = Jobs::default();
     let ticket = jobs.ask();
     jobs.state(&job("7"), "n1", ticket);
-    let failed = jobs.wanted().await;
+    let failed = jobs.next_look().await;
     assert!(jobs.look_failed(failed, "no answer".to_owned()));
     let state = jobs.state(&job("7"), "n1", ticket);
     assert_eq!((state.knowledge(), state.why.as_str()), (Knowledge::Uncertain, "no answer"));
@@ -88,7 +88,7 @@ async fn an_api_that_does_not_answer_is_asked_again_and_leaves_it_open() {
 }
 
 #[test]
-fn an_old_reading_changes_nothing_and_a_namesake_made_since_stays() {
+fn older_versions_and_deletions_of_earlier_objects_are_ignored() {
     let jobs = Jobs::default();
     jobs.apply_workflow(workflow("w", "7", "PreRun", 9));
     jobs.apply_workflow(workflow("w", "7", "Setup", 8));
@@ -101,7 +101,7 @@ fn an_old_reading_changes_nothing_and_a_namesake_made_since_stays() {
 }
 
 #[test]
-fn of_two_that_fit_the_one_that_stays_is_meant_and_two_that_stay_are_told() {
+fn a_deleted_match_is_ignored_and_two_living_matches_are_ambiguous() {
     let jobs = Jobs::default();
     let mut leaving = workflow("a", "7", "Teardown", 1);
     leaving.state.deleting = true;

@@ -17,7 +17,7 @@ fn credentials_outlive_a_restart_and_follow_the_address() {
 }
 
 #[test]
-fn only_the_owner_reads_them() {
+fn only_the_owner_can_read_credentials() {
     let directory = tempfile::tempdir().unwrap();
     let credentials = Credentials::load_or_create(directory.path(), address(1)).unwrap();
     let kubeconfig = directory.path().join("sub/kubeconfig");
@@ -31,7 +31,7 @@ fn only_the_owner_reads_them() {
 const DAY: i64 = 24 * 3600;
 
 #[test]
-fn what_expires_soon_is_replaced() {
+fn a_certificate_that_expires_soon_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let made = Credentials::load_or_create(directory.path(), address(1)).unwrap();
     let soon = Timestamp::now().as_second() + RENEW - DAY;
@@ -48,7 +48,7 @@ fn what_expires_soon_is_replaced() {
 }
 
 #[test]
-fn a_clock_that_is_wrong_makes_no_certificate_that_begins_later_or_expires_early() {
+fn a_wrong_clock_makes_no_certificate_that_begins_later_or_expires_early() {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     let expires = set_validity(&mut params);
     assert_eq!(params.not_before, rcgen::date_time_ymd(FIRST_YEAR, 1, 1));
@@ -56,7 +56,7 @@ fn a_clock_that_is_wrong_makes_no_certificate_that_begins_later_or_expires_early
 }
 
 #[test]
-fn a_kubeconfig_that_says_the_same_is_left_alone() {
+fn a_kubeconfig_with_the_same_content_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let credentials = Credentials::load_or_create(directory.path(), address(1)).unwrap();
     let path = directory.path().join("kubeconfig");

@@ -1,4 +1,4 @@
-//! The kinds that exist without a CRD, described the same way.
+//! The kinds that exist without a CRD, described in the form of CRDs.
 
 use super::crd::Spec;
 use super::{Column, Definition, NameRule, Selectable, Version, event_table};
@@ -51,7 +51,7 @@ fn definition(spec: Spec) -> Definition {
     definition
 }
 
-/// Completes the older version of Events, and makes the newer one of it.
+/// Completes the older version of Events, and derives the newer version from it.
 fn newer_events(older: &mut Version) -> Version {
     let source = ["source", "component"].map(str::to_owned);
     older.columns = event_table::columns();
@@ -82,5 +82,5 @@ fn newer_events(older: &mut Version) -> Version {
 
 pub(crate) fn default_columns() -> Vec<Column> {
     let age = Column::new("Age", "date", ".metadata.creationTimestamp");
-    vec![Column::of_names(), age.expect("a plain path is well formed")]
+    vec![Column::name_column(), age.expect("a plain path is well formed")]
 }

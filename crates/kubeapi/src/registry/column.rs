@@ -1,4 +1,4 @@
-//! A print column: what `kubectl get` shows of an object.
+//! A printer column: a cell of `kubectl get` for each object.
 
 use crate::value;
 use jsonpath_rust::parser::model::JpQuery;
@@ -32,8 +32,8 @@ impl Column {
         })
     }
 
-    /// The column that names the object; clients find the names of rows by its format.
-    pub(crate) fn of_names() -> Self {
+    /// Returns the column with the object's name; clients find the names of rows by its format.
+    pub(crate) fn name_column() -> Self {
         let base =
             Self::new("Name", "string", ".metadata.name").expect("a plain path is well formed");
         Self { format: "name".to_owned(), ..base }
@@ -46,7 +46,7 @@ impl Column {
         })
     }
 
-    /// The cell of one object; null where the object has no value of the column's type.
+    /// Returns the cell of one object; null where the object has no value of the column's type.
     pub(crate) fn cell(&self, object: &Value) -> Value {
         let found = js_path_process(&self.query, object).unwrap_or_default();
         let values: Vec<&Value> =
@@ -60,7 +60,7 @@ impl Column {
             ("date", [Value::String(then), ..]) => age(then).into(),
             ("integer", [value, ..]) if value.is_i64() || value.is_u64() => (*value).clone(),
             ("integer", [Value::Number(float), ..]) => {
-                value::truncated(float.as_f64().unwrap_or_default())
+                value::without_fraction(float.as_f64().unwrap_or_default())
             }
             ("number", [value, ..]) if value.is_number() => (*value).clone(),
             ("boolean", [value, ..]) if value.is_boolean() => (*value).clone(),
@@ -73,11 +73,11 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// One step of a path; a backslash escapes the character behind it.
+/// Regular expression for one step of a path; a backslash escapes the character after it.
 static STEP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\.((?:[^.\[\\]|\\.)+)").expect("the pattern is well formed"));
 
-/// The path as RFC 9535 writes it: kubectl's has no `$` and escapes dots with a backslash.
+/// Converts a path to RFC 9535: kubectl's form has no `$` and escapes dots with a backslash.
 fn standard_path(path: &str) -> String {
     let quoted = |step: &Captures<'_>| match step[1].contains("\\.") {
         true => format!("[{}]", Value::from(step[1].replace("\\.", "."))),
@@ -86,7 +86,7 @@ fn standard_path(path: &str) -> String {
     format!("${}", STEP.replace_all(path.trim().trim_start_matches('$'), quoted))
 }
 
-/// How long ago, as kubectl writes ages (apimachinery `duration.HumanDuration`).
+/// Returns the time since `then` in the format of kubectl (apimachinery `duration.HumanDuration`).
 pub(crate) fn age(then: &str) -> String {
     if then.is_empty() {
         return "<unknown>".to_owned();
@@ -105,7 +105,7 @@ fn human(seconds: i64) -> String {
         small => format!("{large}{large_unit}{small}{small_unit}"),
     };
     match seconds {
-        // Clocks of two machines differ by a little.
+        // The clocks of two machines may differ a little.
         ..-1 => "<invalid>".to_owned(),
         -1..0 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_as_kubectl_writes_them() {
+    fn ages_have_the_format_of_kubectl() {
         let cases = [
             (5, "5s"),
             (119, "119s"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_take_the_columns_type() {
+    fn cells_have_the_type_of_their_column() {
         let object = json!({"spec": {"n": 3, "names": ["a", "b"]}, "metadata": {"labels": {"a.b/c": "x"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]}});
         let cell = |kind: &str, path: &str| Column::new("C", kind, path).unwrap().cell(&object);

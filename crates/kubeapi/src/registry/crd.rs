@@ -1,4 +1,5 @@
-//! CustomResourceDefinition objects: checked, completed with the status that says they are served, compiled into definitions.
+//! CustomResourceDefinition objects: their checks, the status that reports them as served, and their compilation into
+//! definitions.
 
 mod written;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Compiles the definition that a CRD describes, or names every field that asks for what this server does not do.
+/// Compiles the definition that a CRD describes, or returns every field that asks for a feature this server lacks.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     let mut spec = crd.body.get("spec").cloned().unwrap_or(json!({}));
     drop_nulls(&mut spec);
@@ -22,7 +23,7 @@ pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     if causes.is_empty() { Ok(definition) } else { Err(causes) }
 }
 
-/// What is wrong with the spec beside its versions' schemas, and with the object's name.
+/// Returns the faults of the spec, except those of its versions' schemas, and of the object's name.
 fn check(crd: &Object, spec: &Spec) -> Vec<Cause> {
     let mut causes = Vec::new();
     let Spec { group, scope, names, conversion, versions } = spec;
@@ -56,8 +57,8 @@ fn check(crd: &Object, spec: &Spec) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with the change of a CRD. Group, scope and names are part of every object's key, so they are immutable
-/// (apiextensions `requireImmutableNames`); a version that objects may be stored under cannot go.
+/// Returns the faults of a change to a CRD. Group, scope and names are part of every object's key, so they are
+/// immutable (apiextensions `requireImmutableNames`); a version that objects may be stored under cannot be removed.
 pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
     let value = |object: &Object, pointer: &str| {
         object.body.get("spec").and_then(|spec| spec.pointer(pointer)).cloned()
@@ -81,7 +82,7 @@ pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
     causes
 }
 
-/// Refuses names that another kind of the same group already has.
+/// Returns a cause for each name that another kind of the same group already has.
 pub(crate) fn check_names(registry: &Registry, definition: &Definition) -> Vec<Cause> {
     let taken = registry.iter().any(|other| {
         other.id != definition.id
@@ -93,7 +94,7 @@ pub(crate) fn check_names(registry: &Registry, definition: &Definition) -> Vec<C
     taken.then(cause).into_iter().collect()
 }
 
-/// Fills in what kube-apiserver defaults, and the status of a CRD that is served.
+/// Fills in the defaults of kube-apiserver, and the status of a CRD that is served.
 pub(crate) fn complete(crd: &mut Object, definition: &Definition) {
     let storage = json!(definition.storage_version.rsplit('/').next());
     let mut names = json!({
@@ -134,8 +135,8 @@ fn stored_versions(crd: &Object) -> impl Iterator<Item = &Value> {
     stored.into_iter().flatten()
 }
 
-/// The status of a CRD that was only tried: no kind is served.
-pub(crate) fn unserved(crd: &mut Object) {
+/// Sets the status of a CRD in a dry run: its kind is not served.
+pub(crate) fn mark_unserved(crd: &mut Object) {
     if let Some(status) = crd.body.get_mut("status") {
         status["acceptedNames"] = json!({"kind": "", "plural": ""});
         status["conditions"] = Value::Null;
@@ -153,7 +154,7 @@ pub(crate) fn keep_stored_version(crd: &mut Object) {
     }
 }
 
-/// A condition that is true; one that was true before keeps its time.
+/// Returns a condition that is true; a condition that was true before keeps its time.
 fn condition(crd: &Object, kind: &str, reason: &str, message: &str) -> Value {
     let before = crd.body.get("status").and_then(|status| status["conditions"].as_array());
     let same = before
@@ -165,7 +166,7 @@ fn condition(crd: &Object, kind: &str, reason: &str, message: &str) -> Value {
     })
 }
 
-/// Drops null members, except within values that a schema gives.
+/// Drops null members, except within values that a schema contains.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -181,7 +182,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Kubernetes' order of versions: v2 over v1 over v1beta2 over v1beta1 over v1alpha1 over anything else.
+/// Ranks a version as Kubernetes does: v2 over v1 over v1beta2 over v1beta1 over v1alpha1 over any other name.
 pub(crate) fn priority(version: &str) -> (u8, u64, u64) {
     let numbers = |text: &str| text.parse::<u64>().ok();
     let parsed = version.strip_prefix('v').and_then(|rest| {

@@ -21,15 +21,15 @@ pub(crate) struct Definition {
     pub(crate) namespaced: bool,
     /// Served versions, the preferred one first.
     pub(crate) versions: Vec<Version>,
-    /// `group/version` that objects are stored in.
+    /// `group/version` under which objects are stored.
     pub(crate) storage_version: String,
-    /// Defined by a CRD, not by this program.
+    /// True for a kind that a CRD defines, not this program.
     pub(crate) custom: bool,
-    /// Whether `metadata.generation` counts changes of the spec.
+    /// True if `metadata.generation` counts changes of the spec.
     pub(crate) counts_generation: bool,
-    /// Whether PUT may leave the resourceVersion out.
+    /// True if PUT may leave the resourceVersion out.
     pub(crate) unconditional_update: bool,
-    /// Its CRD is being deleted: nothing new may be created.
+    /// True while the CRD is being deleted: no object may be created.
     pub(crate) terminating: bool,
     pub(crate) name_rule: NameRule,
 }
@@ -39,22 +39,22 @@ pub(crate) struct Version {
     pub(crate) group: String,
     pub(crate) name: String,
     pub(crate) schema: Schema,
-    /// The schema as written, for OpenAPI documents.
+    /// The schema as the CRD has it, for OpenAPI documents.
     pub(crate) openapi: Value,
     pub(crate) has_status: bool,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<Selectable>,
-    /// Fields called differently here than in storage: (here, stored).
+    /// Fields with another name in this version than in storage: (here, stored).
     pub(crate) renames: &'static [(&'static str, &'static str)],
-    /// The warning for clients that still use this version.
+    /// Warning for clients that use this deprecated version.
     pub(crate) deprecation: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Selectable {
-    /// As the selector writes it.
+    /// Name of the field in a selector.
     pub(crate) name: String,
-    /// Where it lies in the stored object.
+    /// Path of the field in the stored object.
     pub(crate) path: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Selectable {
 pub(crate) enum NameRule {
     Label,
     Subdomain,
-    /// Anything that can be a part of a path.
+    /// Any text that can be a part of a path.
     Segment,
 }
 
@@ -83,17 +83,17 @@ impl Definition {
         Status::invalid(&self.group, &self.kind, name, causes)
     }
 
-    /// The version that objects are stored in, when it is served.
+    /// Returns the version that objects are stored in, when that version is served.
     pub(crate) fn storage(&self) -> Option<&Version> {
         self.versions.iter().find(|version| version.api_version() == self.storage_version)
     }
 
-    /// An object of this kind at rest.
+    /// Builds the stored form of an object of this kind.
     pub(crate) fn stored(&self, object: &Object, revision: u64) -> Stored {
         Stored::new(object, self.selectable_values(object), revision)
     }
 
-    /// Every value of the object that some field selector may ask for.
+    /// Returns the values of all fields that a field selector may name.
     fn selectable_values(&self, object: &Object) -> Vec<(String, String)> {
         let mut values = vec![("metadata.name".to_owned(), object.name().to_owned())];
         if self.namespaced {
@@ -120,7 +120,7 @@ impl Version {
         }
     }
 
-    /// Turns an object of this version into the stored form.
+    /// Converts an object of this version to the stored form.
     pub(crate) fn to_storage(&self, definition: &Definition, object: &mut Object) {
         for (here, stored) in self.renames {
             if let Some(value) = object.body.remove(*here) {
@@ -130,7 +130,7 @@ impl Version {
         object.api_version.clone_from(&definition.storage_version);
     }
 
-    /// Turns a stored object into this version.
+    /// Converts a stored object to this version.
     pub(crate) fn show(&self, definition: &Definition, object: &mut Object) {
         if object.api_version == self.api_version() {
             return;
@@ -147,7 +147,7 @@ impl Version {
         }
     }
 
-    /// The bytes of a stored object as this version shows it; the stored ones themselves in the usual case.
+    /// Returns the JSON of a stored object in this version; usually the stored bytes themselves.
     pub(crate) fn present(
         &self,
         definition: &Definition,
@@ -161,7 +161,7 @@ impl Version {
         Ok(object.to_json())
     }
 
-    /// The object that the schema of this version looks at.
+    /// Returns the members of an object that the schema of this version applies to.
     pub(crate) fn view(object: &Object) -> Value {
         let mut body = object.body.clone();
         body.insert("apiVersion".to_owned(), object.api_version.clone().into());
@@ -177,7 +177,7 @@ impl Version {
 }
 
 impl Selectable {
-    /// From the simple path that CRDs use (`.spec.node`).
+    /// Parses the simple path that CRDs use (`.spec.node`).
     pub(crate) fn from_json_path(path: &str) -> Option<Self> {
         let name = path.strip_prefix('.')?;
         let path: Vec<String> = name.split('.').map(str::to_owned).collect();

@@ -1,30 +1,30 @@
-//! The documents from which clients learn what is served (legacy discovery: `APIGroupList`, `APIResourceList`).
+//! The documents that tell clients which kinds are served (legacy discovery: `APIGroupList`, `APIResourceList`).
 
 use super::{Definition, Registry, Version, crd};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// In the order of the handlers of built-in kinds.
+/// Verbs of built-in kinds, in the order in which kube-apiserver lists them.
 const OBJECT_VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// In that of apiextensions' handler.
+/// Verbs of custom kinds, in the order in which apiextensions-apiserver lists them.
 const CUSTOM_VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// `/api`
+/// Returns the document of `/api`.
 pub(crate) fn core_versions() -> Value {
     json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
 }
 
-/// `/apis`
+/// Returns the document of `/apis`.
 pub(crate) fn groups(registry: &Registry) -> Value {
     let groups: Vec<Value> =
         by_group(registry).into_iter().map(|(name, versions)| entry(&name, &versions)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/<group>`; none for a group that is not served.
+/// Returns the document of `/apis/<group>`; `None` for a group that is not served.
 pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
     let versions = by_group(registry).remove(group)?;
     let mut document = entry(group, &versions);
@@ -33,7 +33,7 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
     Some(document)
 }
 
-/// Every `group/version` that is served, the core group as `v1`.
+/// Returns every `group/version` that is served, the core group as `v1`.
 pub(crate) fn group_versions(registry: &Registry) -> Vec<(String, String)> {
     let mut all = vec![(String::new(), "v1".to_owned())];
     for (group, versions) in by_group(registry) {
@@ -42,7 +42,7 @@ pub(crate) fn group_versions(registry: &Registry) -> Vec<(String, String)> {
     all
 }
 
-/// `/api/v1` or `/apis/<group>/<version>`; none when it is not served.
+/// Returns the document of `/api/v1` or `/apis/<group>/<version>`; `None` when it is not served.
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let served = registry.iter().flat_map(|definition| {
         let here = |candidate: &&Version| candidate.group == group && candidate.name == version;

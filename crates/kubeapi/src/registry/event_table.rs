@@ -5,7 +5,7 @@ use super::column::age;
 use crate::object::Object;
 use serde_json::{Value, json};
 
-/// Name, and whether only `-o wide` shows it.
+/// Name of each column, and whether only `-o wide` shows it.
 const COLUMNS: [(&str, bool); 10] = [
     ("Last Seen", false),
     ("Type", false),
@@ -24,12 +24,12 @@ pub(super) fn columns() -> Vec<Column> {
         name: name.to_owned(),
         priority: i64::from(wide),
         format: if name == "Name" { "name" } else { "" }.to_owned(),
-        ..Column::of_names()
+        ..Column::name_column()
     };
     COLUMNS.into_iter().map(column).collect()
 }
 
-/// The cells of a stored Event. The events.k8s.io API fills other members than the core API.
+/// Returns the cells of a stored Event. The events.k8s.io API fills other members than the core API.
 pub(crate) fn cells(event: &Object) -> Vec<Value> {
     let body = Value::Object(event.body.clone());
     let first = |pointers: &[&str]| {

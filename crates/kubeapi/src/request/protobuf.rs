@@ -1,6 +1,6 @@
-//! The protobuf in which client-go from 1.32 on sends the kinds that it has compiled in (Kubernetes pull request 125314): the
-//! messages of `generated.proto` in k8s.io/api and k8s.io/apimachinery for the kinds that this server has, field by field.
-//! A field that is not in the tables refuses the request; nothing is dropped.
+//! The protobuf in which client-go from 1.32 on sends the kinds that are compiled into it (Kubernetes pull request
+//! 125314): the messages of `generated.proto` in k8s.io/api and k8s.io/apimachinery for the kinds of this server, field
+//! by field. A field that is not in the tables refuses the request; no field is dropped.
 
 use crate::status::Status;
 use base64::Engine;
@@ -9,7 +9,7 @@ use prost::bytes::Buf;
 use prost::encoding::{WireType, decode_key, decode_varint};
 use serde_json::{Map, Value};
 
-/// Before every object (apimachinery `serializer/protobuf`).
+/// Prefix of every encoded object (apimachinery `serializer/protobuf`).
 const MAGIC: &[u8] = b"k8s\0";
 
 type Table = &'static [(u32, &'static str, Kind)];
@@ -28,7 +28,7 @@ enum Kind {
     BytesMap,
 }
 
-/// `number name kind` of each field of a message.
+/// Builds a table of a message's fields: `number name kind` for each.
 macro_rules! table {
     ($($number:literal $name:tt $kind:ident $(($of:ident))?),*) => {
         &[$(($number, stringify!($name), Kind::$kind $(($of))?)),*]
@@ -67,7 +67,7 @@ const EVENT: Table = table![
     10 eventTime MicroTime, 11 series Message(SERIES), 12 action Text, 13 related Message(REFERENCE),
     14 reportingComponent Text, 15 reportingInstance Text
 ];
-/// The same in events.k8s.io/v1.
+/// Fields of an Event in events.k8s.io/v1.
 const NEWER_EVENT: Table = table![
     1 metadata Message(META), 2 eventTime MicroTime, 3 series Message(SERIES), 4 reportingController Text,
     5 reportingInstance Text, 6 action Text, 7 reason Text, 8 regarding Message(REFERENCE), 9 related Message(REFERENCE),
@@ -81,8 +81,7 @@ const DELETE_OPTIONS: Table = table![
 ];
 const TYPE: Table = table![1 apiVersion Text, 2 kind Text];
 
-/// Decodes an object to the JSON that it stands for.
-/// 415 for a kind that has no table here, 400 for bytes that are no such message.
+/// Decodes an object to its JSON. Answers 415 for a kind without a table here, 400 for bytes that are no such message.
 pub(super) fn decode(bytes: &[u8]) -> Result<Value, Status> {
     let unknown = bytes
         .strip_prefix(MAGIC)
@@ -125,7 +124,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Takes the next field off a message.
+/// Takes the next field from a message.
 fn next<'a>(rest: &mut &'a [u8]) -> Result<Option<(u32, Field<'a>)>, Status> {
     if rest.is_empty() {
         return Ok(None);
@@ -158,7 +157,7 @@ fn message(mut rest: &[u8], table: Table) -> Result<Map<String, Value>, Status> 
     Ok(object)
 }
 
-/// Adds a field. Go writes unset strings and times as empty ones; in JSON they are absent.
+/// Adds a field to an object. Go encodes unset strings and times as empty ones; in JSON they are absent.
 fn member(
     object: &mut Map<String, Value>,
     name: &str,
@@ -196,7 +195,7 @@ fn push(object: &mut Map<String, Value>, name: &str, value: Value) -> Result<(),
     Ok(())
 }
 
-/// One entry of a map: a message of key 1 and value 2.
+/// Adds an entry of a map: a message with the key as field 1 and the value as field 2.
 fn entry(
     object: &mut Map<String, Value>,
     name: &str,
@@ -221,7 +220,7 @@ fn text(bytes: &[u8]) -> Result<&str, Status> {
     std::str::from_utf8(bytes).map_err(|_| malformed("a string is not UTF-8"))
 }
 
-/// Seconds and nanoseconds since 1970.
+/// Decodes seconds and nanoseconds since 1970.
 fn time(mut rest: &[u8], digits: &str) -> Result<String, Status> {
     let (mut seconds, mut nanoseconds) = (0, 0);
     while let Some((number, field)) = next(&mut rest)? {

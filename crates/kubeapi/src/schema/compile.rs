@@ -1,4 +1,5 @@
-//! From `openAPIV3Schema` JSON to [`Schema`]. A keyword that could not be enforced is refused here, never ignored later.
+//! Compiles `openAPIV3Schema` JSON to [`Schema`]. A keyword that could not be enforced is refused here, never ignored
+//! later.
 
 use super::{Schema, Type, formats};
 use regex::{Regex, RegexBuilder};
@@ -7,9 +8,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Levels of nesting of a schema that is accepted; generated ones have far fewer.
+/// Deepest nesting of an accepted schema; generated schemas have far fewer levels.
 const DEEPEST: usize = 64;
-/// Bytes a compiled pattern may take.
+/// Largest size of a compiled pattern, in bytes.
 const PATTERN_SIZE: usize = 1 << 20;
 
 /// Keywords for people and clients, which the server does not enforce.
@@ -22,7 +23,7 @@ const DESCRIPTIVE: [&str; 6] = [
     "x-kubernetes-patch-strategy",
 ];
 
-/// A schema that is malformed, or that this server cannot enforce.
+/// Error: a schema is malformed, or this server cannot enforce it.
 #[derive(Debug, Error, PartialEq)]
 #[error("{path}: {problem}")]
 pub(crate) struct CompileError {
@@ -100,7 +101,7 @@ impl Schema {
             required: written.required,
             choices: written.r#enum,
             pattern: written.pattern.as_deref().map(pattern).transpose().map_err(refused)?,
-            format: formats::enforced(written.r#type, written.format).map_err(refused)?,
+            format: formats::check_enforced(written.r#type, written.format).map_err(refused)?,
             value: (written.minimum, written.maximum),
             length: (written.min_length, written.max_length),
             count: (written.min_items, written.max_items),

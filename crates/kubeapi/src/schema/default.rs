@@ -1,10 +1,11 @@
-//! Defaulting, and the nulls that Go clients send for "unset".
+//! Defaults, and the nulls that Go clients send for unset fields.
 
 use super::Schema;
 use serde_json::{Map, Value};
 
 impl Schema {
-    /// Fills in defaults. A null where the schema has no `nullable` counts as absent: it takes the default, or is dropped.
+    /// Fills in defaults. A null counts as absent where the schema has no `nullable`: the default replaces it,
+    /// or it is dropped.
     pub(crate) fn fill(&self, body: &mut Map<String, Value>) {
         for (name, property) in &self.properties {
             let unset = match body.get(name) {
@@ -36,7 +37,7 @@ impl Schema {
         }
     }
 
-    /// Puts the default in the place of a null that may not be there; false when there is none.
+    /// Replaces a null that the schema does not admit by the default; returns false when there is no default.
     fn fill_null(&self, value: &mut Value) -> bool {
         if !value.is_null() || self.nullable {
             return true;
@@ -53,7 +54,8 @@ impl Schema {
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
                 for item in items {
-                    // A null without a default stays, and validation refuses it: dropping it would move the items behind it.
+                    // A null item without a default stays, and validation refuses it: dropping it would shift the items
+                    // after it.
                     schema.fill_null(item);
                     schema.fill_value(item);
                 }

@@ -1,10 +1,10 @@
-//! Formats of values that are enforced.
+//! The formats of values that the server enforces.
 
 use super::Type;
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-/// Names a format that this server does not enforce for that type.
-pub(super) fn enforced(
+/// Returns the format, or a fault if this server does not enforce it for that type.
+pub(super) fn check_enforced(
     kind: Option<Type>,
     format: Option<String>,
 ) -> Result<Option<String>, String> {
@@ -18,12 +18,12 @@ pub(super) fn enforced(
     if known { Ok(format) } else { Err(format!("this server does not enforce format {name:?}")) }
 }
 
-/// Whether a text has a format: a time, a time with microseconds, bytes.
+/// Returns whether a text has a format: a time, a time with microseconds, or bytes.
 pub(super) fn fits(text: &str, format: &str) -> bool {
     match format {
         "date-time" => is_date_time(text),
         "micro-time" => {
-            // As Go's clients read it: six digits behind the second.
+            // Go's clients read six digits after the decimal point.
             let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
             let end = fraction.find(|character: char| !character.is_ascii_digit());
             end == Some(6) && is_date_time(text)
@@ -33,7 +33,7 @@ pub(super) fn fits(text: &str, format: &str) -> bool {
     }
 }
 
-/// RFC 3339, in either case; jiff reads more.
+/// Returns whether a text is an RFC 3339 time, in upper or lower case; jiff also reads other formats.
 fn is_date_time(text: &str) -> bool {
     let has_t = matches!(text.as_bytes().get(10), Some(b'T' | b't'));
     has_t && !text.contains('[') && text.parse::<jiff::Timestamp>().is_ok()
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_their_formats() {
+    fn texts_are_checked_against_their_format() {
         let cases = [
             ("date-time", "2026-01-02T03:04:05+02:00", true),
             ("date-time", "2026-01-02t03:04:05z", true),

@@ -1,4 +1,4 @@
-//! Numbers: JSON has one kind, Kubernetes an int64 and a float64.
+//! Numbers: JSON has a single type, Kubernetes an int64 and a float64.
 
 use super::validate::at;
 use super::{Schema, Type};
@@ -6,15 +6,15 @@ use crate::status::Cause;
 use crate::value::BEYOND_INTEGERS;
 use serde_json::{Number, Value};
 
-/// The largest whole number that a float64 tells from its neighbours.
+/// Largest integer that a float64 distinguishes from its neighbours.
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_991.0;
 
-/// Whether a float is a whole number that a float64 holds exactly.
+/// Returns whether a float is an integer that a float64 holds exactly.
 pub(super) fn is_whole(number: f64) -> bool {
     number.fract() == 0.0 && number.abs() <= LARGEST_WHOLE
 }
 
-/// Whether a value equals one of an enumeration; numbers compare by value.
+/// Returns whether a value equals one value of an enumeration; numbers are compared by value.
 pub(super) fn is_choice(value: &Value, choice: &Value) -> bool {
     match (value, choice) {
         (Value::Null, _) => false,
@@ -23,7 +23,7 @@ pub(super) fn is_choice(value: &Value, choice: &Value) -> bool {
     }
 }
 
-/// Checks the bounds of a number, and that its type and format can hold it.
+/// Checks the bounds of a number, and whether its type and format can hold it.
 pub(super) fn check(schema: &Schema, number: &Number, path: &str, causes: &mut Vec<Cause>) {
     let value = Value::Number(number.clone());
     let float = number.as_f64().unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn check(schema: &Schema, number: &Number, path: &str, causes: &mut V
 }
 
 impl Schema {
-    /// Whether the type and format of a number can hold it.
+    /// Returns whether the schema's type and format can hold a number.
     pub(super) fn holds(&self, number: &Number) -> bool {
         let float = number.as_f64().unwrap_or_default();
         let format = self.format.as_deref();

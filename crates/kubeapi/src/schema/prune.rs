@@ -1,4 +1,4 @@
-//! Pruning: a field the schema does not name is not stored (structural pruning of apiextensions).
+//! Pruning: fields that the schema does not name are not stored (structural pruning of apiextensions).
 
 use super::Schema;
 use serde_json::{Map, Value};

@@ -10,7 +10,7 @@ fn faults(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-/// What the schema makes of a value, and what it says about the result.
+/// Returns a value as the schema prunes and defaults it, and the faults of the result.
 fn admit(schema: &Value, value: &Value) -> (Value, Vec<String>) {
     let schema = Schema::compile(schema).unwrap();
     let mut body = value.as_object().unwrap().clone();
@@ -38,7 +38,7 @@ fn refuses(schema: &Value, value: &Value, message: &str) {
 }
 
 #[test]
-fn strings_and_their_formats() {
+fn strings_are_checked_against_formats_lengths_and_patterns() {
     let schema = json!({"type": "string", "pattern": "^[a-z]+$", "maxLength": 3});
     accepts(&schema, &json!("abc"));
     refuses(&schema, &json!("ab1"), "x: Invalid value: \"ab1\": x in body should match '^[a-z]+$'");
@@ -53,7 +53,7 @@ fn strings_and_their_formats() {
 }
 
 #[test]
-fn numbers_and_their_bounds() {
+fn numbers_are_checked_against_bounds() {
     let schema = json!({"type": "integer", "format": "int32", "minimum": 1});
     accepts(&schema, &json!(2));
     refuses(&schema, &json!(0), "should be at least 1");
@@ -71,7 +71,7 @@ fn numbers_and_their_bounds() {
 }
 
 #[test]
-fn arrays_and_their_items() {
+fn arrays_are_checked_item_by_item() {
     refuses(&json!({"type": "array", "minItems": 1}), &json!([]), "should have at least 1 items");
     refuses(&json!({"type": "array", "maxItems": 1}), &json!([1, 2]), "x: Too many: 2: at most 1");
     let items = json!({"type": "array", "items": {"type": "string"}});
@@ -79,7 +79,7 @@ fn arrays_and_their_items() {
 }
 
 #[test]
-fn objects_and_their_members() {
+fn objects_are_checked_member_by_member() {
     let schema = json!({"type": "object", "additionalProperties": {"type": "integer"}});
     accepts(&schema, &json!({"anything": 1}));
     refuses(&schema, &json!({"a": "1"}), "x.a: Invalid value: \"string\"");
@@ -88,7 +88,7 @@ fn objects_and_their_members() {
 }
 
 #[test]
-fn integers_or_strings() {
+fn int_or_string_accepts_both_types() {
     let either = json!({"x-kubernetes-int-or-string": true});
     accepts(&either, &json!("50%"));
     accepts(&either, &json!(50));
@@ -96,7 +96,7 @@ fn integers_or_strings() {
 }
 
 #[test]
-fn defaults_fill_what_is_there_and_only_that() {
+fn defaults_fill_absent_members_of_present_objects_only() {
     let inner =
         json!({"type": "object", "properties": {"deep": {"type": "integer", "default": 5}}});
     let schema = json!({"type": "object", "properties": {
@@ -113,7 +113,7 @@ fn defaults_fill_what_is_there_and_only_that() {
     );
     assert!(causes.is_empty(), "{causes:?}");
 
-    // Nulls among values that the schema does not name one by one.
+    // Nulls among values of `additionalProperties`, which the schema does not name one by one.
     let texts = json!({"type": "string"});
     let numbers = json!({"type": "integer", "default": 5});
     let schema = json!({"type": "object", "properties": {
@@ -131,7 +131,7 @@ fn defaults_fill_what_is_there_and_only_that() {
 }
 
 #[test]
-fn what_cannot_be_enforced_does_not_compile() {
+fn a_keyword_that_cannot_be_enforced_does_not_compile() {
     for (schema, message) in [
         (json!({"type": "strnig"}), "openAPIV3Schema: unknown variant `strnig`"),
         (json!({"properties": {"a": {"pattern": "("}}}), "openAPIV3Schema.properties.a: pattern: "),

@@ -1,15 +1,15 @@
-//! Validation: a fault names the field that kube-openapi's validator (`pkg/validation/validate`) names.
+//! Validation. A fault names the same field as kube-openapi's validator (`pkg/validation/validate`).
 
 use super::prune::within;
 use super::{Part, Schema, Type, formats, numbers};
 use crate::status::Cause;
 use serde_json::{Map, Value, json};
 
-/// Causes that a refusal names at most.
+/// Largest number of causes in a refusal.
 const ENOUGH: usize = 100;
 impl Schema {
-    /// Adds every way in which the object breaks its schema to what is wrong with it otherwise. `old` is the object that an
-    /// update replaces: what was wrong with that already, and has not changed, is let through.
+    /// Appends all schema violations to `causes`. `old` is the object that an update replaces: violations that `old`
+    /// has too are accepted.
     pub(crate) fn validate(
         &self,
         part: Part,
@@ -22,7 +22,7 @@ impl Schema {
         causes.truncate(ENOUGH);
     }
 
-    /// Describes the first field whose type or format is not the schema's.
+    /// Describes the first field that has another type or format than the schema's.
     pub(crate) fn misfits(&self, body: &Map<String, Value>) -> Option<String> {
         let mut causes = Vec::new();
         self.check_object(body, &mut String::new(), &mut causes);
@@ -36,7 +36,7 @@ impl Schema {
         match (part, self.properties.get("status"), object.get("status")) {
             (Part::Status, Some(schema), Some(status)) => {
                 schema.check(status, &mut String::new(), &mut causes);
-                // The message has the path within the status; the field has the path within the object.
+                // The message has the path within the status, the field the path within the object.
                 for cause in &mut causes {
                     cause.field = match cause.field.as_str() {
                         "<nil>" => "status".to_owned(),
@@ -67,7 +67,7 @@ impl Schema {
         }
     }
 
-    /// The names of the types that the schema allows.
+    /// Returns the names of the types that the schema allows.
     fn types(&self) -> Option<&'static str> {
         if self.int_or_string { Some("integer,string") } else { self.kind.map(Type::name) }
     }
@@ -155,7 +155,7 @@ fn wrong_type(path: &str, wanted: &str, found: &str) -> Cause {
     Cause::wrong_type(at(path), &json!(found), detail)
 }
 
-/// The whole object has no path; this is how Go writes that.
+/// Returns the path as Go writes it: `<nil>` for the whole object.
 pub(super) fn at(path: &str) -> &str {
     if path.is_empty() { "<nil>" } else { path }
 }

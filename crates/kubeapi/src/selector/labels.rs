@@ -1,4 +1,4 @@
-//! Label selectors.
+//! Label selectors (apimachinery `labels.Parse`).
 
 use crate::names;
 use crate::object::Stored;
@@ -6,13 +6,14 @@ use crate::status::Status;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// `key`, `!key`, `key=value` and its like, `key in (a, b)`, `key notin (a, b)`.
+/// Regular expression of a requirement: `key`, `!key`, `key=value` and its variants, `key in (a, b)`,
+/// `key notin (a, b)`.
 static REQUIREMENT: LazyLock<Regex> = LazyLock::new(|| {
     let text = r"^(?:!\s*(?<absent>[^\s=!<>()]+)|(?<key>[^\s=!<>()]+)(?:\s*(?<operator>==|=|!=)\s*(?<value>[^\s=!<>()]*)|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)$";
     Regex::new(text).expect("the pattern is well formed")
 });
 
-/// Conditions on labels; all must hold.
+/// Conditions on labels; all of them must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LabelSelector(Vec<Requirement>);
 
@@ -27,7 +28,7 @@ enum Test {
     Exists,
     Absent,
     In(Vec<String>),
-    /// Holds for objects without the label too.
+    /// Holds also for objects without the label.
     NotIn(Vec<String>),
 }
 
@@ -53,7 +54,7 @@ impl LabelSelector {
     }
 }
 
-/// Splits at the commas that are not in parentheses.
+/// Splits a selector at the commas outside parentheses.
 fn parts(text: &str) -> Vec<&str> {
     let mut inside = false;
     text.split(|character| {
@@ -65,7 +66,8 @@ fn parts(text: &str) -> Vec<&str> {
 
 impl Requirement {
     fn parse(part: &str) -> Result<Self, String> {
-        let found = REQUIREMENT.captures(part).ok_or("this is no condition on a label")?;
+        let found =
+            REQUIREMENT.captures(part).ok_or("this is not a condition such as key=value")?;
         let group = |name: &str| found.name(name).map(|text| text.as_str());
         let key = group("absent").or(group("key")).unwrap_or_default().to_owned();
         let values: Vec<String> = match (group("value"), group("values")) {

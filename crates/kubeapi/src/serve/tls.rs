@@ -30,10 +30,10 @@ pub enum TlsError {
     UseKey(#[from] rustls::Error),
 }
 
-/// Serves the API over TLS until `shutdown` is ready, to whoever shows the bearer token of `credentials`.
+/// Serves the API over TLS until `shutdown` is ready, to clients that present the bearer token of `credentials`.
 ///
 /// # Errors
-/// [`TlsError`] when the credentials cannot be used; once serving, nothing ends it but `shutdown`.
+/// [`TlsError`] when the credentials cannot be used; once it serves, only `shutdown` ends it.
 pub async fn tls(
     listener: TcpListener,
     api: Api,
@@ -114,12 +114,12 @@ fn acceptor(credentials: &Credentials) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The API behind a bearer token.
+/// The API, for requests with the bearer token.
 #[derive(Clone)]
 struct Authenticated {
     service: ApiService,
     token: Arc<str>,
-    /// Notes each request with the token.
+    /// Records each request with a valid token.
     caller: Caller,
 }
 
@@ -137,7 +137,7 @@ impl<B: RequestBody + 'static> tower::Service<Request<B>> for Authenticated {
             request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
         let shown = header.strip_prefix(b"Bearer ").unwrap_or_default();
         if bool::from(shown.ct_eq(self.token.as_bytes())) {
-            self.caller.made_request();
+            self.caller.record_request();
             return self.service.call(request);
         }
         let mut response = refuse(&Status::unauthorized());

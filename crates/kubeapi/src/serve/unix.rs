@@ -22,7 +22,7 @@ pub async fn unix(
             connection = incoming.next() => connection,
         };
         // The kernel has identified the client, so an idle connection may stay.
-        connection.caller().made_request();
+        connection.caller().record_request();
         let service = connections.stoppable(api.service(identity(connection.stream())));
         connections.serve(connection, service);
     }

@@ -1,4 +1,4 @@
-//! Answers: their headers, and how a refusal looks.
+//! Answers: their headers and the form of a refusal.
 
 use crate::body::Body;
 use crate::form::encode;
@@ -7,7 +7,7 @@ use http::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WARNING};
 use hyper::body::Bytes;
 
-/// Adds the warnings that kubectl prints (RFC 7234 code 299, as apiserver writes them).
+/// Adds warnings, which kubectl prints (RFC 7234 code 299, in apiserver's format).
 pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");

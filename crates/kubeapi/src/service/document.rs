@@ -1,4 +1,4 @@
-//! Requests without an object: health, backup, discovery, OpenAPI.
+//! Answers for requests that are about no object: health, backup, discovery, OpenAPI.
 
 use super::ApiService;
 use super::answer::{json_response, respond, text};

@@ -1,4 +1,4 @@
-//! Requests that change something: decoded here, applied by the store's one writer, answered when it is on disk.
+//! Requests that change objects: decoded here, applied by the store's one writer, answered when the change is on disk.
 
 use super::answer::{json_response, warn};
 use super::{ApiService, Call};
@@ -15,7 +15,7 @@ use http::Response;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// The verbs that change something.
+/// Verbs that change objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Create,
@@ -36,7 +36,7 @@ impl ApiService {
         let bytes = request::read(&headers, body).await?;
         let media_type = request::media_type(&headers);
         let deletes = matches!(change, Change::Delete | Change::DeleteCollection);
-        // A delete without a body has its options in the query.
+        // A DELETE without a body has its options in the query.
         let value = match bytes.as_slice() {
             [] if deletes => Value::Null,
             bytes => request::decode(media_type, bytes)?,
@@ -54,12 +54,12 @@ impl ApiService {
             Change::Delete => {
                 let options = query.delete(&value)?;
                 dry_run = options.dry_run;
-                Box::new(move |batch| delete::one(batch, &at, &options))
+                Box::new(move |batch| delete::delete_one(batch, &at, &options))
             }
             Change::DeleteCollection => {
                 let (selection, options) = (query.selection()?, query.delete(&value)?);
                 dry_run = options.dry_run;
-                Box::new(move |batch| delete::collection(batch, &at, &selection, &options))
+                Box::new(move |batch| delete::delete_collection(batch, &at, &selection, &options))
             }
         };
         let outcome = self.stored(apply, dry_run).await?;
@@ -77,7 +77,7 @@ impl ApiService {
             apply(batch)
         });
         let (reply, answer) = oneshot::channel();
-        // The write stands when the client has disconnected.
+        // The write proceeds when the client has disconnected.
         let reply = Box::new(move |result| drop(reply.send(result)));
         self.store.submit(Job { apply, dry_run, reply })?;
         let stopped = |_| Status::unavailable("the API server stopped before the write was stored");
@@ -90,7 +90,7 @@ impl ApiService {
     }
 }
 
-/// Answers a write. `dry_run` is the revision of the object, if any, that a dry run has left as it was.
+/// Answers a write. For a dry run, `dry_run` is the stored revision of the object, if it exists.
 fn finish(
     resource: &Resource,
     outcome: Outcome,
@@ -100,8 +100,10 @@ fn finish(
     match outcome {
         Outcome::Stored { code, stored, warnings } => {
             let bytes = match dry_run {
-                Some(before) => form.one(resource, &draft(resource, &stored, before)?, true)?,
-                None => form.one(resource, &stored, true)?,
+                Some(before) => {
+                    form.encode_object(resource, &draft(resource, &stored, before)?, true)?
+                }
+                None => form.encode_object(resource, &stored, true)?,
             };
             let mut response = json_response(code, bytes);
             warn(&mut response, &warnings);
@@ -117,12 +119,13 @@ fn finish(
     }
 }
 
-/// What would have been stored. Its revision never was, so the object shows the one that it has.
+/// Returns the object that a dry run would have stored. Its revision was never stored, so the object shows the
+/// one that it has.
 fn draft(resource: &Resource, stored: &Stored, before: Option<u64>) -> Result<Stored, Status> {
     let mut object = stored.decode()?;
     object.meta.resource_version = before.map(|revision| revision.to_string());
     if &*resource.definition.id == builtin::CRDS && before.is_none() {
-        crd::unserved(&mut object);
+        crd::mark_unserved(&mut object);
     }
     Ok(resource.definition.stored(&object, stored.revision))
 }

@@ -1,9 +1,9 @@
-//! One invalid field of an object.
+//! One faulty field of an object (`field.Error` of apimachinery).
 
 use serde_json::Value;
 use std::fmt;
 
-/// One field that is wrong (`field.Error` of apimachinery).
+/// One faulty field, with the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cause {
     pub(crate) field: String,
@@ -30,7 +30,7 @@ impl Cause {
         Self::invalid_without_value(field, format!("{value}: {detail}"))
     }
 
-    /// For values that are too large to be shown.
+    /// Builds a cause for a value that is too large to be shown.
     pub(crate) fn invalid_without_value(
         field: impl Into<String>,
         detail: impl fmt::Display,
@@ -61,7 +61,8 @@ impl Cause {
         Self::new(field, "FieldValueNotSupported", message)
     }
 
-    /// `limit` is in bytes for built-in kinds, in characters where a CRD's schema gives it.
+    /// Builds a cause for a value longer than `limit`: in bytes for built-in kinds, in characters where a CRD's
+    /// schema sets the limit.
     pub(crate) fn too_long(field: impl Into<String>, limit: u64) -> Self {
         Self::new(field, "FieldValueTooLong", format!("Too long: at most {limit} are allowed"))
     }

@@ -1,8 +1,8 @@
 //! The latest acknowledged revision, in a file beside the store's.
 //!
-//! The writer writes it after a commit is on stable storage and before clients get their answers. Only the first number of a
-//! process is synced: a kill loses none, and after a power cut the number may be older than the store, but never ahead of
-//! it. A store that is behind it has lost an acknowledged commit.
+//! The writer writes the revision after a commit is on stable storage and before clients get their answers. Only the
+//! first revision of a process is synced: a kill loses none, and after a power cut the revision may be older than the
+//! store, but never ahead of it. A store that is behind this revision has lost an acknowledged commit.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -13,7 +13,7 @@ const NAME: &str = "objects.acknowledged";
 
 pub(super) struct Acknowledged {
     path: PathBuf,
-    /// Opened by the first write; absent again after one that failed.
+    /// Opened by the first write; `None` again after a write that failed.
     file: Mutex<Option<File>>,
 }
 
@@ -22,7 +22,7 @@ impl Acknowledged {
         Self { path: directory.join(NAME), file: Mutex::default() }
     }
 
-    /// None when it was never written, or cannot be read.
+    /// Returns `None` when the revision was never written, or cannot be read.
     pub(super) fn read(&self) -> Option<u64> {
         let text = match std::fs::read_to_string(&self.path) {
             Ok(text) => text,
@@ -39,7 +39,7 @@ impl Acknowledged {
         revision
     }
 
-    /// A failure is only logged: the commit itself stands, without this protection against losing it.
+    /// Writes the revision. A failure is only logged: the commit stands, without this protection against losing it.
     pub(super) fn write(&self, revision: u64) {
         let mut file = super::lock(&self.file);
         let written = match &*file {
@@ -64,7 +64,8 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// The length is always the same, so that it is overwritten in place. The number stands there twice, so that damage shows.
+/// Encodes the revision in a fixed length, so that it is overwritten in place. It occurs twice, so
+/// that damage is detected.
 fn text(revision: u64) -> String {
     format!("{revision:020} {revision:020}\n")
 }
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_kept_and_damage_is_no_number() {
+    fn a_damaged_file_gives_no_revision() {
         let directory = tempfile::tempdir().unwrap();
         let kept = Acknowledged::in_directory(directory.path());
         assert_eq!(kept.read(), None);

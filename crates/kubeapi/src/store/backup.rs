@@ -1,4 +1,4 @@
-//! A backup: all objects of a store as one text, and a new store made from it.
+//! Backup: all objects of a store as a text, and the restore of a new store from it.
 //!
 //! ```text
 //! {"backup":1,"revision":…,"taken":"…","objects":…,"unread":[…]}
@@ -6,8 +6,9 @@
 //! {"sha256":"…"}                                                  of all lines before
 //! ```
 //!
-//! A restored store begins at a revision that no client of the old one can have seen, with an empty log: whoever resumes a
-//! watch gets 410, and whoever changes what was read before gets 409. The objects keep their uids, finalizers and status.
+//! A restored store begins at a revision that no client of the old store can have seen, with an empty log: a client
+//! that resumes a watch gets 410, and a client that changes an object that it read before gets 409. The objects keep
+//! their uids, finalizers and status.
 
 use super::file::{Directory, StoreFile};
 use super::load::{self, key_text};
@@ -27,35 +28,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Of the text above; another number is another text.
+/// Version of the format above.
 const FORMAT: u64 = 1;
-/// Bytes that are encoded at a time.
+/// Number of bytes that are encoded at a time.
 const CHUNK: usize = 64 << 10;
 
 #[derive(Debug, Error)]
 pub enum RestoreError {
     #[error("the backup cannot be read")]
     Read(#[source] io::Error),
-    #[error("line {line} of the backup is no {expected}: nothing was restored")]
+    #[error("line {line} of the backup is no valid {expected}: nothing was restored")]
     Parse { line: usize, expected: &'static str, source: serde_json::Error },
     #[error("the backup has format {found}, this program reads {FORMAT}: nothing was restored")]
     Format { found: u64 },
-    #[error("the backup ends after line {lines}: it is not whole, nothing was restored")]
+    #[error("the backup is cut off after line {lines}: nothing was restored")]
     Short { lines: usize },
-    #[error("the backup is not as it was written, its checksum says: nothing was restored")]
+    #[error("the backup's checksum does not match its content: nothing was restored")]
     Checksum,
     #[error("{object} of the backup cannot be read, {problem}: nothing was restored")]
     Object { object: String, problem: String },
-    #[error("{} is there already: move it away first", file.display())]
+    #[error("{} exists already: move it away first", file.display())]
     Exists { file: PathBuf },
-    #[error("the store cannot be made")]
+    #[error("the store cannot be created")]
     Make(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Restored {
     pub objects: usize,
-    /// When the backup was taken (RFC 3339).
+    /// Time at which the backup was taken (RFC 3339).
     pub taken: String,
 }
 
@@ -65,7 +66,7 @@ struct Header {
     revision: u64,
     taken: String,
     objects: usize,
-    /// Objects that the server could not read itself, and that are missing here.
+    /// Objects that the server could not read, and that are missing in the backup.
     unread: Vec<String>,
 }
 
@@ -107,10 +108,10 @@ fn line(key: &Key, stored: &Stored) -> Vec<u8> {
     line
 }
 
-/// Lines in larger pieces, and their checksum at the end.
+/// The lines in larger pieces, with their checksum at the end.
 struct Chunks<I> {
     lines: I,
-    /// None when the checksum has been written.
+    /// `None` once the checksum has been written.
     digest: Option<Context>,
 }
 
@@ -135,10 +136,10 @@ impl<I: Iterator<Item = Vec<u8>>> Iterator for Chunks<I> {
     }
 }
 
-/// Makes a store of a backup in `directory`, where none is.
+/// Creates a store in `directory` from a backup. The directory must have no store.
 ///
 /// # Errors
-/// [`RestoreError`]; then no store was made.
+/// [`RestoreError`]; in this case no store was created.
 pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, RestoreError> {
     let (header, mut rows) = read(backup)?;
     let failed = |error: DiskError| RestoreError::Make(Box::new(error));
@@ -150,7 +151,7 @@ pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, Resto
     }
     // The lost store may have acknowledged writes after the backup.
     rows.revision = header.revision.max(directory.acknowledged().unwrap_or_default());
-    rows.begin_anew();
+    rows.skip_revisions();
     let revision = rows.revision;
     let (state, unread) = load::state(rows, 1, &[]);
     if let Some(row) = unread.into_iter().next() {
@@ -183,7 +184,7 @@ fn read(backup: impl BufRead) -> Result<(Header, Rows), RestoreError> {
     if sha256 == sum { Ok((header, rows)) } else { Err(RestoreError::Checksum) }
 }
 
-/// The lines of a backup, and the checksum of those that were read.
+/// The lines of a backup, and the checksum of the lines read so far.
 struct Lines<R> {
     lines: io::Split<R>,
     number: usize,

@@ -9,7 +9,7 @@ use crate::status::Status;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Bytes of one stored object; patches cannot make it larger than a request may be.
+/// Largest size of a stored object, in bytes: patches cannot make an object larger than a request may be.
 const OBJECT_LIMIT: usize = 3 << 20;
 
 type Staged = Option<Arc<Stored>>;
@@ -22,11 +22,11 @@ pub(crate) struct Batch<'a> {
     registry: Arc<Registry>,
     staged: HashMap<Key, Staged>,
     events: Vec<Arc<Event>>,
-    /// Undoes the running job: the entries of `staged` before each of its changes.
+    /// The entries of `staged` before each change of the running job, to undo them.
     undo: Vec<(Key, Option<Staged>)>,
     undo_registry: Option<Arc<Registry>>,
     dry_run: bool,
-    /// Whose job is running.
+    /// User of the running job.
     user: String,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Batch<'a> {
         self.admission
     }
 
-    /// Runs one job; all of its changes stay, or none.
+    /// Runs one job; either all of its changes stay, or none.
     pub(super) fn run<T>(
         &mut self,
         keep: bool,
@@ -84,7 +84,7 @@ impl<'a> Batch<'a> {
         (self.events, self.registry)
     }
 
-    /// Says whose job is running.
+    /// Sets the user of the running job.
     pub(crate) fn act_for(&mut self, user: String) {
         self.user = user;
     }
@@ -93,7 +93,7 @@ impl<'a> Batch<'a> {
         &self.user
     }
 
-    /// Whether the running job's changes will be dropped.
+    /// Returns whether the running job's changes will be dropped.
     pub(crate) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -102,7 +102,7 @@ impl<'a> Batch<'a> {
         &self.registry
     }
 
-    /// The changes staged so far, by all jobs.
+    /// Returns the changes that all jobs have staged so far.
     pub(crate) fn events(&self) -> &[Arc<Event>] {
         &self.events
     }
@@ -114,12 +114,12 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether an object of this name may be in the file, where it cannot be read.
+    /// Returns whether the file has an unreadable row that may be an object of this name.
     pub(crate) fn is_unread(&self, key: &Key) -> bool {
         self.state.unread.contains(key)
     }
 
-    /// The keys of one resource, in one namespace or in all.
+    /// Returns the keys of one resource, in one namespace or in all.
     pub(crate) fn keys(&self, resource: &Arc<str>, namespace: Option<&str>) -> Vec<Key> {
         let wanted = |key: &Key| {
             key.resource == *resource
@@ -136,7 +136,7 @@ impl<'a> Batch<'a> {
         keys.into_iter().collect()
     }
 
-    /// The objects that name `uid` as an owner.
+    /// Returns the objects that have `uid` as an owner.
     pub(crate) fn dependents(&self, uid: &str) -> Vec<Key> {
         let mut keys: BTreeSet<Key> = self.state.dependents.get(uid).cloned().unwrap_or_default();
         let names_owner = |staged: &Staged| {
@@ -177,14 +177,14 @@ impl<'a> Batch<'a> {
         Ok(stored)
     }
 
-    /// Removes an object; watchers see its last state at the revision of its end.
+    /// Removes an object; watches get its last state at the revision of the deletion.
     pub(crate) fn remove(&mut self, definition: &Definition, key: Key) -> Result<(), Status> {
         let Some(stored) = self.get(&key) else { return Ok(()) };
-        self.end(definition, key, stored.decode()?).map(drop)
+        self.remove_with_last_state(definition, key, stored.decode()?).map(drop)
     }
 
     /// Removes an object whose last state is `last`.
-    pub(crate) fn end(
+    pub(crate) fn remove_with_last_state(
         &mut self,
         definition: &Definition,
         key: Key,
@@ -214,7 +214,7 @@ impl<'a> Batch<'a> {
         self.events.last().map_or(self.state.revision, |event| event.revision) + 1
     }
 
-    /// Serves what a CRD describes, from the next job on.
+    /// Serves the kind that a CRD describes, from the next job on.
     fn define(&mut self, object: &Object) -> Result<(), Status> {
         let invalid = |causes: Vec<_>| {
             Status::invalid("apiextensions.k8s.io", &object.kind, object.name(), &causes)

@@ -1,25 +1,28 @@
 //! The store on disk: one redb file. A commit returns when the change is on stable storage.
 //!
-//! A commit costs one fdatasync, however many writes are in it. redb never overwrites a page that the last commit uses; the
-//! new pages, and in the file's header the new root with the checksums of its tree, go to the disk in any order. After a
-//! power cut in between, the checksums of the new root do not match and redb goes back to the root before it. The header is
-//! written before the sync and not in a second one after it (redb's two-phase commit). That helps only an attacker who
-//! chooses the contents of pages and the order in which a failing disk stores them, so that the checksums match. Whoever could
-//! do that may write objects here anyway.
+//! A commit costs one fdatasync, however many writes are in it. redb never overwrites a page that the last commit uses;
+//! the new pages, and in the file's header the new root with the checksums of its tree, go to the disk in any order.
+//! After a power cut in between, the checksums of the new root do not match and redb goes back to the root before it.
+//! The header is written before the sync and not in a second sync after it (redb's two-phase commit). A second sync
+//! helps only against an attacker who chooses the contents of pages and the order in which a failing disk stores them,
+//! so that the checksums match. Such an attacker can write objects here anyway.
 //!
-//! Going back is right for a commit that was not acknowledged. A file of its own has the last acknowledged revision, see
-//! [`super::acknowledged`]: a store that is behind it has lost acknowledged writes, and is not opened. Where that file is
-//! missing, because an older program wrote the store or somebody removed it, a store that goes back while it is opened is not
-//! opened either, and any other one goes on far above all revisions that may have been acknowledged.
+//! To go back is right for a commit that was not acknowledged. A separate file has the last acknowledged revision, see
+//! [`super::acknowledged`]: a store that is behind this revision has lost acknowledged writes, and is not opened. Where
+//! that file is missing, because an older program wrote the store or an administrator removed the file, a store that
+//! goes back while it is opened is refused too; any other store continues far above all revisions that may have been
+//! acknowledged.
 //!
-//! At opening every checksum is verified, and all rows are read. redb goes back inside of its `open`. It calls us before it
-//! does, and we copy the file then. It skips a commit whose own entry in the header is damaged, without a call.
+//! At opening all checksums are verified, and all rows are read. redb goes back inside its `open`. It calls our
+//! callback before it does, and the file is copied then. redb skips a commit whose own entry in the header is damaged
+//! without a call.
 //!
-//! redb may panic over pages that it did not write: that too is damage, and not a bug that ends the process.
+//! redb may panic on pages that it did not write. Such a panic counts as damage of the file, not as a bug that ends the
+//! process.
 //!
-//! After a commit that failed the contents of the file are unknown: a failed fdatasync lets the kernel forget pages that were
-//! never stored, and the kernel reads them back from its cache as if they had been. Memory still has everything, so that the
-//! next commit begins with a new file.
+//! After a failed commit the contents of the file are unknown: a failed fdatasync lets the kernel forget pages that
+//! were never stored, and the kernel reads them back from its cache as if they had been stored. Memory still has all
+//! objects, so the next commit begins with a new file.
 
 use super::State;
 use super::file::{Directory, StoreFile};
@@ -33,14 +36,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
-/// Bytes of redb's page cache. Reads come from memory, so that only the writer's tree descent uses it.
+/// Size of redb's page cache, in bytes. Reads are served from memory, so only the writer's tree descent uses the cache.
 const CACHE: usize = 8 << 20;
 
 #[derive(Debug, Error)]
 pub(crate) enum DiskError {
     #[error("the store file cannot be opened")]
     Open(#[source] redb::Error),
-    #[error("the store file cannot be made")]
+    #[error("the store file cannot be created")]
     Create(#[source] std::io::Error),
     #[error("another process has the store open")]
     InUse,
@@ -63,7 +66,7 @@ pub(crate) enum DiskError {
 }
 
 impl DiskError {
-    /// Whether the file system has no room left.
+    /// Returns whether the file system has no room left.
     pub(super) fn is_full(&self) -> bool {
         let (Self::Commit(redb::Error::Io(error))
         | Self::Open(redb::Error::Io(error))
@@ -74,12 +77,12 @@ impl DiskError {
         matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
     }
 
-    /// Whether the file is not what this program left.
+    /// Returns whether the file differs from what this program wrote.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged(_) | Self::Behind { .. } | Self::Gone { .. })
     }
 
-    /// What an error of redb says of the file.
+    /// Classifies an error of redb: damage of the file, or `other`.
     pub(super) fn of_content(error: redb::Error, other: impl FnOnce(redb::Error) -> Self) -> Self {
         use std::io::ErrorKind::{InvalidData, UnexpectedEof};
         match error {
@@ -97,9 +100,9 @@ impl DiskError {
 
 pub(super) struct Disk {
     file: Box<dyn StoreFile>,
-    /// Absent after a failed commit.
+    /// `None` after a failed commit.
     database: Option<Database>,
-    /// Rows that memory could not take.
+    /// Rows that could not be read into memory.
     unread: Vec<Unread>,
 }
 
@@ -115,26 +118,26 @@ impl Disk {
         Self::with(Box::new(directory))
     }
 
-    /// Opens `file`, and reads it whole.
+    /// Opens `file` and reads it completely.
     pub(super) fn with(file: Box<dyn StoreFile>) -> Result<(Self, Rows), DiskError> {
-        // What is half read is dropped in there as well: closing a damaged file may panic too.
+        // A half-read database is dropped inside the closure as well: closing a damaged file may panic too.
         let opened = catch_unwind(AssertUnwindSafe(|| read(&*file)));
         let (database, rows) =
             opened.unwrap_or_else(|panic| Err(DiskError::Damaged(text_of(&*panic))))?;
         Ok((Self { file, database: Some(database), unread: Vec::new() }, rows))
     }
 
-    /// Keeps rows that memory could not take: a new file gets them too.
+    /// Keeps the rows that could not be read into memory, so that a new file gets them too.
     pub(super) fn keep(&mut self, unread: Vec<Unread>) {
         self.unread = unread;
     }
 
-    /// Writes a batch. `state` is what memory holds, the batch not yet in it.
-    /// The batch is not stored; what of it may have reached the file goes with the file at the next commit.
+    /// Writes a batch. `state` is the memory's state before the batch. After an error the batch is not stored: the next
+    /// commit replaces the file, with any part of the batch that reached it.
     pub(super) fn commit(&mut self, state: &State, events: &[Arc<Event>]) -> Result<(), DiskError> {
         let database = match self.database.take() {
             Some(database) => database,
-            None => self.renewed(state)?,
+            None => self.renew(state)?,
         };
         rows::transact(&database, |transaction| rows::append(transaction, state, events))
             .map_err(DiskError::Commit)?;
@@ -147,8 +150,8 @@ impl Disk {
         Ok(())
     }
 
-    /// A new file with what memory holds.
-    fn renewed(&self, state: &State) -> Result<Database, DiskError> {
+    /// Replaces the file by a new one with the contents of memory.
+    fn renew(&self, state: &State) -> Result<Database, DiskError> {
         self.file.renew(&|database| {
             rows::transact(&database, |transaction| rows::fill(transaction, state, &self.unread))
         })?;
@@ -162,12 +165,12 @@ fn builder() -> Builder {
     builder
 }
 
-/// Opens a file, looks at all of its checksums, and reads it.
+/// Opens a file, verifies all of its checksums, and reads it.
 fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
     let damaged = |error: redb::Error| DiskError::of_content(error, DiskError::Read);
     let (mut database, went_back) = open(file)?;
     if !database.check_integrity().map_err(|error| damaged(error.into()))? {
-        log::warn!("the store file's bookkeeping of its pages was wrong, and has been made anew");
+        log::warn!("the store file's page allocation tables were wrong, and were rebuilt");
     }
     match rows::format(&database).map_err(damaged)? {
         FORMAT => {}
@@ -179,7 +182,7 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
         Some(written) if written > found => return Err(DiskError::Behind { found, written }),
         Some(_) => {}
         None if went_back => {
-            // The next start finds nothing to take back any more, and has to refuse the store all the same.
+            // The next start finds no commit to take back any more, and has to refuse the store all the same.
             let written = found + 1;
             file.acknowledge(written);
             return Err(DiskError::Behind { found, written });
@@ -188,14 +191,14 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
         None => {}
     }
     if went_back {
-        log::warn!(revision = found; "the store's last commit was cut short and is taken back: nobody was told of it");
+        log::warn!(revision = found; "the store's last commit was cut short and is taken back: it was not acknowledged to any client");
         file.forget_aside();
     }
     file.acknowledge(rows.revision);
     Ok((database, rows))
 }
 
-/// Opens a file; whether redb went back to the root before the last one for it.
+/// Opens a file. Returns true with it if redb went back to the root before the last one.
 fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     let goes_back = Arc::new(AtomicBool::new(false));
     let mut careful = builder();
@@ -216,13 +219,13 @@ fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     }
 }
 
-/// The acknowledged revision is unknown: continues above all revisions that a client can have seen.
+/// Continues above all revisions that a client can have seen, because the acknowledged revision is unknown.
 fn begin_anew(database: &Database, rows: &mut Rows) -> Result<(), DiskError> {
     let found = rows.revision;
-    rows.begin_anew();
+    rows.skip_revisions();
     rows::transact(database, |change| rows::write_meta(change, rows.revision, rows.horizon))
         .map_err(DiskError::Commit)?;
-    log::warn!(found, revision = rows.revision; "it is not known which revision was acknowledged last: the revisions go on far above, and every client lists anew");
+    log::warn!(found, revision = rows.revision; "it is not known which revision was acknowledged last: the revisions continue far above, and all clients list again");
     Ok(())
 }
 

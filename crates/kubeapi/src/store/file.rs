@@ -1,4 +1,4 @@
-//! Where the store's file is, and how a new one takes its place.
+//! The place of the store's file, and the replacement of the file by a new one.
 
 use super::acknowledged::Acknowledged;
 use super::disk::DiskError;
@@ -7,35 +7,35 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Writes what a new file is to hold, and syncs it.
+/// Writes the contents of a new file, and syncs it.
 pub(super) type Fill<'a> = &'a dyn Fn(Database) -> Result<(), redb::Error>;
 
-/// A home for the file of one store.
+/// The place of one store's file.
 pub(super) trait StoreFile: Send {
     fn open(&self, builder: &Builder) -> Result<Database, DiskError>;
 
-    /// Copies the file, before redb changes what may be needed to find out what happened to it.
+    /// Copies the file before redb changes it: the copy may be needed to find the cause of the damage.
     fn set_aside(&self);
 
     fn forget_aside(&self);
 
-    /// Puts a new file in the place of the one that is there, if any; all of it or nothing.
-    /// When it cannot be written; then the old file is still there.
+    /// Replaces the file, if there is one, by a new file; either completely or not at all. After an error the old file
+    /// is still in place.
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError>;
 
-    /// The latest acknowledged revision, if known.
+    /// Returns the latest acknowledged revision, if it is known.
     fn acknowledged(&self) -> Option<u64>;
 
-    /// Notes that everything up to `revision` is on stable storage.
+    /// Records that all changes up to `revision` are on stable storage.
     fn acknowledge(&self, revision: u64);
 }
 
-/// The store's file in its directory.
+/// Returns the path of the store's file in its directory.
 pub(crate) fn file(directory: &Path) -> PathBuf {
     directory.join("objects.redb")
 }
 
-/// A directory that belongs to this process as long as this lives.
+/// A directory that belongs to this process while this value lives.
 pub(super) struct Directory {
     path: PathBuf,
     /// Locked (flock(2)); the file itself cannot carry the lock, because it may be replaced.
@@ -79,7 +79,7 @@ impl StoreFile for Directory {
     }
 
     fn set_aside(&self) {
-        // The copy has the file's mode.
+        // The copy gets the file's mode.
         let copy = self.aside();
         if let Err(error) = std::fs::copy(self.file(), &copy) {
             log::warn!(path:% = copy.display(), error:% = error; "the store file was not copied before its last commit is taken back");
@@ -94,7 +94,7 @@ impl StoreFile for Directory {
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError> {
         let draft = self.path.join("objects.redb.new");
         if let Err(error) = Self::write(&draft, fill) {
-            // On a full disk its space may be what the next try needs. A draft that stays is overwritten then.
+            // On a full disk the next attempt may need the space of the draft. A draft that stays is overwritten then.
             drop(std::fs::remove_file(&draft));
             return Err(error);
         }

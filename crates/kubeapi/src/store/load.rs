@@ -1,17 +1,17 @@
-//! From the rows of the store's file to the state in memory.
+//! Builds the state in memory from the rows of the store's file.
 //!
 //! An unreadable row costs only its object: the row stays in the file, and the log names it.
 
 use super::log::{Event, Verb};
 use super::rows::{EventRow, Rows};
-use super::{State, shown};
+use super::{State, converted};
 use crate::object::{Key, Object, Stored};
 use crate::registry::{Registry, builtin, crd};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A row of the objects' table that could not be read.
+/// A row of the objects' table that cannot be read.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unread {
     pub(super) key: String,
@@ -25,8 +25,8 @@ struct Row {
     json: Vec<u8>,
 }
 
-/// Builds the state, the kinds first. Where the definition of a kind cannot be read, the one among `crds` describes its
-/// objects: an empty list of them would have agents take down what they stand for.
+/// Builds the state, beginning with the kinds. Where the stored definition of a kind cannot be read, the one in `crds`
+/// describes its objects: without them agents would see an empty list, and would unmount and delete the storage of the objects.
 pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<Unread>) {
     let mut state = State::new(history);
     state.revision = rows.revision;
@@ -60,7 +60,7 @@ fn decoded(objects: Vec<(String, Vec<u8>)>, unread: &mut Vec<Unread>) -> Vec<Row
     rows
 }
 
-/// The kinds that the CRDs among the rows define, and the rows that do.
+/// Returns the kinds that the stored CRDs define, and the rows of those CRDs.
 fn registry(rows: Vec<Row>, crds: &[Value], unread: &mut Vec<Unread>) -> (Registry, Vec<Row>) {
     let mut registry = Registry::builtin();
     let mut sound = Vec::with_capacity(rows.len());
@@ -75,11 +75,12 @@ fn registry(rows: Vec<Row>, crds: &[Value], unread: &mut Vec<Unread>) -> (Regist
             }
         }
     }
-    stand_in(&mut registry, crds, unread);
+    use_own_definitions(&mut registry, crds, unread);
     (registry, sound)
 }
 
-/// The text that names a row. Namespaces and names of kinds have no NUL, so that any NUL after the second is part of the name.
+/// Returns the text that identifies a row. Namespaces and names of kinds have no NUL, so any NUL after the second is
+/// part of the name.
 pub(super) fn key_text(key: &Key) -> String {
     format!("{}\0{}\0{}", key.resource, key.namespace, key.name)
 }
@@ -105,8 +106,8 @@ fn compile(crd: &Object) -> Result<crate::registry::Definition, String> {
         .map_err(|causes| causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
-/// Puts the program's own definitions in the place of those that were stored and cannot be read.
-fn stand_in(registry: &mut Registry, crds: &[Value], unread: &[Unread]) {
+/// Replaces stored definitions that cannot be read by the program's own.
+fn use_own_definitions(registry: &mut Registry, crds: &[Value], unread: &[Unread]) {
     for row in unread {
         let Ok(key) = parse_key(&row.key) else { continue };
         let own = crds.iter().filter_map(|crd| Object::from_value(crd.clone()).ok());
@@ -126,10 +127,10 @@ fn restore(
     let own = object.meta.resource_version.as_deref().and_then(|revision| revision.parse().ok());
     let revision = own.or(revision).ok_or("it has no resourceVersion")?;
     let definition = registry.get(&key.resource).ok_or("no CRD describes its kind")?;
-    Ok(Arc::new(shown(definition, object, revision)))
+    Ok(Arc::new(converted(definition, object, revision)))
 }
 
-/// Fills the log; false when a part of it cannot be read.
+/// Fills the log; returns false when a part of it cannot be read.
 fn replay(state: &mut State, rows: &[EventRow]) -> bool {
     let mut latest = HashMap::new();
     let horizon = state.log.horizon();
@@ -145,16 +146,17 @@ fn replay(state: &mut State, rows: &[EventRow]) -> bool {
     true
 }
 
-/// Begins a log at a revision that nobody has seen: whoever resumes a watch has to list anew, and so learns of what is
-/// missing.
+/// Begins an empty log at a revision that no client has seen: a client that resumes a watch has to list again, and then
+/// learns which objects are missing.
 fn forget_history(state: &mut State, history: usize) {
     state.revision += 1;
     state.log = super::Log::new(history);
     state.log.set_horizon(state.revision);
 }
 
-/// An event of the log. What it shares with the event before it, or with the object of today, is not read twice. Its kind
-/// may be gone by now; nobody can watch it then, and the event only keeps its place.
+/// Decodes an event of the log. An object that the event shares with the event before it, or with the current
+/// state, is not decoded twice. The kind of the event may have been removed; no client can watch it then, and the
+/// event only keeps its place.
 fn event(
     state: &State,
     latest: &mut HashMap<Key, Arc<Stored>>,

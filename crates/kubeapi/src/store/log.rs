@@ -1,4 +1,5 @@
-//! Recent changes, newest last. Watches resume from it, and lists of an earlier revision are computed from it.
+//! The log of recent changes, newest last. Watches resume from it, and lists at an earlier revision are computed from
+//! it.
 
 use crate::object::{Key, Stored};
 use std::collections::{HashMap, VecDeque};
@@ -16,28 +17,28 @@ pub(crate) struct Event {
     pub(crate) revision: u64,
     pub(crate) key: Key,
     pub(crate) verb: Verb,
-    /// After the change; for a deletion the last state, at the deletion's revision.
+    /// Object after the change; for a deletion the last state, at the deletion's revision.
     pub(crate) object: Arc<Stored>,
     pub(crate) previous: Option<Arc<Stored>>,
 }
 
-/// The log starts after the asked revision.
+/// Error: the log begins after the requested revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expired {
-    /// The oldest revision from which a watch can resume.
+    /// Oldest revision from which a watch can resume.
     pub(crate) horizon: u64,
 }
 
-/// Bytes of objects that the log holds at most, so that a few large objects that change often cannot eat the memory.
+/// Largest size of the log's objects, in bytes, so that a few large objects that change often cannot fill the memory.
 const BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Log {
     capacity: usize,
     horizon: u64,
-    /// Bytes of all events that ever were in here.
+    /// Total size of all events that were ever in the log, in bytes.
     total: u64,
-    /// Each with the total after it.
+    /// Events, each with the total size up to and including it.
     events: VecDeque<(u64, Arc<Event>)>,
     by_resource: HashMap<Arc<str>, VecDeque<Arc<Event>>>,
 }
@@ -53,17 +54,17 @@ impl Log {
         }
     }
 
-    /// The oldest revision from which a watch can resume without missing anything.
+    /// Returns the oldest revision from which a watch can resume without missing a change.
     pub(crate) fn horizon(&self) -> u64 {
         self.horizon
     }
 
-    /// All of them, oldest first.
+    /// Returns all events, oldest first.
     pub(super) fn events(&self) -> impl Iterator<Item = &Arc<Event>> {
         self.events.iter().map(|(_, event)| event)
     }
 
-    /// Whether a quarter of the log has been written since this revision.
+    /// Returns whether a quarter of the log has been written since this revision.
     pub(crate) fn has_aged(&self, revision: u64) -> bool {
         let newer = self.events.partition_point(|(_, event)| event.revision <= revision);
         let before = newer.checked_sub(1).and_then(|last| self.events.get(last));
@@ -72,7 +73,7 @@ impl Log {
         count > self.capacity / 4 || bytes > BYTES / 4
     }
 
-    /// Bytes of the events that have left.
+    /// Returns the size of the events that have left the log, in bytes.
     fn forgotten(&self) -> u64 {
         self.events.front().map_or(self.total, |(total, event)| total - size(event))
     }
@@ -81,7 +82,7 @@ impl Log {
         self.horizon = horizon;
     }
 
-    /// The horizon once `more` events have been pushed.
+    /// Returns the horizon that the log will have once the events `more` have been pushed.
     pub(super) fn horizon_after(&self, more: &[Arc<Event>]) -> u64 {
         let mut count = self.events.len() + more.len();
         let mut bytes =
@@ -98,7 +99,7 @@ impl Log {
         horizon
     }
 
-    /// The latest event stays, however large.
+    /// Returns whether the oldest event has to leave the log. The latest event stays, however large.
     fn overflows(&self, count: usize, bytes: u64) -> bool {
         count > self.capacity || (bytes > BYTES && count > 1)
     }
@@ -122,7 +123,7 @@ impl Log {
         }
     }
 
-    /// Up to `most` changes of one resource after `revision`, oldest first.
+    /// Returns up to `most` changes of one resource after `revision`, oldest first.
     pub(crate) fn since(
         &self,
         resource: &str,
@@ -138,7 +139,7 @@ impl Log {
     }
 }
 
-/// What an event before the next one of its object costs; the state before it is that event's object.
+/// Returns the size of an event without its previous state, which is the object of an earlier event.
 fn size(event: &Event) -> u64 {
     event.object.json.len() as u64
 }
@@ -159,16 +160,16 @@ mod tests {
     }
 
     #[test]
-    fn large_events_push_more_out() {
+    fn large_events_leave_room_for_fewer() {
         let mut log = Log::new(1000);
         let large = usize::try_from(BYTES / 16).unwrap();
         for revision in 1..=40 {
             let event = event(revision, if revision <= 30 { large } else { 10 });
             let horizon = log.horizon_after(std::slice::from_ref(&event));
             log.push(event);
-            assert_eq!(log.horizon(), horizon, "the disk forgets what memory forgets");
+            assert_eq!(log.horizon(), horizon, "disk and memory drop the same events");
         }
-        // Fifteen of the large ones fit, with what an object has around its data.
+        // Fifteen of the large events fit, with the other members of their objects.
         assert_eq!(log.horizon(), 15);
         assert_eq!(log.since("configmaps", 15, usize::MAX).unwrap().len(), 25);
         assert!(log.since("configmaps", 14, usize::MAX).is_err());

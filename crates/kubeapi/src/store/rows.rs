@@ -6,16 +6,16 @@ use super::log::{Event, Verb};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use std::sync::Arc;
 
-/// `resource NUL namespace NUL name` to the object's JSON.
+/// Table of objects: from `resource NUL namespace NUL name` to the object's JSON.
 pub(super) const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
-/// Revision to (verb, key, object, previous object or nothing).
+/// Table of the log: from revision to (verb, key, object, previous object or nothing).
 const LOG: TableDefinition<'_, u64, LogRow<'_>> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
-/// Format of the tables above; a changed layout gets another number.
+/// Version of the layout of these tables.
 pub(super) const FORMAT: u64 = 1;
-/// Revisions that are skipped when a store may have lost acknowledged writes: more than a coordinator writes in its life, so
-/// that no client has seen the ones that follow.
+/// Number of revisions that are skipped when a store may have lost acknowledged writes: more than a coordinator writes
+/// in its life, so that no client has seen the revisions that follow.
 const GAP: u64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
@@ -27,9 +27,9 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Continues above every revision that a client can have seen, with an empty log: clients that resume a watch get 410,
-    /// and clients that update an object that they read before get 409.
-    pub(super) fn begin_anew(&mut self) {
+    /// Continues above all revisions that a client can have seen, with an empty log: clients that resume a watch get
+    /// 410, and clients that update an object that they read before get 409.
+    pub(super) fn skip_revisions(&mut self) {
         self.revision += GAP;
         self.horizon = self.revision;
         self.events.clear();
@@ -47,7 +47,7 @@ pub(super) struct EventRow {
 
 type LogRow<'a> = (u8, &'a str, &'a [u8], &'a [u8]);
 
-/// The format of a file; zero when it names none.
+/// Returns the version of a file's layout; zero when the file has none.
 pub(super) fn format(database: &Database) -> Result<u64, redb::Error> {
     match database.begin_read()?.open_table(META) {
         Ok(meta) => Ok(meta.get("format")?.map_or(0, |row| row.value())),
@@ -87,7 +87,7 @@ pub(super) fn transact(
     Ok(())
 }
 
-/// What every file has.
+/// Creates the tables that every file has.
 pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     transaction.open_table(OBJECTS)?;
     transaction.open_table(LOG)?;
@@ -95,7 +95,7 @@ pub(super) fn make_tables(transaction: &WriteTransaction) -> Result<(), redb::Er
     Ok(())
 }
 
-/// Adds a batch to what is there, and forgets what the log forgets.
+/// Adds a batch to the file, and removes the events that the log drops.
 pub(super) fn append(
     transaction: &WriteTransaction,
     state: &State,
@@ -117,7 +117,7 @@ pub(super) fn append(
     write_meta(transaction, events.last().map_or(state.revision, |event| event.revision), horizon)
 }
 
-/// Fills a new file with what memory holds, and with the rows that it could not take.
+/// Fills a new file with the contents of memory, and with the rows that could not be read into memory.
 pub(super) fn fill(
     transaction: &WriteTransaction,
     state: &State,

@@ -1,4 +1,4 @@
-//! The store on a disk that fails.
+//! Tests of the store on a disk that fails.
 
 mod damage;
 mod power;
@@ -17,12 +17,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-/// What an API asks of its store.
+/// Returns the rules with which an API opens its store.
 fn rules() -> super::Rules {
     super::Rules { settle: crate::garbage::settle, admission: crate::Admission::default() }
 }
 
-/// A disk that keeps what was written, and refuses to sync or to grow while `full`.
+/// A disk that keeps its contents, and refuses to sync or to grow while `full`.
 #[derive(Debug, Clone)]
 struct Flaky {
     inner: Arc<InMemoryBackend>,
@@ -64,7 +64,7 @@ impl StorageBackend for Flaky {
     }
 }
 
-/// A place whose files are all on one flaky disk.
+/// A store's place in memory, with all of its files on one flaky disk.
 #[derive(Debug, Clone)]
 struct Shelf {
     file: Arc<Mutex<Flaky>>,
@@ -118,14 +118,14 @@ fn open(shelf: &Shelf) -> Store {
     Store::start(disk, rows, 100, &[], rules()).unwrap()
 }
 
-/// Puts a ConfigMap that holds `value`, past all admission.
+/// Stores a ConfigMap that holds `value`, without any admission.
 fn put(store: &Store, name: &str, value: &str) -> Result<Outcome, Status> {
     let (reply, answer) = mpsc::channel();
     submit(store, name, value, reply, || {});
     answer.recv().unwrap()
 }
 
-/// Queues the same; the writer runs `first` before it.
+/// Queues the storing of a ConfigMap; the writer runs `first` before it.
 fn submit(
     store: &Store,
     name: &str,
@@ -158,7 +158,7 @@ fn value(store: &Store, name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_full_disk_refuses_the_write_and_nothing_else() {
+fn a_full_disk_fails_the_write_and_keeps_the_store_readable() {
     let shelf = Shelf::new();
     let disk = shelf.file();
     let store = open(&shelf);
@@ -172,7 +172,7 @@ fn a_full_disk_refuses_the_write_and_nothing_else() {
     assert_eq!(store.shared.read().revision, revision);
 
     disk.full.store(false, Ordering::SeqCst);
-    // What the failed commits left in the file is not even read.
+    // The store must not read the remains of the failed commits in the file.
     disk.inner.set_len(0).unwrap();
     put(&store, "c", "1").unwrap();
     store.close();
@@ -185,7 +185,7 @@ fn a_full_disk_refuses_the_write_and_nothing_else() {
 }
 
 #[test]
-fn a_name_that_holds_what_separates_names_is_a_name() {
+fn a_name_may_contain_the_separator_of_row_keys() {
     let shelf = Shelf::new();
     let store = open(&shelf);
     put(&store, "a\0default\0b", "1").unwrap();
@@ -212,7 +212,7 @@ fn the_log_is_trimmed_on_disk_as_in_memory() {
 }
 
 #[test]
-fn a_store_whose_making_was_cut_short_is_made_anew() {
+fn a_store_whose_creation_was_cut_short_is_created_again() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("objects.redb.new"), [0; 5000]).unwrap();
     let store = Store::open(directory.path(), 10, &[], rules()).unwrap();
@@ -227,7 +227,7 @@ fn a_store_whose_making_was_cut_short_is_made_anew() {
 }
 
 #[test]
-fn of_two_that_start_at_once_one_gets_the_store() {
+fn one_of_two_processes_that_start_at_once_gets_the_store() {
     for _ in 0..10 {
         let directory = tempfile::tempdir().unwrap();
         let stores: Vec<_> = std::thread::scope(|scope| {
@@ -266,7 +266,7 @@ fn a_panic_of_the_writer_ends_the_process() {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let arguments = ["--exact", "store::tests::a_writer_with_a_bug", "--ignored", "--nocapture"];
     let output = command.args(arguments).env(PANICS, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), Some(nix::libc::SIGABRT), "{said}");
-    assert!(said.contains("a bug"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(nix::libc::SIGABRT), "{stderr}");
+    assert!(stderr.contains("a bug"), "{stderr}");
 }

@@ -1,4 +1,5 @@
-//! The writer thread: it takes all queued jobs, commits them with one fsync, then answers clients and wakes watches.
+//! The writer thread: it takes all queued jobs, commits them with one fsync, then answers the clients and wakes the
+//! watches.
 
 use super::disk::Disk;
 use super::{Batch, Event, Shared, State};
@@ -10,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, mpsc};
 
-/// Jobs in one commit. More would make the first of them wait for the last.
+/// Largest number of jobs in a commit. With more jobs the first of them would wait too long for the last.
 const BATCH: usize = 512;
 
 #[derive(Debug)]
@@ -20,28 +21,28 @@ pub(crate) enum Outcome {
         stored: Arc<Stored>,
         warnings: Vec<String>,
     },
-    /// A `Status` of success.
+    /// A `Status` object of success.
     Done(Value),
     Deleted(Vec<Arc<Stored>>),
 }
 
 pub(crate) type Apply = Box<dyn FnOnce(&mut Batch<'_>) -> Result<Outcome, Status> + Send>;
-/// Rules for objects, given by whoever opens the store; the store itself knows none.
+/// Rules for objects, which the opener of the store provides; the store itself has none.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
-    /// Adds the changes that follow from the batch's events, from this index on.
+    /// Adds the changes that follow from the batch's events, beginning with the event of this index.
     pub(crate) settle: fn(&mut Batch<'_>, usize) -> Result<(), Status>,
-    /// The verbs call it before each change.
+    /// Functions that the verbs call before each change.
     pub(crate) admission: Admission,
 }
 
-/// Called when the change is on disk, or with why it is not; dropped when the writer stops. It runs on the writer's thread
-/// and must not block.
+/// Called with the result once the change is on disk or has failed; dropped when the writer stops. It runs on the
+/// writer's thread and must not block.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Outcome, Status>) + Send>;
 
 pub(crate) struct Job {
     pub(crate) apply: Apply,
-    /// Whether the changes are only tried.
+    /// True for a dry run, whose changes are dropped.
     pub(crate) dry_run: bool,
     pub(crate) reply: Reply,
 }
@@ -52,8 +53,8 @@ impl std::fmt::Debug for Job {
     }
 }
 
-/// Ends the process when the writer panics. Memory may then be half changed, and a server that reads but can no longer write
-/// would look alive for ever; started anew it has everything that was acknowledged.
+/// Ends the process when the writer panics. Memory may then be half changed, and a server that reads but cannot write
+/// any more would look alive for ever; after a restart the server has every acknowledged write.
 struct FailStop;
 
 impl Drop for FailStop {
@@ -124,7 +125,7 @@ fn apply(state: &State, jobs: Vec<Job>, rules: &Rules) -> (Answers, Option<Chang
     (answers, change)
 }
 
-/// Shows a committed batch to readers, then wakes the watches that it concerns.
+/// Shows a committed batch to readers, then wakes the watches of its resources.
 fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, announced: &mut u64) {
     let mut touched: BTreeSet<Arc<str>> =
         events.iter().map(|event| Arc::clone(&event.key.resource)).collect();
@@ -151,7 +152,8 @@ fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, an
         (state.revision, state.log.has_aged(*announced))
     };
     if stale {
-        // Watches of quiet resources hear from time to time how far the log is, so that their place in it does not expire.
+        // Watches of quiet resources get the log's latest revision from time to time, so that their place in the log
+        // does not expire.
         *announced = revision;
         shared.signal_all(revision);
     } else {

@@ -1,4 +1,4 @@
-//! Decodes and validates what a client wants to write.
+//! Decodes and validates objects that a client writes.
 
 use super::{FieldValidation, Subresource, strategy};
 use crate::admission::{Change, Operation};
@@ -11,12 +11,13 @@ use crate::store::Batch;
 use crate::value::{self, DEEPEST};
 use serde_json::{Map, Value, json};
 
-/// Members of `ObjectMeta`; anything else in `metadata` is unknown.
+/// Members of `ObjectMeta`; any other member of `metadata` is unknown.
 const METADATA: &str = "\
     annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName generation \
     labels managedFields name namespace ownerReferences resourceVersion selfLink uid";
 
-/// Reads an object of the resource's type: in storage form, pruned and defaulted. Unknown fields are refused, or warned of.
+/// Reads an object of the resource's type, in storage form, pruned and defaulted. Unknown fields are refused
+/// or returned as warnings.
 pub(crate) fn read(
     resource: &Resource,
     value: Value,
@@ -63,7 +64,7 @@ fn unknown_metadata(value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The refusal of a body that is no object of the kind.
+/// Returns the refusal of a body that is no object of the kind.
 fn unrecognized(resource: &Resource, why: &str) -> Status {
     let kind = &resource.definition.kind;
     Status::bad_request(format!(
@@ -71,7 +72,7 @@ fn unrecognized(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-/// The refusal of an object in which a field has the wrong type.
+/// Returns the refusal of an object in which a field has the wrong type.
 fn unreadable(resource: &Resource, why: &str) -> Status {
     let (kind, version) = (&resource.definition.kind, &resource.version().name);
     Status::bad_request(format!(
@@ -79,7 +80,7 @@ fn unreadable(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-/// The object with its type, which a built-in kind may leave to the path.
+/// Adds the type to an object: a built-in kind may leave it to the path.
 fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     let Some(map) = value.as_object_mut() else {
         let found = value::type_name(&value);
@@ -97,7 +98,8 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// Validation checks the kind of a custom resource later.
+/// Answers 400 for an object of another version or built-in kind. The kind of a custom resource is
+/// checked later, by validation.
 fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
     if object.api_version != expected {
@@ -113,9 +115,8 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
     Ok(())
 }
 
-/// Validates an object: metadata, schema and the checks of its built-in kind.
-/// `old` is the object that it replaces. What was already wrong with `old`, and has not changed, is let through: an object
-/// that became invalid when its CRD changed can still be finalized.
+/// Validates an object: metadata, schema and the checks of its built-in kind. `old` is the object that it replaces.
+/// Faults that `old` has too are accepted: an object that became invalid when its CRD changed can still be finalized.
 pub(crate) fn check(
     resource: &Resource,
     part: Part,
@@ -157,7 +158,8 @@ fn all_causes(
 ) -> Vec<Cause> {
     let definition = &resource.definition;
     let mut causes = metadata::check(definition, object);
-    // The schema of the version that the client uses, which is the stored one in all but mixed-version clusters.
+    // The schema of the version that the client uses; it differs from the stored version only in clusters with several
+    // versions.
     let version = resource.version();
     let shown = |object: &Object| {
         let mut object = object.clone();
@@ -169,7 +171,7 @@ fn all_causes(
     causes
 }
 
-/// Asks the admission functions what is to be stored instead of a new object.
+/// Asks the admission functions to complete a new object.
 pub(super) fn complete(
     batch: &Batch<'_>,
     resource: &Resource,
@@ -207,7 +209,7 @@ pub(super) fn ask(
     batch.admission().admit(change(batch, resource, subresource, operation, objects))
 }
 
-/// An object in the version of the request.
+/// Returns an object in the version of the request.
 fn version_value(resource: &Resource, object: &Object) -> Value {
     let mut object = object.clone();
     resource.version().show(&resource.definition, &mut object);
@@ -234,7 +236,8 @@ fn change<'a>(
     }
 }
 
-/// Only a DELETE begins a deletion (apimachinery `ValidateObjectMetaAccessorUpdate`).
+/// Returns the faults of an update that begins a deletion, as only a DELETE may (apimachinery
+/// `ValidateObjectMetaAccessorUpdate`).
 fn check_deletion(object: &Object, old: &Object) -> Vec<Cause> {
     let (new, old) = (&object.meta, &old.meta);
     let mut causes = Vec::new();

@@ -10,9 +10,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Longest name that a generated suffix leaves room for (apiserver `names.maxGeneratedNameLength`).
+/// Longest prefix that leaves room for a generated suffix (apiserver `names.maxGeneratedNameLength`).
 const GENERATED_PREFIX: usize = 63 - 5;
-/// Tries for a free generated name.
+/// Number of tries for a free generated name.
 const TRIES: usize = 8;
 
 pub(crate) fn create(
@@ -28,7 +28,7 @@ pub(crate) fn create(
     object.meta.namespace = target.namespace.clone();
     let revision =
         object.meta.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
-    own_metadata(batch, &resource, target, &mut object);
+    set_server_metadata(batch, &resource, target, &mut object);
     let mut object = admit::complete(batch, &resource, object)?;
     if resource.version().has_status && definition.custom {
         object.body.remove("status");
@@ -56,9 +56,9 @@ fn store(
     revision: Option<u64>,
     warnings: Vec<String>,
 ) -> Result<Outcome, Status> {
-    // kube-apiserver refuses this in its storage layer, which a dry run does not reach.
+    // kube-apiserver refuses a resourceVersion here in its storage layer, which a dry run does not reach.
     if revision.is_some_and(|revision| revision > 0) && !batch.is_dry_run() {
-        return Err(Status::revision_of_new());
+        return Err(Status::new_object_has_revision());
     }
     let key = target.key(definition, object.name());
     if batch.get(&key).is_some() {
@@ -73,8 +73,13 @@ fn store(
     Ok(Outcome::Stored { code: 201, stored, warnings })
 }
 
-/// Sets what belongs to the server, and a generated name.
-fn own_metadata(batch: &Batch<'_>, resource: &Resource, target: &Target, object: &mut Object) {
+/// Sets the metadata that belong to the server, and a generated name.
+fn set_server_metadata(
+    batch: &Batch<'_>,
+    resource: &Resource,
+    target: &Target,
+    object: &mut Object,
+) {
     let meta = &mut object.meta;
     meta.resource_version = None;
     meta.uid = Some(Uuid::new_v4().to_string());
@@ -89,14 +94,14 @@ fn own_metadata(batch: &Batch<'_>, resource: &Resource, target: &Target, object:
         && let Some(prefix) = prefix
     {
         let free = |name: &String| batch.get(&target.key(&resource.definition, name)).is_none();
-        // When no try finds a free name, the last one is refused as taken.
-        let name = (0..TRIES).map(|_| generated(&prefix)).find(free);
-        meta.name = Some(name.unwrap_or_else(|| generated(&prefix)));
+        // When no try finds a free name, the next one is refused as taken.
+        let name = (0..TRIES).map(|_| generate_name(&prefix)).find(free);
+        meta.name = Some(name.unwrap_or_else(|| generate_name(&prefix)));
     }
 }
 
-/// A prefix with five characters that spell no word (apimachinery `rand.String`).
-fn generated(prefix: &str) -> String {
+/// Returns the prefix with five characters that spell no word (apimachinery `rand.String`).
+fn generate_name(prefix: &str) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut seed = Uuid::new_v4().as_u128();
     let mut name: String = prefix.chars().take(GENERATED_PREFIX).collect();
@@ -108,7 +113,7 @@ fn generated(prefix: &str) -> String {
     name
 }
 
-/// Content needs a namespace that exists and stays.
+/// Answers 404 or 403 unless the object's namespace exists and is not being deleted.
 fn check_namespace(batch: &Batch<'_>, namespace: &str, subject: Subject<'_>) -> Result<(), Status> {
     let of_namespace = Subject { group: "", plural: builtin::NAMESPACES, name: namespace };
     match batch.get(&Key::global(builtin::NAMESPACES, namespace)) {

@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Namespaces that the server itself lives on.
+/// Namespaces that cannot be deleted, because the server needs them.
 const PERMANENT: [&str; 2] = ["default", "kube-system"];
 
-/// What happens to the dependents of a deleted object.
+/// Treatment of the dependents of a deleted object (`propagationPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Background,
@@ -24,7 +24,7 @@ pub(crate) enum Policy {
 /// The fields of `metav1.DeleteOptions` that this server obeys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// None leaves it to the finalizers that the object has.
+    /// `None` leaves the policy to the finalizers that the object has.
     pub(crate) policy: Option<Policy>,
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
@@ -64,7 +64,7 @@ impl DeleteOptions {
             causes.push(Cause::unsupported("dryRun", &json!(dry_run), &[json!("All")]));
         }
         if !causes.is_empty() {
-            return Err(refused(&causes));
+            return Err(invalid_options(&causes));
         }
         Ok(Self {
             policy,
@@ -89,14 +89,14 @@ impl Policy {
     }
 }
 
-/// The refusal of invalid delete options.
-pub(crate) fn refused(causes: &[Cause]) -> Status {
+/// Returns the refusal of invalid delete options.
+pub(crate) fn invalid_options(causes: &[Cause]) -> Status {
     Status::invalid("meta.k8s.io", "DeleteOptions", "", causes)
 }
 
-/// Deletes one object for a client.
-/// 403 for a namespace that must stay, 404, 409 for a precondition that the object does not meet.
-pub(crate) fn one(
+/// Deletes one object for a client. Answers 403 for a namespace that cannot be deleted, 404, and 409 for a precondition
+/// that the object does not meet.
+pub(crate) fn delete_one(
     batch: &mut Batch<'_>,
     target: &Target,
     options: &DeleteOptions,
@@ -149,15 +149,15 @@ fn success(subject: Subject<'_>, uid: &str) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
 }
 
-/// Deletes every object that a list would show.
-pub(crate) fn collection(
+/// Deletes all objects that a list with the same options would show.
+pub(crate) fn delete_collection(
     batch: &mut Batch<'_>,
     target: &Target,
     selection: &Selection,
     options: &DeleteOptions,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    // A field that is not known is absent everywhere, and `!=` would select every object.
+    // An unknown field is absent in every object, so that `!=` would select all of them.
     selection.fields.check(&resource)?;
     let definition = &resource.definition;
     let mut deleted = Vec::new();
@@ -169,14 +169,14 @@ pub(crate) fn collection(
         let old = stored.decode()?;
         admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
         delete(batch, definition, &key, options.policy)?;
-        // The answer has the objects as they were found.
+        // The answer has the objects as they were before the deletion.
         deleted.push(stored);
     }
     Ok(Outcome::Deleted(deleted))
 }
 
-/// Deletes an object, or marks it when it has finalizers, and returns what is left. Deleting a marked object again changes nothing, unless it names
-/// another policy.
+/// Deletes an object, or marks it when it has finalizers, and returns what is left. Deleting a marked object again
+/// changes nothing, unless the request names another policy.
 pub(crate) fn delete(
     batch: &mut Batch<'_>,
     definition: &Definition,
@@ -190,8 +190,9 @@ pub(crate) fn delete(
     // Events own no objects: garbage collection ignores them.
     let policy = policy.filter(|_| &*definition.id != builtin::EVENTS);
     if let Some(policy) = policy {
-        for (finalizer, of) in [(FOREGROUND, Policy::Foreground), (ORPHAN, Policy::Orphan)] {
-            if policy == of {
+        for (finalizer, its_policy) in [(FOREGROUND, Policy::Foreground), (ORPHAN, Policy::Orphan)]
+        {
+            if policy == its_policy {
                 object.add_finalizer(finalizer);
             } else {
                 object.remove_finalizer(finalizer);
@@ -225,19 +226,19 @@ fn is_emptied(namespace: &Object) -> bool {
     finalizers.is_none_or(Vec::is_empty)
 }
 
-/// Stores an object, or ends it when it was only waiting for the finalizers that this write removed.
-pub(crate) fn store_or_end(
+/// Stores an object, or removes it when it was only waiting for the finalizers that this write dropped.
+pub(crate) fn store_or_remove(
     batch: &mut Batch<'_>,
     definition: &Definition,
     key: &Key,
     object: Object,
 ) -> Result<Arc<Stored>, Status> {
-    // A namespace waits for its content as well; garbage collection knows when that is gone.
+    // A namespace waits for its content as well; garbage collection removes it when its content is gone.
     let ends = object.is_deleting()
         && object.finalizers().is_empty()
         && &*definition.id != builtin::NAMESPACES;
     if ends {
-        batch.end(definition, key.clone(), object)
+        batch.remove_with_last_state(definition, key.clone(), object)
     } else {
         batch.put(definition, key.clone(), object)
     }

@@ -4,8 +4,8 @@ use crate::status::Status;
 use crate::store::{Batch, Outcome};
 use serde_json::Value;
 
-/// Creates a namespace or CRD, or brings a CRD that is there up to date. An existing namespace stays as it is.
-/// 400 for any other kind of object.
+/// Creates a namespace or CRD, or updates an existing CRD. An existing namespace stays as it is. Answers 400 for any
+/// other kind of object.
 pub(crate) fn install(batch: &mut Batch<'_>, value: Value) -> Result<Outcome, Status> {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (group, plural) = match (text("/apiVersion"), text("/kind")) {
@@ -37,7 +37,7 @@ pub(crate) fn install(batch: &mut Batch<'_>, value: Value) -> Result<Outcome, St
         }
         Some(stored) => {
             let (mut object, warnings) = admit::read(&resource, value, FieldValidation::Ignore)?;
-            // What others have added to the CRD's metadata stays; only its description is ours.
+            // Metadata that clients have added to the CRD stay; only its definition is replaced.
             object.meta = stored.decode()?.meta;
             update::replace(batch, &resource, None, &key, &stored, object, warnings)
         }

@@ -1,15 +1,14 @@
-//! JSON patch (RFC 6902), bounded: a few hundred bytes of patch could otherwise ask for any amount of memory.
+//! JSON patch (RFC 6902) with bounds: without them a few hundred bytes of patch could claim any amount of memory.
 
 use crate::status::Status;
 use crate::value::{self, BODY_LIMIT, DEEPEST};
 use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
-/// Operations of one JSON patch (apiserver `maxJSONPatchOperations`).
+/// Largest number of operations in a JSON patch (apiserver `maxJSONPatchOperations`).
 const OPERATIONS: usize = 10_000;
 
-/// The operations of a patch.
-/// 400 for a body that is no list of operations, 413 for too many.
+/// Reads the operations of a patch. Answers 400 for a body that is no list of operations, 413 for too many.
 pub(super) fn read(body: Value) -> Result<Vec<Value>, Status> {
     let malformed = || Status::bad_request("error decoding patch: it must be a list of operations");
     let operations: Vec<Value> = serde_json::from_value(body).map_err(|_| malformed())?;
@@ -22,8 +21,8 @@ pub(super) fn read(body: Value) -> Result<Vec<Value>, Status> {
     if operations.iter().all(Value::is_object) { Ok(operations) } else { Err(malformed()) }
 }
 
-/// Applies the operations in order.
-/// 422 for an operation that does not fit the object, or that makes it too large or too deep.
+/// Applies the operations in order. Answers 422 for an operation that does not fit the object, or that makes it too
+/// large or too deep.
 pub(super) fn apply(object: &mut Value, operations: &[Value]) -> Result<(), Status> {
     let mut copied = 0;
     for operation in operations {
@@ -35,8 +34,8 @@ pub(super) fn apply(object: &mut Value, operations: &[Value]) -> Result<(), Stat
         let depth = match &operation {
             PatchOperation::Add(add) => depth(&add.value),
             PatchOperation::Replace(replace) => depth(&replace.value),
-            PatchOperation::Move(of) => of.from.resolve(object).map_or(0, depth),
-            PatchOperation::Copy(of) => of.from.resolve(object).map_or(0, |value| {
+            PatchOperation::Move(moved) => moved.from.resolve(object).map_or(0, depth),
+            PatchOperation::Copy(copy) => copy.from.resolve(object).map_or(0, |value| {
                 copied += value.to_string().len();
                 depth(value)
             }),
@@ -50,7 +49,7 @@ pub(super) fn apply(object: &mut Value, operations: &[Value]) -> Result<(), Stat
     Ok(())
 }
 
-/// kube-apiserver takes a member that is not there for a null: a patch may replace or copy it, or test for that.
+/// Treats an absent member as null, as kube-apiserver does: a patch may replace or copy it, or test for null.
 fn lenient(object: &Value, operation: PatchOperation) -> Option<PatchOperation> {
     let path = match &operation {
         PatchOperation::Copy(copy) => &*copy.from,
@@ -78,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_patch_is_applied_whole_or_refused() {
+    fn a_patch_is_applied_as_a_whole_or_refused() {
         let cases = [
             (json!([{"op": "test", "path": "/a/0", "value": 1}]), Some(json!({"a": [1, 2]}))),
             (json!([{"op": "add", "path": "/a/-", "value": 3}]), Some(json!({"a": [1, 2, 3]}))),
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_cannot_ask_for_any_amount_of_memory() {
+    fn a_patch_that_copies_too_much_or_has_too_many_operations_is_refused() {
         let doubled: Vec<Value> =
             (0..64).map(|_| json!({"op": "copy", "from": "/a", "path": "/a/-"})).collect();
         assert_eq!(

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Which objects a list or watch is about, within its target.
+/// The label and field selectors of a list or watch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     pub(crate) labels: LabelSelector,
@@ -33,7 +33,7 @@ pub(crate) struct ListOptions {
     pub(crate) revision_match: Option<String>,
 }
 
-/// Where the next page starts, and at which revision all pages are.
+/// The continue token: the first object of the next page, and the revision of all pages.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
     rv: u64,
@@ -41,8 +41,8 @@ struct Token {
     name: String,
 }
 
-/// Lists objects; the pages of one list show the same moment.
-/// It answers 400 for options that make no sense, 410 when that moment has left the log.
+/// Lists objects; all pages of a list show the same revision. Answers 400 for contradictory options, 410 when that
+/// revision has left the log.
 pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, Status> {
     let resource = target.resolve(&state.registry)?;
     check_match(options)?;
@@ -53,7 +53,8 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
         Some(_) if options.revision.as_deref().is_some_and(|text| !matches!(text, "" | "0")) => {
             return Err(Status::bad_request("resourceVersion cannot be combined with continue"));
         }
-        // A server that was restored from an older copy has given out tokens for moments that it does not know.
+        // A server that was restored from an older backup may have issued tokens for revisions that it does not know
+        // any more.
         Some(token) if token.rv > state.revision => return Err(too_old(options)),
         Some(token) => token.rv,
         None => wanted_revision(state, options)?,
@@ -70,7 +71,8 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
     Ok(page(resource, revision, objects, options))
 }
 
-/// The refusal of a `resourceVersionMatch` that does not go with the other options (apimachinery `ValidateListOptions`).
+/// Returns the refusal of a `resourceVersionMatch` that contradicts the
+/// other options (apimachinery `ValidateListOptions`).
 pub(crate) fn invalid_match(why: &str) -> Status {
     let cause = Cause::forbidden("resourceVersionMatch", why);
     Status::invalid("meta.k8s.io", "ListOptions", "", &[cause])
@@ -89,7 +91,7 @@ fn check_match(options: &ListOptions) -> Result<(), Status> {
 }
 
 fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> {
-    let not_a_revision = |_| Status::bad_request("the resourceVersion is none of this server");
+    let not_a_revision = |_| Status::bad_request("the resourceVersion must be a number");
     let asked = options.revision.as_deref().map_or(Ok(0), str::parse).map_err(not_a_revision)?;
     if asked > state.revision {
         return Err(Status::revision_too_large(asked, state.revision));
@@ -116,7 +118,7 @@ fn page<'a>(
     objects: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
     options: &ListOptions,
 ) -> Page {
-    // With resourceVersion 0 the client takes any state, and kube-apiserver's watch cache ignores the limit.
+    // With resourceVersion 0 the client accepts any state, and kube-apiserver's watch cache ignores the limit.
     let paged = options.limit.filter(|_| options.revision.as_deref() != Some("0"));
     let limit = paged.unwrap_or(usize::MAX);
     let mut matching = objects.filter(|(_, stored)| options.selection.matches(stored));
@@ -134,9 +136,9 @@ fn page<'a>(
 impl Token {
     fn read(text: &str) -> Result<Self, Status> {
         let token = URL_SAFE_NO_PAD.decode(text).ok();
-        token.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
-            Status::bad_request("the continue token was not given out by this server")
-        })
+        token
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .ok_or_else(|| Status::bad_request("the continue token was not issued by this server"))
     }
 
     fn write(&self) -> String {

@@ -4,17 +4,17 @@ use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
 use serde_json::Value;
 
-/// A change to an object, by the media type that it came as.
+/// A change to an object, by the media type of the request.
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
     Json(Vec<Value>),
     Merge(Value),
-    /// What kubectl sends for kinds that it knows; only built-in kinds take it.
+    /// Strategic merge patch, which kubectl sends for kinds that it knows; only built-in kinds take it.
     Strategic(Value),
 }
 
 impl Patch {
-    /// 415 for a kind of patch that the resource does not take.
+    /// Answers 415 for a type of patch that the resource does not take.
     pub(crate) fn check_type(media_type: &str, resource: &Resource) -> Result<(), Status> {
         match media_type {
             "application/json-patch+json" | "application/merge-patch+json" => Ok(()),
@@ -30,7 +30,7 @@ impl Patch {
         }
     }
 
-    /// A patch of a type that has been checked.
+    /// Reads a patch of a type that has been checked.
     pub(crate) fn read(media_type: &str, body: Value) -> Result<Self, Status> {
         if media_type == "application/json-patch+json" {
             return json_patch::read(body).map(Self::Json);
@@ -54,8 +54,8 @@ impl Patch {
     }
 }
 
-/// Patches an object, or its status.
-/// 404, 409 when the patch itself names another resourceVersion, 422 when it does not fit: as kube-apiserver.
+/// Patches an object, or its status. As kube-apiserver, it answers 404; 409 when the patch itself names another
+/// resourceVersion; 422 when the patch does not fit the object.
 pub(crate) fn patch(
     batch: &mut Batch<'_>,
     target: &Target,

@@ -1,11 +1,11 @@
-//! Strategic merge for the built-in kinds (kubernetes `strategicpatch`): a merge patch, but that the two lists of metadata with
-//! a patch strategy merge and that maps may carry `$patch`.
+//! Strategic merge for the built-in kinds (kubernetes `strategicpatch`): a merge patch, except that the two lists of
+//! metadata with a patch strategy are merged and that maps may carry `$patch`.
 
 use serde_json::{Map, Value};
 
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
-/// Merges `patch` into `object`, directives obeyed.
+/// Merges `patch` into `object` and obeys its directives.
 pub(crate) fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *object = patch.clone();
@@ -49,7 +49,7 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// Finalizers are their own keys, owners have their uid.
+/// Merges an item into a list. A finalizer is its own key; the key of an owner is its uid.
 fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let key = |item: &Value| item.get("uid").unwrap_or(item).clone();
     if item["$patch"] == "delete" {

@@ -1,4 +1,5 @@
-//! What each built-in kind asks of its objects beyond their schema (kubernetes `pkg/registry/*/strategy.go` and
+//! The checks and defaults of each built-in kind beyond its schema (kubernetes `pkg/registry/*/strategy.go` and
+//! `pkg/apis/core/validation`).
 //! `pkg/apis/core/validation`).
 
 use crate::names;
@@ -9,14 +10,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-/// Completes what a kind fills in before validation.
+/// Fills in the fields that a kind sets before validation.
 pub(super) fn complete(
     definition: &Definition,
     object: &mut Object,
     old: Option<&Object>,
 ) -> Result<(), Status> {
     if !definition.custom {
-        // Members that are empty are not written.
+        // Empty members are not stored.
         let empty = [Value::Null, json!(""), json!([]), json!({})];
         object.body.retain(|_, value| !empty.contains(value));
     }
@@ -40,7 +41,7 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// What is wrong with an object by itself: the keys of data may become names of files.
+/// Returns the faults of an object by itself: the keys of its data must be valid file names.
 pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     if !matches!(&*definition.id, builtin::CONFIG_MAPS | builtin::SECRETS) {
         return Vec::new();
@@ -58,7 +59,7 @@ pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     keys("data").chain(keys("binaryData")).filter_map(wrong).collect()
 }
 
-/// What is wrong with the change of an object.
+/// Returns the faults of a change to an object.
 pub(super) fn check_change(definition: &Definition, object: &Object, old: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     let differs = |field: &str| object.body.get(field) != old.body.get(field);
@@ -78,7 +79,8 @@ pub(super) fn check_change(definition: &Definition, object: &Object, old: &Objec
     causes
 }
 
-/// A namespace carries its name as a label, the finalizer that empties it when it is deleted, and a phase.
+/// Completes a namespace: its name as a label, the finalizer that empties the namespace when it is
+/// deleted, and a phase.
 fn complete_namespace(object: &mut Object) {
     let name = object.name().to_owned();
     let labels = object.meta.labels.get_or_insert_default();
@@ -91,7 +93,7 @@ fn complete_namespace(object: &mut Object) {
     object.body.entry("status").or_insert_with(|| json!({}))["phase"] = json!(phase);
 }
 
-/// `stringData` is only a way to write `data`.
+/// Moves `stringData` into `data`, of which it is only another form.
 fn fold_string_data(object: &mut Object) {
     let Some(Value::Object(plain)) = object.body.remove("stringData") else { return };
     for (name, value) in plain {

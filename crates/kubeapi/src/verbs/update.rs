@@ -26,7 +26,8 @@ pub(crate) fn update(
     replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
 }
 
-/// The resourceVersion of an update must be the current one; some kinds may leave it out. So must the uid, if there is one.
+/// Answers 409 unless the resourceVersion of an update is the current one and its uid, if it has one, is the object's.
+/// Some kinds may leave the resourceVersion out (422 for the others).
 fn check_preconditions(
     definition: &Definition,
     stored: &Stored,
@@ -67,7 +68,7 @@ pub(super) fn replace(
     let definition = &resource.definition;
     check_preconditions(definition, stored, &wanted)?;
     let old = stored.decode()?;
-    let mut object = merged(resource, subresource, wanted, &old);
+    let mut object = merge_writable_parts(resource, subresource, wanted, &old);
     if subresource.is_none() || &*definition.id == builtin::NAMESPACES {
         strategy::complete(definition, &mut object, Some(&old))?;
     }
@@ -91,12 +92,12 @@ pub(super) fn replace(
     admit::check(resource, part, &object, Some(&old))?;
     ask(batch, &object)?;
     object.canonicalise();
-    let after = delete::store_or_end(batch, definition, key, object)?;
+    let after = delete::store_or_remove(batch, definition, key, object)?;
     Ok(Outcome::Stored { code: 200, stored: after, warnings })
 }
 
-/// The old object with those parts of `wanted` that this request may change.
-fn merged(
+/// Returns the old object with the parts of `wanted` that this request may change.
+fn merge_writable_parts(
     resource: &Resource,
     subresource: Option<Subresource>,
     wanted: Object,
@@ -109,7 +110,7 @@ fn merged(
     }
     let mut object = wanted;
     object.meta = ObjectMeta {
-        // A client cannot begin a deletion or change its grace period by an update; `admit::check` refuses the try.
+        // An update cannot begin a deletion or change its grace period; `admit::check` refuses the attempt.
         deletion_timestamp: old.meta.deletion_timestamp.clone().or(object.meta.deletion_timestamp),
         deletion_grace_period_seconds: object
             .meta

@@ -1,5 +1,5 @@
-//! A watch is a cursor into the log and has no queue: a slow client costs the memory of one chunk, and a client that falls
-//! behind the log gets 410 instead of missing events.
+//! Watches. A watch is a cursor into the log and has no queue: a slow client costs the memory of one chunk, and a
+//! client that falls behind the log gets 410 instead of missing events.
 
 mod options;
 
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-/// Events that one pass reads from the log.
+/// Largest number of events that a pass reads from the log.
 const LOOK: usize = 64;
-/// Bytes of encoded events after which a pass ends.
+/// Size of encoded events, in bytes, after which a pass ends.
 const CHUNK: usize = 64 << 10;
 
 struct Watch {
@@ -32,37 +32,36 @@ struct Watch {
     form: Form,
     header: bool,
     signal: Receiver<u64>,
-    /// The server that carries this watch is going down.
+    /// True when the server that carries this watch is shutting down.
     stop: Option<Receiver<bool>>,
     deadline: Option<Instant>,
     initial: std::vec::IntoIter<Arc<Stored>>,
     /// Whether a bookmark marks the end of the initial events.
     mark_initial: bool,
     bookmarks: bool,
-    /// Everything up to here has been sent.
+    /// Revision up to which all changes have been sent.
     cursor: u64,
-    /// The latest revision that an event or bookmark has shown to the client.
+    /// Latest revision that an event or bookmark has shown to the client.
     shown: u64,
-    /// Why it cannot begin. The stream is open by then, so it is sent as an ERROR event.
+    /// Reason why the watch cannot begin. The stream is open by then, so the reason is sent as an ERROR event.
     failure: Option<Status>,
     ended: bool,
 }
 
-/// What happened since the cursor.
+/// The changes since the cursor.
 struct Next {
     /// At most [`LOOK`] of the changes.
     events: Vec<Arc<Event>>,
-    /// Of the latest change.
+    /// Revision of the latest change.
     revision: u64,
-    /// Whether the revision that the client knows will leave the log soon.
+    /// True when the revision that the client knows will leave the log soon.
     aged: bool,
-    /// Whether the kind is what it was when the watch began.
+    /// True while the kind is defined as it was when the watch began.
     same: bool,
 }
 
-/// Starts a watch.
-/// 400 and 422 for options that make no sense, 504 when the client has seen a later state than there is; a revision that
-/// has expired is answered in the stream, by an ERROR event.
+/// Starts a watch. Answers 400 and 422 for contradictory options, 504 when the client has seen a later state than the
+/// server has. An expired revision is answered in the stream, by an ERROR event.
 pub(crate) fn watch(
     shared: &Arc<Shared>,
     target: &Target,
@@ -74,7 +73,7 @@ pub(crate) fn watch(
     let resource = target.resolve(&shared.read().registry)?;
     options.selection.fields.check(&resource)?;
     let closing = || Status::unavailable("the API server is shutting down");
-    // Subscribed before the state is read, so that no change falls between the two.
+    // Subscribes before it reads the state, so that no change falls between the two.
     let signal = shared.subscribe(&resource.definition.id).ok_or_else(closing)?;
     let mut watch = Watch {
         shared: Arc::clone(shared),
@@ -163,7 +162,7 @@ impl Watch {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// Encodes what has happened since the cursor; empty when this watch shows none of it.
+    /// Encodes the changes since the cursor; empty when none of them concerns this watch.
     fn advance(&mut self) -> Result<Bytes, Status> {
         loop {
             let Next { events, revision, aged, same } = self.read()?;
@@ -174,7 +173,7 @@ impl Watch {
                 && let Some(event) = events.next()
             {
                 self.cursor = event.revision;
-                if let Some((verb, stored)) = self.shows(event)? {
+                if let Some((verb, stored)) = self.visible_event(event)? {
                     text.extend_from_slice(&self.event(verb, &stored));
                     self.shown = event.revision;
                 }
@@ -182,7 +181,7 @@ impl Watch {
             let more = full || events.len() > 0;
             if !more {
                 self.cursor = revision;
-                // A kind that has changed or gone ends its watches; clients come back to what it is now.
+                // A changed or removed kind ends its watches; clients reconnect and get the new definition.
                 self.ended = !same;
             }
             if !text.is_empty() {
@@ -202,7 +201,7 @@ impl Watch {
         let state = self.shared.read();
         let id = &self.resource.definition.id;
         if self.cursor > state.revision {
-            // The client saw a later state than this server has, which was restored from an older copy.
+            // The client saw a later state than this server has: the server was restored from an older backup.
             return Err(Status::expired(format!(
                 "resource version {} lies ahead of {}",
                 self.cursor, state.revision
@@ -217,8 +216,9 @@ impl Watch {
         Ok(Next { events, revision: state.revision, aged, same })
     }
 
-    /// The event that a selector makes of a change: an object that begins to match is ADDED, one that ceases to is DELETED.
-    fn shows(&self, event: &Event) -> Result<Option<(&'static str, Arc<Stored>)>, Status> {
+    /// Returns the event that this watch's selector makes of a change: an object that begins to match is ADDED, one
+    /// that ceases to match is DELETED.
+    fn visible_event(&self, event: &Event) -> Result<Option<(&'static str, Arc<Stored>)>, Status> {
         if self.namespace.as_ref().is_some_and(|namespace| event.key.namespace != *namespace) {
             return Ok(None);
         }
@@ -232,7 +232,7 @@ impl Watch {
         })
     }
 
-    /// The last state of a deleted object, with the revision of its deletion.
+    /// Returns the last state of a deleted object, with the revision of its deletion.
     fn as_of(&self, last: &Stored, revision: u64) -> Result<Arc<Stored>, Status> {
         let mut object = last.decode()?;
         object.meta.resource_version = Some(revision.to_string());
@@ -240,7 +240,7 @@ impl Watch {
     }
 
     fn event(&mut self, verb: &str, stored: &Stored) -> Bytes {
-        match self.form.one(&self.resource, stored, std::mem::take(&mut self.header)) {
+        match self.form.encode_object(&self.resource, stored, std::mem::take(&mut self.header)) {
             Ok(object) => frame(verb, &object),
             Err(status) => frame("ERROR", status.to_json().to_string().as_bytes()),
         }
@@ -261,7 +261,7 @@ impl Watch {
         frame("BOOKMARK", object.to_string().as_bytes())
     }
 
-    /// Sleeps until something may have changed; false when the watch is over.
+    /// Waits for a possible change; returns false when the watch is over.
     async fn wait(&mut self) -> bool {
         let stop = async {
             match &mut self.stop {

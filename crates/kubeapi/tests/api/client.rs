@@ -1,4 +1,4 @@
-//! What a controller does, through kube's own client and watcher.
+//! The work of a controller, through kube's own client and watcher.
 
 use crate::server::Server;
 use futures::TryStreamExt;
@@ -19,7 +19,7 @@ pub(crate) fn object(server: &Server, name: &str) -> DynamicObject {
 }
 
 #[tokio::test]
-async fn a_life_cycle() {
+async fn an_object_is_created_patched_listed_and_deleted_by_a_kube_client() {
     let server = Server::start().await;
     let api = widgets(&server);
     let created = api.create(&PostParams::default(), &object(&server, "a")).await.unwrap();
@@ -69,7 +69,7 @@ async fn lists_come_in_pages() {
     let first = api.list(&ListParams::default().limit(2)).await.unwrap();
     assert_eq!(first.items.len(), 2);
     assert_eq!(first.metadata.remaining_item_count, Some(3));
-    // What happens between two pages does not show in the second.
+    // A deletion between two pages does not show in the second page.
     api.delete("c", &DeleteParams::default()).await.unwrap();
     api.create(&PostParams::default(), &object(&server, "cc")).await.unwrap();
     let token = first.metadata.continue_.clone().unwrap();
@@ -84,7 +84,7 @@ async fn watcher_sees(config: watcher::Config) {
     let server = Server::start().await;
     let api = widgets(&server);
     api.create(&PostParams::default(), &object(&server, "a")).await.unwrap();
-    // It begins at revision 0: with what the server's cache holds, which may lag behind what was just written.
+    // The watcher begins at revision 0: with the contents of the server's cache, which may lag behind the latest write.
     let cached = async || {
         let list = server.get("widgets?resourceVersion=0").await.expect(200);
         list["items"].as_array().is_some_and(|items| !items.is_empty())
@@ -109,17 +109,17 @@ async fn watcher_sees(config: watcher::Config) {
 }
 
 #[tokio::test]
-async fn a_watcher_that_lists_first() {
+async fn a_watcher_that_lists_first_sees_every_change() {
     watcher_sees(watcher::Config::default()).await;
 }
 
 #[tokio::test]
-async fn a_watcher_that_streams_its_list() {
+async fn a_watcher_that_streams_its_list_sees_every_change() {
     watcher_sees(watcher::Config::default().streaming_lists()).await;
 }
 
 #[tokio::test]
-async fn builtin_kinds_work_typed() {
+async fn built_in_kinds_work_with_typed_clients() {
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Namespace, Secret};
     use k8s_openapi::api::events::v1::Event as NewEvent;

@@ -37,15 +37,15 @@ async fn a_kind_lives_and_dies_with_its_crd() {
     server.delete(&definition, &Value::Null).await.expect(200);
     gadget["metadata"] = json!({"name": "late"});
     server
-        .eventually("no more gadgets are taken", async || {
-            let told = server.post(&format!("{path}?dryRun=All"), &gadget).await;
-            told.code == 403 && told.refused(403).contains("terminating")
+        .eventually("no more gadgets are accepted", async || {
+            let answer = server.post(&format!("{path}?dryRun=All"), &gadget).await;
+            answer.code == 403 && answer.refused(403).contains("terminating")
         })
         .await;
     let held = format!("{path}/g");
     server.merge(&held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
-    server.gone(path).await;
-    server.gone(&definition).await;
+    server.wait_until_gone(path).await;
+    server.wait_until_gone(&definition).await;
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_changed_schema_shows_in_old_objects() {
 }
 
 #[tokio::test]
-async fn what_became_invalid_can_still_be_finalized() {
+async fn an_object_that_became_invalid_can_still_be_finalized() {
     let server = Server::alone().await;
     let mut body = server.draft("a", json!({"node": "n", "count": 9}));
     body["metadata"]["finalizers"] = json!(["x/hold"]);
@@ -103,15 +103,18 @@ async fn a_crd_that_asks_for_too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn what_objects_are_stored_under_stays() {
+async fn a_version_that_objects_are_stored_under_cannot_be_removed() {
     let server = Server::alone().await;
     let widgets = server.widget_crd();
     server.widget("a", json!({"node": "n"})).await;
-    let told = server.merge(&widgets, &json!({"spec": {"scope": "Cluster"}})).await.refused(422);
-    assert!(told.contains("spec.scope: Invalid value: \"Cluster\": field is immutable"), "{told}");
-    let told =
+    let refusal = server.merge(&widgets, &json!({"spec": {"scope": "Cluster"}})).await.refused(422);
+    assert!(
+        refusal.contains("spec.scope: Invalid value: \"Cluster\": field is immutable"),
+        "{refusal}"
+    );
+    let refusal =
         server.merge(&widgets, &json!({"spec": {"names": {"kind": "Gizmo"}}})).await.refused(422);
-    assert!(told.contains("spec.names.kind"), "{told}");
+    assert!(refusal.contains("spec.names.kind"), "{refusal}");
     server.merge(&widgets, &json!({"spec": {"names": {"shortNames": ["w"]}}})).await.expect(200);
     assert_eq!(server.get(&format!("{WIDGETS}/a")).await.expect(200)["kind"], "Widget");
 }

@@ -1,4 +1,4 @@
-//! Deleting: finalizers, preconditions, owners, namespaces.
+//! Deletion: finalizers, preconditions, owners, namespaces.
 
 use crate::exchange::{Answer, JSON_PATCH, WIDGETS};
 use crate::server::Server;
@@ -35,24 +35,25 @@ async fn names(server: &Server) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the garbage collector knows every object made so far. It learns of objects by watches of its own, and an
-/// owner that goes before its dependents were seen goes alone: they are then taken for the dependents of a ghost.
+/// Waits until the garbage collector knows all objects created so far. It learns of objects by its own
+/// watches; an owner that is deleted before the collector has seen its dependents leaves them behind as
+/// dependents of an unknown owner.
 async fn collector_caught_up(server: &Server) {
     let last_owner = server.widget("last-owner", json!({"node": "n"})).await;
     owned(server, "last-child", &last_owner, false).await;
     server.delete(&path("last-owner"), &Value::Null).await.expect(200);
-    server.gone(&path("last-child")).await;
+    server.wait_until_gone(&path("last-child")).await;
 }
 
-/// Waits until exactly these are there.
+/// Waits until exactly these objects exist.
 async fn remain(server: &Server, expected: &[&str]) {
     let what = format!("{expected:?} remain");
     server.eventually(&what, async || names(server).await == expected).await;
 }
 
-/// Waits until an object has this one owner left: the collector takes an owner that is gone off its dependents one by one,
-/// and after it has deleted others.
-async fn left_with(server: &Server, name: &str, owner: &Value) {
+/// Waits until an object has only this owner left: the collector removes deleted owners from their dependents one by
+/// one, after it has deleted other objects.
+async fn wait_for_sole_owner(server: &Server, name: &str, owner: &Value) {
     let what = format!("{name} is left with one owner");
     let holds = async || {
         let found = server.get(&path(name)).await.expect(200);
@@ -62,7 +63,7 @@ async fn left_with(server: &Server, name: &str, owner: &Value) {
 }
 
 #[tokio::test]
-async fn an_object_goes_at_once_or_with_its_last_finalizer() {
+async fn an_object_without_finalizers_goes_at_once_and_others_with_their_last_finalizer() {
     let server = Server::start().await;
     let plain = server.widget("a", json!({"node": "n"})).await;
     let gone = server.delete(&path("a"), &Value::Null).await.expect(200);
@@ -80,11 +81,11 @@ async fn an_object_goes_at_once_or_with_its_last_finalizer() {
         marked,
         "a second delete changes nothing"
     );
-    let told = server
+    let refusal = server
         .merge(&path("b"), &json!({"metadata": {"finalizers": ["x/one", "x/two", "x/new"]}}))
         .await
         .refused(422);
-    assert!(told.contains("no new finalizers can be added"), "{told}");
+    assert!(refusal.contains("no new finalizers can be added"), "{refusal}");
     server.merge(&path("b"), &json!({"metadata": {"finalizers": ["x/two"]}})).await.expect(200);
     remain(&server, &["b"]).await;
     server.merge(&path("b"), &json!({"metadata": {"finalizers": []}})).await.expect(200);
@@ -96,8 +97,8 @@ async fn preconditions_hold_or_nothing_happens() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let other = json!({"preconditions": {"uid": "other"}});
-    let told = server.delete(&path("a"), &other).await.refused(409);
-    assert!(told.contains("the UID in the precondition (other) does not match"), "{told}");
+    let refusal = server.delete(&path("a"), &other).await.refused(409);
+    assert!(refusal.contains("the UID in the precondition (other) does not match"), "{refusal}");
     let stale = json!({"preconditions": {"resourceVersion": "1"}});
     assert!(
         server
@@ -129,18 +130,19 @@ async fn a_collection_goes_by_selector() {
 #[tokio::test]
 async fn dependents_go_with_their_last_owner() {
     let server = Server::start().await;
-    let one = server.widget("one", json!({"node": "n"})).await;
-    let two = server.widget("two", json!({"node": "n"})).await;
-    let child = owned(&server, "child", &one, false).await;
+    let first = server.widget("one", json!({"node": "n"})).await;
+    let second = server.widget("two", json!({"node": "n"})).await;
+    let child = owned(&server, "child", &first, false).await;
     owned(&server, "grandchild", &child, false).await;
     let mut shared = server.draft("shared", json!({"node": "n"}));
-    shared["metadata"]["ownerReferences"] = json!([reference(&one, false), reference(&two, false)]);
+    shared["metadata"]["ownerReferences"] =
+        json!([reference(&first, false), reference(&second, false)]);
     server.post(WIDGETS, &shared).await.expect(201);
     collector_caught_up(&server).await;
 
     server.delete(&path("one"), &Value::Null).await.expect(200);
     remain(&server, &["shared", "two"]).await;
-    left_with(&server, "shared", &reference(&two, false)).await;
+    wait_for_sole_owner(&server, "shared", &reference(&second, false)).await;
     server.delete(&path("two"), &Value::Null).await.expect(200);
     remain(&server, &[]).await;
 }
@@ -202,7 +204,7 @@ async fn in_another(server: &Server, name: &str, finalizers: &[&str]) -> Answer 
     server.post(&another(server), &body).await
 }
 
-/// The widgets of a second namespace.
+/// Returns the path of the widgets in a second namespace.
 fn another(server: &Server) -> String {
     format!("/apis/{}/v1/namespaces/{}-2/widgets", server.group(), server.namespace())
 }
@@ -225,11 +227,11 @@ async fn a_namespace_goes_when_it_is_empty() {
         (&marked["kind"], &marked["status"]["phase"]),
         (&json!("Namespace"), &json!("Terminating"))
     );
-    let told = in_another(&server, "late", &[]).await;
-    assert_eq!(told.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
-    assert!(told.refused(403).contains("because it is being terminated"));
-    server.gone(&format!("{}/free", another(&server))).await;
-    server.eventually("the namespace says what holds it", async || {
+    let answer = in_another(&server, "late", &[]).await;
+    assert_eq!(answer.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    assert!(answer.refused(403).contains("because it is being terminated"));
+    server.wait_until_gone(&format!("{}/free", another(&server))).await;
+    server.eventually("the namespace lists what remains", async || {
         let ending = server.get(&path).await.expect(200);
         let conditions = ending["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let message = |kind: &str| {
@@ -245,7 +247,7 @@ async fn a_namespace_goes_when_it_is_empty() {
     .await;
     let held = format!("{}/held", another(&server));
     server.merge(&held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
-    server.gone(&path).await;
+    server.wait_until_gone(&path).await;
     assert!(
         server
             .delete("/api/v1/namespaces/default", &Value::Null)
@@ -270,8 +272,8 @@ async fn delete_options_that_cannot_be_read_delete_nothing() {
         (json!([]), 400),
     ];
     for (options, code) in refused {
-        let told = server.delete(&path("a"), &options).await.refused(code);
-        assert!(!told.is_empty(), "{options}");
+        let refusal = server.delete(&path("a"), &options).await.refused(code);
+        assert!(!refusal.is_empty(), "{options}");
     }
     server.delete(&path("a"), &json!({"dryRun": ["All"]})).await.expect(200);
     for query in ["fieldSelector=spec.count!%3D1", "fieldSelector=nonsense", "labelSelector=a,"] {
@@ -279,22 +281,23 @@ async fn delete_options_that_cannot_be_read_delete_nothing() {
     }
     remain(&server, &["a"]).await;
     server.delete("/api/v1/namespaces", &Value::Null).await.refused(405);
-    let told = server.delete("/api/v1/namespaces/default", &Value::Null).await.refused(403);
-    assert!(told.contains("this namespace may not be deleted"), "{told}");
+    let refusal = server.delete("/api/v1/namespaces/default", &Value::Null).await.refused(403);
+    assert!(refusal.contains("this namespace may not be deleted"), "{refusal}");
 }
 
 #[tokio::test]
 async fn a_foreground_deletion_leaves_what_another_owner_holds() {
     let server = Server::start().await;
-    let one = server.widget("one", json!({"node": "n"})).await;
-    let two = server.widget("two", json!({"node": "n"})).await;
+    let first = server.widget("one", json!({"node": "n"})).await;
+    let second = server.widget("two", json!({"node": "n"})).await;
     let mut shared = server.draft("shared", json!({"node": "n"}));
-    shared["metadata"]["ownerReferences"] = json!([reference(&one, true), reference(&two, true)]);
+    shared["metadata"]["ownerReferences"] =
+        json!([reference(&first, true), reference(&second, true)]);
     server.post(WIDGETS, &shared).await.expect(201);
     collector_caught_up(&server).await;
     server.delete(&path("one"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     remain(&server, &["shared", "two"]).await;
-    left_with(&server, "shared", &reference(&two, true)).await;
+    wait_for_sole_owner(&server, "shared", &reference(&second, true)).await;
 }
 
 #[tokio::test]
@@ -309,7 +312,7 @@ async fn foreground_goes_down_the_tree_and_survives_a_circle() {
     collector_caught_up(&server).await;
     server.delete(&path("top"), &json!({"propagationPolicy": "Foreground"})).await.expect(200);
     remain(&server, &["leaf", "middle", "top"]).await;
-    // Letting go of the owner counts as well as going.
+    // Removing the owner reference counts like deleting the dependent.
     let let_go = json!({"metadata": {"ownerReferences": null}});
     server.merge(&path("leaf"), &let_go).await.expect(200);
     remain(&server, &["leaf"]).await;
@@ -340,7 +343,7 @@ async fn a_second_delete_may_change_the_policy() {
 }
 
 #[tokio::test]
-async fn a_json_patch_takes_the_last_finalizer_off() {
+async fn a_json_patch_can_remove_the_last_finalizer() {
     let server = Server::start().await;
     finalized(&server, "a", &["x/one", "x/two"]).await;
     server.delete(&path("a"), &Value::Null).await.expect(200);
@@ -350,8 +353,8 @@ async fn a_json_patch_takes_the_last_finalizer_off() {
         {"op": "remove", "path": "/metadata/finalizers/0"}]);
     patch(&path("a"), wrong).await.refused(422);
     let add = json!([{"op": "add", "path": "/metadata/finalizers/-", "value": "x/three"}]);
-    let told = patch(&path("a"), add).await.refused(422);
-    assert!(told.contains("no new finalizers can be added"), "{told}");
+    let refusal = patch(&path("a"), add).await.refused(422);
+    assert!(refusal.contains("no new finalizers can be added"), "{refusal}");
     let remove = json!([{"op": "remove", "path": "/metadata/finalizers/0"}]);
     let of_status = format!("{}/status", path("a"));
     patch(&of_status, json!([{"op": "remove", "path": "/metadata/finalizers"}])).await.expect(200);

@@ -1,4 +1,4 @@
-//! What only the embedded server has: restarts in process, a history of a chosen length, and the things that it does not do.
+//! Tests of the embedded server only: restarts in process, a history of a chosen length, and features that it lacks.
 
 mod admission;
 mod backup;

@@ -1,4 +1,4 @@
-//! Requests and answers, and the kind that the tests use: the same on every server.
+//! Requests and answers, and the kind that the tests use: the same on both servers.
 
 use crate::server::{PATIENCE, Server};
 use http::{Method, Request};
@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The collection of widgets of the test's own namespace, relative as [`Server::uri`] takes it.
+/// Collection of widgets in the test's own namespace, relative as [`Server::uri`] expects it.
 pub(crate) const WIDGETS: &str = "widgets";
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const JSON: &str = "application/json";
@@ -15,10 +15,10 @@ pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
-/// An answer that has not come by now never comes.
+/// Time after which a missing answer counts as lost.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// An answer, its body read as JSON.
+/// An answer with its body decoded.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -27,7 +27,7 @@ pub(crate) struct Answer {
 }
 
 impl Server {
-    /// A path that starts with `/` as it is; any other within the test's own group and namespace.
+    /// Returns a path that starts with `/` unchanged; any other path is within the test's own group and namespace.
     pub(crate) fn uri(&self, path: &str) -> String {
         if path.starts_with('/') {
             return path.to_owned();
@@ -35,12 +35,12 @@ impl Server {
         format!("/apis/{}/v1/namespaces/{}/{path}", self.group(), self.namespace())
     }
 
-    /// A path among the core kinds of the test's own namespace.
+    /// Returns a path among the core kinds of the test's own namespace.
     pub(crate) fn core(&self, path: &str) -> String {
         format!("/api/v1/namespaces/{}/{path}", self.namespace())
     }
 
-    /// The path of the definition of widgets.
+    /// Returns the path of the CRD of widgets.
     pub(crate) fn widget_crd(&self) -> String {
         format!("{CRDS}/widgets.{}", self.group())
     }
@@ -78,7 +78,7 @@ impl Server {
         let events = serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>();
         let body = match events.collect::<Result<Vec<Value>, _>>() {
             Ok(mut documents) if documents.len() == 1 => documents.remove(0),
-            // A watch that has ended.
+            // The events of a watch that has ended.
             Ok(documents) if !documents.is_empty() => json!(documents),
             _ => json!(String::from_utf8_lossy(&bytes)),
         };
@@ -89,7 +89,7 @@ impl Server {
         self.answer(self.request(Method::GET, path, "", b"")).await
     }
 
-    /// A GET that asks for a form of its own.
+    /// Sends a GET with an Accept header.
     pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Answer {
         let mut request = self.request(Method::GET, path, "", b"");
         request.headers_mut().insert("accept", accept.parse().unwrap());
@@ -118,12 +118,12 @@ impl Server {
         self.answer(self.request(Method::DELETE, path, JSON, text.as_bytes())).await
     }
 
-    /// Creates a widget that must be accepted.
+    /// Creates a widget; the server must accept it.
     pub(crate) async fn widget(&self, name: &str, spec: Value) -> Value {
         self.post(WIDGETS, &self.draft(name, spec)).await.expect(201)
     }
 
-    /// A widget as a client sends it.
+    /// Returns a widget as a client sends it.
     pub(crate) fn draft(&self, name: &str, spec: Value) -> Value {
         let version = format!("{}/v1", self.group());
         let mut widget =
@@ -132,12 +132,13 @@ impl Server {
         widget
     }
 
-    /// The definition of widgets in the test's own group.
+    /// Returns the CRD of widgets in the test's own group.
     pub(crate) fn crd(&self) -> Value {
         crate::widget::crd(self.group())
     }
 
-    /// Waits for what the server does in its own time. The embedded one has none: there it holds at once or never.
+    /// Waits for the asynchronous work of a server. The embedded server has none: with it the condition
+    /// must hold at once.
     pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let end = Instant::now() + PATIENCE;
         while !holds().await {
@@ -146,8 +147,8 @@ impl Server {
         }
     }
 
-    /// Waits until nothing is found at a path.
-    pub(crate) async fn gone(&self, path: &str) {
+    /// Waits until a path answers 404.
+    pub(crate) async fn wait_until_gone(&self, path: &str) {
         self.eventually(&format!("{path} goes"), async || self.get(path).await.code == 404).await;
     }
 }
@@ -159,7 +160,7 @@ impl Answer {
         self.body
     }
 
-    /// The message of a refusal with this code.
+    /// Checks that the answer is a refusal with this code, and returns its message.
     #[track_caller]
     pub(crate) fn refused(self, code: u16) -> String {
         assert_eq!(self.code, code, "{self:?}");

@@ -1,7 +1,7 @@
-//! Where the embedded server answers otherwise than the real one recorded in `recorded/`, on purpose: no client asks that. A
-//! request that answers alike again must be taken off, or its test fails.
+//! The intended differences between the embedded server and the real one recorded in `recorded/`: requests that no
+//! client sends. An entry whose answers agree again must be removed, or its test fails.
 
-/// Transcript, numbers of its exchanges, and what differs.
+/// Transcript, numbers of its exchanges, and the difference.
 const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     (
         "create",
@@ -39,7 +39,7 @@ const DIFFERENCES: &[(&str, &[usize], &str)] = &[
     ("paths", &[26], "an object cannot be made with its name in the path"),
 ];
 
-/// Whether an answer of the embedded server is known to differ.
+/// Returns whether an answer of the embedded server is an intended difference.
 pub(crate) fn differs(transcript: &str, exchange: usize) -> bool {
     DIFFERENCES
         .iter()

@@ -1,5 +1,6 @@
-//! The suite of the API on the embedded server, in process: raw requests on the tower Service, and a real kube client.
-//! `tests/kube` is the same suite on a real kube-apiserver. Only what that one does not have is in `embedded`.
+//! The test suite of the API on the embedded server, in process: raw requests to the tower Service, and a real kube
+//! client. `tests/kube` runs the same suite on a real kube-apiserver. Features of the embedded server alone are tested
+//! in `embedded`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,14 +1,14 @@
-//! What no two servers can have in common, taken out of their answers. Every rule hides something, so each says why it must.
+//! Removes from answers what two servers cannot have in common. Every rule hides something, so each has its reason.
 
 use serde_json::{Map, Value, json};
 
-/// Names of one server, and what they are called in transcripts.
+/// Names that a server has chosen, with their replacements in transcripts.
 pub(crate) struct Names {
     namespace: String,
     group: String,
     uids: Vec<String>,
     revisions: Vec<String>,
-    /// Within what a client sent, where numbers are what the test chose.
+    /// True within a client's request, whose numbers the test has chosen.
     sent: bool,
 }
 
@@ -39,7 +39,7 @@ impl Names {
         exchange
     }
 
-    /// Uids and revisions of objects get numbers in the order in which they are first seen, so that "the same" stays visible.
+    /// Numbers uids and revisions in the order in which they are first seen, so that equal ones stay recognizable.
     fn learn(&mut self, value: &Value) {
         let note = |known: &mut Vec<String>, text: &Value| {
             if let Some(text) = text.as_str().filter(|text| !text.is_empty())
@@ -65,7 +65,7 @@ impl Names {
         match value {
             Value::Object(map) => self.apply_to_members(map),
             Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
-            // In cells of tables.
+            // Times in the cells of tables.
             Value::String(text) if is_time(text) => *text = "TIME".to_owned(),
             Value::String(text) if is_age(text) => *text = "AGE".to_owned(),
             Value::String(text) => *text = self.text(text),
@@ -74,17 +74,17 @@ impl Names {
     }
 
     fn apply_to_members(&self, map: &mut Map<String, Value>) {
-        // Who wrote which field last serves server-side apply, which the embedded server does not have.
+        // The managers of fields serve server-side apply, which the embedded server lacks.
         map.remove("managedFields");
-        // A hash over the group, which is another one for each test.
+        // A hash of the group, which differs for each test.
         map.remove("storageVersionHash");
-        // Where the server is.
+        // Addresses of the server.
         map.remove("serverAddressByClientCIDRs");
         let is_object = map.contains_key("uid");
         let named = std::mem::take(map).into_iter();
         for (name, mut value) in named {
             match (name.as_str(), &value) {
-                // Other tests write to the same server; the revision of a list moves with them.
+                // Other tests write to the same server and raise the revision of a list.
                 ("resourceVersion", Value::String(text)) => {
                     let known = self.revisions.iter().position(|known| known == text);
                     if let Some(at) = known.filter(|_| is_object || self.sent) {
@@ -111,7 +111,7 @@ impl Names {
     }
 }
 
-/// Go goes through its maps in another order each time. The message says the same again.
+/// Sorts causes, because Go iterates over maps in random order. The message repeats the causes.
 fn sort_causes(answer: &mut Value) {
     let Some(causes) = answer
         .pointer_mut("/details/causes")
@@ -121,7 +121,7 @@ fn sort_causes(answer: &mut Value) {
         return;
     };
     causes.sort_by_key(Value::to_string);
-    // It looks at the metadata of custom resources twice.
+    // The real server checks the metadata of custom resources twice.
     causes.dedup();
     let message = answer["message"].as_str().unwrap_or_default();
     if let Some(at) = message.find(" is invalid: [") {
@@ -129,7 +129,7 @@ fn sort_causes(answer: &mut Value) {
     }
 }
 
-/// A time of this run: whole seconds or microseconds, not one that a test sent.
+/// Returns whether a text is a time of this run: in whole seconds or microseconds, and not sent by a test.
 fn is_time(text: &str) -> bool {
     text.len() >= 20
         && text.starts_with("20")
@@ -141,13 +141,13 @@ fn is_time(text: &str) -> bool {
 fn is_age(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit())
         && text.ends_with(['y', 'd', 'h', 'm', 's'])
-        && text.chars().all(|one| one.is_ascii_digit() || "ydhms".contains(one))
+        && text.chars().all(|c| c.is_ascii_digit() || "ydhms".contains(c))
 }
 
-/// Wordings that come out of Go's libraries.
+/// Replaces wordings of Go's libraries.
 fn message(text: &str) -> String {
     let mut text = text.to_owned();
-    // The object with its managedFields, quoted, in the middle of a message.
+    // The object with its managedFields, quoted in the middle of a message.
     if let (Some(start), Some(end)) = (text.find("patch: Invalid value: \"{"), text.find("}\": "))
         && start < end
     {
@@ -161,7 +161,7 @@ fn message(text: &str) -> String {
     if let Some(at) = text.find("does not match the ResourceVersion in record (") {
         text.truncate(at);
     }
-    // Which types there are: the embedded server has neither protobuf for all kinds nor server-side apply.
+    // The list of types: the embedded server has neither protobuf for all kinds nor server-side apply.
     if let Some(at) = text.find("accepted media types include: ") {
         text.truncate(at + "accepted media types include: ".len());
     }
@@ -174,7 +174,7 @@ fn message(text: &str) -> String {
     if let Some(at) = text.find(" is registered for version ") {
         text.truncate(at);
     }
-    // How encoding/json says that it cannot read something.
+    // Errors of encoding/json.
     for (start, short) in [
         ("error decoding patch: ", "error decoding patch: GO"),
         (

@@ -1,4 +1,4 @@
-//! The CRDs and sample objects of the `api` crate: every one is accepted whole, comes back unchanged, and is listed.
+//! The CRDs and sample objects of the `api` crate: each is accepted completely, returned unchanged, and listed.
 
 use crate::server::Server;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub(crate) fn fixtures() -> Vec<(String, Value)> {
     found
 }
 
-/// The collection that an object belongs to.
+/// Returns the path of the collection that an object belongs to.
 pub(crate) async fn place(server: &Server, object: &Value) -> String {
     let group_version = object["apiVersion"].as_str().unwrap();
     let root =
@@ -29,14 +29,14 @@ pub(crate) async fn place(server: &Server, object: &Value) -> String {
 }
 
 #[tokio::test]
-async fn our_kinds_hold_what_controllers_send() {
+async fn objects_of_our_kinds_are_stored_unchanged() {
     let server = Server::ours().await;
     let fixtures = fixtures();
     assert!(fixtures.len() > 10);
     for (file, fixture) in fixtures {
         let mut object = fixture.clone();
         let path = place(&server, &fixture).await;
-        // A name of its own, and no revision: these were captured from other servers.
+        // A new name without revision: the samples were captured from other servers.
         let name = file.trim_end_matches(".yaml");
         object["metadata"] = json!({"name": name, "labels": fixture["metadata"]["labels"]});
         let strict = format!("{path}?fieldValidation=Strict");
@@ -57,7 +57,7 @@ async fn our_kinds_hold_what_controllers_send() {
     }
 }
 
-/// Everything in `wanted` is in `found`; defaults may have been added, and nulls dropped.
+/// Checks that `found` has all members of `wanted`; defaults may have been added, and nulls dropped.
 #[track_caller]
 fn covers(found: &Value, wanted: &Value, at: &str) {
     match wanted {

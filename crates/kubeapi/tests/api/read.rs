@@ -1,4 +1,4 @@
-//! Get and list.
+//! Tests of get and list.
 
 use crate::exchange::WIDGETS;
 use crate::server::Server;
@@ -14,7 +14,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn lists_select() {
+async fn lists_return_the_selected_objects() {
     let server = Server::start().await;
     for (name, node, label) in [("a", "n1", "x"), ("b", "n2", "y"), ("c", "n2", "x")] {
         server.widget(name, json!({"node": node})).await;
@@ -44,7 +44,7 @@ async fn lists_select() {
 }
 
 #[tokio::test]
-async fn a_list_can_show_an_exact_moment() {
+async fn a_list_can_show_an_exact_revision() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     let then = server.get(WIDGETS).await.expect(200);
@@ -59,12 +59,12 @@ async fn a_list_can_show_an_exact_moment() {
 }
 
 #[tokio::test]
-async fn paths_that_lead_nowhere_answer_a_status() {
+async fn unknown_paths_answer_404() {
     let server = Server::start().await;
     for path in ["/api/v1/nothings", "/api/v1/configmaps/a", &server.core("configmaps/a/status")] {
         server.get(path).await.refused(404);
     }
-    // Where no built-in group is, it is not the API that answers.
+    // Outside the built-in groups the answer is plain text, not a Status.
     for path in ["/nope", "/apis/none.example/v1", "/apis/test.example/v2/widgets", "nothings"] {
         let answer = server.get(path).await;
         assert_eq!((answer.code, answer.body), (404, json!("404 page not found\n")), "{path}");
@@ -79,7 +79,7 @@ async fn paths_that_lead_nowhere_answer_a_status() {
 }
 
 #[tokio::test]
-async fn discovery_names_what_is_served() {
+async fn discovery_lists_the_served_kinds() {
     let server = Server::start().await;
     let groups = server.get("/apis").await.expect(200);
     let groups: Vec<&str> = groups["groups"]
@@ -130,10 +130,10 @@ async fn options_that_contradict_each_other_are_refused() {
         ("resourceVersion=x".to_owned(), 400),
     ];
     for (query, code) in refused {
-        let told = server.get(&format!("{WIDGETS}?{query}")).await.refused(code);
-        assert!(!told.is_empty(), "{query}");
+        let refusal = server.get(&format!("{WIDGETS}?{query}")).await.refused(code);
+        assert!(!refusal.is_empty(), "{query}");
     }
-    // Who pages at a revision without saying how means exactly that one.
+    // A limit with a resourceVersion and without resourceVersionMatch means exactly that revision.
     let old =
         server.get(&format!("{WIDGETS}?resourceVersion={revision}&limit=5")).await.expect(200);
     assert_eq!(names(&old), ["a"]);

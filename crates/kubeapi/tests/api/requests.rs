@@ -1,4 +1,4 @@
-//! Requests that are not what they should be.
+//! Tests of malformed requests.
 
 use crate::exchange::WIDGETS;
 use crate::server::Server;
@@ -23,8 +23,8 @@ async fn broken_bodies_are_refused() {
     post(&server, "application/yaml", &b"[".repeat(100_000)).await.refused(400);
     post(&server, "text/html", b"<p>").await.refused(415);
     let wrong = server.draft("a", json!({})).to_string().replace("Widget", "Gadget");
-    let told = post(&server, "application/json", wrong.as_bytes()).await.refused(422);
-    assert!(told.contains("kind: Invalid value: \"Gadget\": must be Widget"), "{told}");
+    let refusal = post(&server, "application/json", wrong.as_bytes()).await.refused(422);
+    assert!(refusal.contains("kind: Invalid value: \"Gadget\": must be Widget"), "{refusal}");
     let wrong = server.draft("a", json!({})).to_string().replace("/v1", "/v9");
     assert!(
         post(&server, "application/json", wrong.as_bytes())
@@ -35,7 +35,7 @@ async fn broken_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn yaml_is_as_good_as_json() {
+async fn yaml_bodies_are_accepted_like_json() {
     let server = Server::start().await;
     let yaml = "apiVersion: test.example/v1\nkind: Widget\nmetadata: {name: a}\nspec:\n  node: m\n  count: 4\n";
     let object = post(&server, "application/yaml", yaml.as_bytes()).await.expect(201);
@@ -54,7 +54,7 @@ async fn a_body_over_three_mebibytes_is_refused() {
 }
 
 #[tokio::test]
-async fn forms_that_are_not_offered_are_not_acceptable() {
+async fn unknown_forms_in_the_accept_header_answer_406() {
     let server = Server::start().await;
     let get = |accept: &str| {
         Request::builder()
@@ -63,7 +63,7 @@ async fn forms_that_are_not_offered_are_not_acceptable() {
             .body(Full::new(Bytes::new()))
             .unwrap()
     };
-    // In which form this is told is another question: that of the client is none that can be told.
+    // The form of this refusal is not compared: the client has accepted none that the server has.
     assert_eq!(server.answer(get("application/vnd.kubernetes.protobuf")).await.code, 406);
     server.answer(get("application/vnd.kubernetes.protobuf,application/json")).await.expect(200);
     server.answer(get("*/*")).await.expect(200);
@@ -71,7 +71,7 @@ async fn forms_that_are_not_offered_are_not_acceptable() {
 }
 
 #[tokio::test]
-async fn the_form_that_a_client_likes_best_is_answered() {
+async fn the_first_known_form_in_the_accept_header_is_answered() {
     let server = Server::start().await;
     let kind = async |accept: &str| {
         let request = Request::builder().uri(server.uri(WIDGETS)).header("accept", accept);
@@ -87,7 +87,7 @@ async fn the_form_that_a_client_likes_best_is_answered() {
 }
 
 #[tokio::test]
-async fn warnings_carry_names_that_are_not_ascii() {
+async fn warnings_may_contain_names_that_are_not_ascii() {
     let server = Server::start().await;
     let body = server.draft("a", json!({"node": "n", "größe": 1})).to_string();
     let request = server.request(Method::POST, WIDGETS, "application/json", body.as_bytes());

@@ -1,7 +1,7 @@
-//! A script sends requests and writes down the whole answers. `recorded/` holds what a real kube-apiserver answered:
-//! both servers are held to it, so that `make test` compares with the real one without having it.
+//! A script sends requests and records the complete answers. `recorded/` holds the answers of a real kube-apiserver:
+//! both servers are compared with it, so that `make test` compares with the real one without running it.
 //!
-//! `WARREN_RECORD=1 make kube` writes the transcripts anew.
+//! `WARREN_RECORD=1 make kube` records the transcripts again.
 
 use crate::contract;
 use crate::exchange::{Answer, JSON};
@@ -63,7 +63,7 @@ impl<'a> Script<'a> {
         self.exchange(Method::GET, path, ("accept", accept), b"").await.body
     }
 
-    /// Sends a body as it is.
+    /// Sends a body unchanged.
     pub(crate) async fn raw(&mut self, method: Method, path: &str, media_type: &str, body: &str) {
         self.exchange(method, path, ("content-type", media_type), body.as_bytes()).await;
     }
@@ -89,13 +89,13 @@ impl<'a> Script<'a> {
         self.send(Method::DELETE, path, JSON, body).await
     }
 
-    /// Writes down an answer to a request that is another one on each server.
+    /// Records an answer to a request that differs on each server.
     pub(crate) fn note(&mut self, request: &str, answer: &Answer) {
         let exchange = json!({"request": request, "code": answer.code, "answer": answer.body});
         self.exchanges.push(self.names.normal(exchange));
     }
 
-    /// Writes down the next events of a watch.
+    /// Records the next events of a watch.
     pub(crate) async fn events(&mut self, about: &str, watch: &mut Watch, count: usize) {
         let mut events = Vec::new();
         while events.len() < count {
@@ -107,7 +107,7 @@ impl<'a> Script<'a> {
         self.exchanges.push(self.names.normal(json!({"watch": about, "events": events})));
     }
 
-    /// Holds what was written down against the transcript of the real server.
+    /// Compares the recorded answers with the transcript of the real server.
     #[track_caller]
     pub(crate) fn end(self, name: &str) {
         let path = transcript(name);
@@ -152,7 +152,7 @@ fn transcript(name: &str) -> PathBuf {
     folder.join(format!("{name}.json"))
 }
 
-/// Where two values differ, one line each.
+/// Collects the differences of two values, one line each.
 fn differ(here: &Value, there: &Value, at: &str, found: &mut Vec<String>) {
     match (here, there) {
         (Value::Object(left), Value::Object(right)) => {

@@ -10,11 +10,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// Everything that follows from a write is part of it.
+/// The work that follows from a write is a part of it, so there is nothing to wait for.
 pub(crate) const PATIENCE: Duration = Duration::ZERO;
-/// Whether this is the server whose answers are written down.
+/// Whether this server's answers are recorded.
 pub(crate) const RECORDS: bool = false;
-/// The body of an answer.
+/// Body of an answer.
 pub(crate) type AnswerBody = Body;
 
 pub(crate) const SHARED: &str = "test.example";
@@ -31,7 +31,7 @@ impl Server {
         Self::with_history(1000).await
     }
 
-    /// One whose definition of widgets the test may change.
+    /// Returns a server whose CRD of widgets the test may change.
     pub(crate) async fn alone() -> Self {
         Self::open(tempfile::tempdir().unwrap(), 1000, ALONE).with_namespace().await
     }
@@ -47,7 +47,7 @@ impl Server {
         self
     }
 
-    /// One with the definitions of the `api` crate.
+    /// Returns a server with the CRDs of the `api` crate.
     pub(crate) async fn ours() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let config = Config { crds: api::crd_values(), ..Config::new(directory.path()) };
@@ -70,7 +70,7 @@ impl Server {
         Self { api: Api::open(config).unwrap(), directory, group }
     }
 
-    /// Ends the server and starts another one on the same directory.
+    /// Stops the server and starts another one on the same directory.
     pub(crate) fn restart(self) -> Self {
         self.api.close();
         Self::open(self.directory, 1000, self.group)

@@ -1,4 +1,4 @@
-//! A watch, event by event.
+//! A watch that is read event by event.
 
 use crate::exchange::WIDGETS;
 use crate::server::{AnswerBody, Server};
@@ -9,12 +9,12 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// An event that has not come by now never comes.
+/// Time after which a missing event counts as lost.
 const HANGS: Duration = Duration::from_secs(60);
 
 pub(crate) struct Watch {
     body: BodyStream<AnswerBody>,
-    /// The begin of a line whose rest has not come yet.
+    /// Beginning of a line whose rest has not arrived yet.
     rest: Vec<u8>,
     lines: VecDeque<Value>,
 }
@@ -34,7 +34,7 @@ impl Watch {
         Self { body, rest: Vec::new(), lines: VecDeque::new() }
     }
 
-    /// The next event; none at the end of the stream.
+    /// Returns the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         while self.lines.is_empty() {
             let frame = tokio::time::timeout(HANGS, self.body.next()).await;
@@ -49,8 +49,8 @@ impl Watch {
         self.lines.pop_front()
     }
 
-    /// The next event as `VERB name`.
-    pub(crate) async fn told(&mut self) -> String {
+    /// Returns the next event as `VERB name`.
+    pub(crate) async fn next_line(&mut self) -> String {
         let event = self.next().await.unwrap();
         let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");
         format!("{} {name}", event["type"].as_str().unwrap())

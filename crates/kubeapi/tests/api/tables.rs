@@ -1,4 +1,4 @@
-//! Tables, as kubectl asks for them.
+//! Tables in the form that kubectl asks for.
 
 use crate::exchange::WIDGETS;
 use crate::server::Server;
@@ -33,14 +33,14 @@ async fn columns_come_from_the_crd() {
         [json!("a"), json!("n"), json!(true)]
     );
     assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
-    let one = table(&server, &format!("{WIDGETS}/a?includeObject=Object"), TABLE).await;
-    assert_eq!(one["rows"][0]["object"]["spec"]["node"], "n");
+    let object = table(&server, &format!("{WIDGETS}/a?includeObject=Object"), TABLE).await;
+    assert_eq!(object["rows"][0]["object"]["spec"]["node"], "n");
     let none = table(&server, &format!("{WIDGETS}?includeObject=None"), TABLE).await;
     assert_eq!(none["rows"][0]["object"], Value::Null);
 }
 
 #[tokio::test]
-async fn metadata_alone() {
+async fn a_list_can_be_reduced_to_metadata() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";

@@ -1,4 +1,4 @@
-//! Watches: order, resumption, selectors, bookmarks, expiry.
+//! Tests of watches: order, resumption, selectors, bookmarks, expiry.
 
 use crate::exchange::WIDGETS;
 use crate::server::Server;
@@ -6,14 +6,14 @@ use crate::stream::{Watch, revision};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_watch_without_revision_starts_with_what_is_there() {
+async fn a_watch_without_revision_starts_with_the_existing_objects() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
-    assert_eq!(watch.told().await, "ADDED a");
+    assert_eq!(watch.next_line().await, "ADDED a");
     server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 2}})).await.expect(200);
     server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
-    assert_eq!(watch.told().await, "MODIFIED a");
+    assert_eq!(watch.next_line().await, "MODIFIED a");
     let gone = watch.next().await.unwrap();
     assert_eq!((&gone["type"], &gone["object"]["spec"]["count"]), (&json!("DELETED"), &json!(2)));
 }
@@ -24,7 +24,7 @@ async fn a_list_streams_with_a_bookmark_at_its_end() {
     let object = server.widget("a", json!({"node": "n"})).await;
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = Watch::open(&server, query).await;
-    assert_eq!(watch.told().await, "ADDED a");
+    assert_eq!(watch.next_line().await, "ADDED a");
     let mark = watch.next().await.unwrap();
     assert_eq!(mark["type"], "BOOKMARK");
     assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
@@ -34,7 +34,7 @@ async fn a_list_streams_with_a_bookmark_at_its_end() {
 }
 
 #[tokio::test]
-async fn an_object_that_leaves_the_selector_is_gone() {
+async fn an_object_that_leaves_the_selector_is_reported_as_deleted() {
     let server = Server::start().await;
     let mut watch = Watch::open(&server, "labelSelector=a%3Db").await;
     server.widget("a", json!({"node": "n"})).await;
@@ -45,12 +45,12 @@ async fn an_object_that_leaves_the_selector_is_gone() {
     server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 3}})).await.expect(200);
     server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
     for expected in ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a", "DELETED a"] {
-        assert_eq!(watch.told().await, expected);
+        assert_eq!(watch.next_line().await, expected);
     }
 }
 
 #[tokio::test]
-async fn the_last_finalizer_ends_an_object_in_one_event() {
+async fn the_removal_of_the_last_finalizer_is_one_event() {
     let server = Server::start().await;
     let mut body = server.draft("a", json!({"node": "n"}));
     body["metadata"]["finalizers"] = json!(["x/y"]);
@@ -62,7 +62,7 @@ async fn the_last_finalizer_ends_an_object_in_one_event() {
         .await
         .expect(200);
     for expected in ["ADDED a", "MODIFIED a", "DELETED a"] {
-        assert_eq!(watch.told().await, expected);
+        assert_eq!(watch.next_line().await, expected);
     }
 }
 
@@ -77,14 +77,14 @@ async fn every_event_comes_once_and_in_order() {
     let (_, seen) = futures::join!(write, followed(&server, &start, names.len()));
     let revisions: Vec<u64> = seen.iter().map(|object| revision(object).parse().unwrap()).collect();
     assert!(revisions.is_sorted_by(|a, b| a < b));
-    let mut told: Vec<&str> =
+    let mut listed: Vec<&str> =
         seen.iter().map(|object| object["metadata"]["name"].as_str().unwrap()).collect();
-    told.sort_unstable();
-    assert_eq!(told, names);
+    listed.sort_unstable();
+    assert_eq!(listed, names);
 }
 
-/// The next objects after one. A server ends a watch whose client reads too slowly, and the client goes on where it was
-/// (kube-apiserver, `forget` in its watch cache); a watch that tells nothing before it ends is none.
+/// Returns the next objects after an object. A server ends a watch whose client reads too slowly, and the client
+/// resumes it (kube-apiserver, `forget` in its watch cache); a watch that ends without any event fails the test.
 async fn followed(server: &Server, after: &Value, count: usize) -> Vec<Value> {
     let mut seen = vec![after.clone()];
     while seen.len() <= count {
@@ -102,7 +102,7 @@ async fn followed(server: &Server, after: &Value, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_it_was_asked_to() {
+async fn a_watch_ends_at_its_time_limit() {
     let server = Server::start().await;
     let mut watch = Watch::open(&server, "timeoutSeconds=5&allowWatchBookmarks=true").await;
     let mut bookmarks = 0;
@@ -118,7 +118,7 @@ async fn watches_end_with_their_kind() {
     let server = Server::alone().await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
-    assert_eq!(watch.told().await, "ADDED a");
+    assert_eq!(watch.next_line().await, "ADDED a");
     let mut crd = server.crd();
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["extra"] =
         json!({"type": "string"});
@@ -127,10 +127,13 @@ async fn watches_end_with_their_kind() {
 }
 
 #[tokio::test]
-async fn a_stream_of_a_list_is_never_older_than_what_the_client_has_seen() {
+async fn a_streamed_list_is_never_older_than_what_the_client_has_seen() {
     let server = Server::start().await;
     let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
-    let told = server.get(&format!("{WIDGETS}?{query}&timeoutSeconds=10")).await.expect(200);
-    assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(504)));
-    assert!(told["object"]["message"].to_string().contains("Too large resource version"), "{told}");
+    let event = server.get(&format!("{WIDGETS}?{query}&timeoutSeconds=10")).await.expect(200);
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(504)));
+    assert!(
+        event["object"]["message"].to_string().contains("Too large resource version"),
+        "{event}"
+    );
 }

@@ -1,4 +1,4 @@
-//! The definition of the kind that the tests use.
+//! The CRD of the kind that the tests use.
 
 use serde_json::{Value, json};
 

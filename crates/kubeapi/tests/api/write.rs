@@ -1,4 +1,4 @@
-//! Create, update and patch.
+//! Tests of create, update and patch.
 
 use crate::exchange::{JSON_PATCH, WIDGETS};
 use crate::server::Server;
@@ -25,7 +25,7 @@ async fn a_new_object_is_completed_by_the_server() {
 }
 
 #[tokio::test]
-async fn generated_names_are_free_names() {
+async fn generated_names_are_unique() {
     let server = Server::start().await;
     let body = json!({"apiVersion": "test.example/v1", "kind": "Widget", "metadata": {"generateName": "w-"}, "spec": {"node": "n"}});
     let first = server.post(WIDGETS, &body).await.expect(201);
@@ -37,7 +37,7 @@ async fn generated_names_are_free_names() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_created_is_told_precisely() {
+async fn an_invalid_object_is_refused_with_precise_causes() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     assert_eq!(
@@ -77,9 +77,9 @@ async fn what_cannot_be_created_is_told_precisely() {
     for (spec, message) in cases {
         let answer = server.post(WIDGETS, &server.draft("b", spec)).await;
         let cause = answer.body["details"]["causes"][0].clone();
-        let told = answer.refused(422);
-        assert!(told.starts_with("Widget.test.example \"b\" is invalid: "), "{told}");
-        assert!(told.contains(message), "{told}");
+        let refusal = answer.refused(422);
+        assert!(refusal.starts_with("Widget.test.example \"b\" is invalid: "), "{refusal}");
+        assert!(refusal.contains(message), "{refusal}");
         let field = cause["field"].as_str().unwrap();
         assert!(message.starts_with(field), "{cause}");
     }
@@ -87,7 +87,7 @@ async fn what_cannot_be_created_is_told_precisely() {
 }
 
 #[tokio::test]
-async fn metadata_follows_the_rules() {
+async fn metadata_are_validated() {
     let server = Server::start().await;
     for (pointer, value, message) in [
         (
@@ -111,8 +111,8 @@ async fn metadata_follows_the_rules() {
     ] {
         let mut body = server.draft("a", json!({"node": "n"}));
         body["metadata"][pointer.rsplit('/').next().unwrap()] = value;
-        let told = server.post(WIDGETS, &body).await.refused(422);
-        assert!(told.contains(message), "{told}");
+        let refusal = server.post(WIDGETS, &body).await.refused(422);
+        assert!(refusal.contains(message), "{refusal}");
     }
     let mut body = server.draft("a", json!({"node": "n"}));
     body["metadata"]["namespace"] = json!("other");
@@ -124,7 +124,7 @@ async fn metadata_follows_the_rules() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_dropped_told_or_refused() {
+async fn unknown_fields_are_dropped_warned_about_or_refused() {
     let server = Server::start().await;
     let body = server.draft(
         "a",
@@ -162,7 +162,7 @@ async fn nulls_of_go_clients_count_as_absent() {
 }
 
 #[tokio::test]
-async fn a_put_replaces_under_the_revision_it_read() {
+async fn a_put_replaces_only_the_revision_that_it_read() {
     let server = Server::start().await;
     let first = server.widget("a", json!({"node": "n", "mode": "on"})).await;
     let mut second = first.clone();
@@ -211,7 +211,7 @@ async fn a_put_replaces_under_the_revision_it_read() {
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_is_no_write() {
+async fn a_write_without_a_change_stores_nothing() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     assert_eq!(server.put(&path("a"), &object).await.expect(200), object);
@@ -250,11 +250,11 @@ async fn the_status_subresource_writes_status_only() {
             .refused(422)
             .contains("status.ready")
     );
-    let told = server
+    let refusal = server
         .merge(&format!("{}/status", path("a")), &json!({"status": {"since": "soon"}}))
         .await
         .refused(422);
-    assert!(told.contains("status.since: Invalid value: \"soon\""), "{told}");
+    assert!(refusal.contains("status.since: Invalid value: \"soon\""), "{refusal}");
     let kept = server
         .merge(&path("a"), &json!({"status": {"ready": false}, "spec": {"count": 2}}))
         .await
@@ -265,7 +265,7 @@ async fn the_status_subresource_writes_status_only() {
 }
 
 #[tokio::test]
-async fn json_patches_apply_whole_or_not_at_all() {
+async fn json_patches_are_applied_completely_or_not_at_all() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let half = json!([{"op": "replace", "path": "/spec/count", "value": 5}, {"op": "test", "path": "/spec/node", "value": "x"}]);
@@ -290,15 +290,15 @@ async fn merge_patches_check_the_revision_they_name() {
     server.merge(&path("a"), &body(2)).await.expect(200);
     server.merge(&path("a"), &body(3)).await.refused(409);
     server.merge(&path("a"), &json!({"metadata": {"name": "b"}})).await.refused(400);
-    let told = server
+    let refusal = server
         .merge(&format!("{}?fieldValidation=Strict", path("a")), &json!({"spec": {"typo": 1}}))
         .await
         .refused(422);
-    assert!(told.contains("unknown field \"spec.typo\""), "{told}");
+    assert!(refusal.contains("unknown field \"spec.typo\""), "{refusal}");
 }
 
 #[tokio::test]
-async fn a_dry_run_leaves_nothing_behind() {
+async fn a_dry_run_changes_nothing() {
     let server = Server::start().await;
     let before = server.get(WIDGETS).await.expect(200);
     let draft = server
@@ -343,7 +343,7 @@ async fn a_small_patch_cannot_make_a_large_object() {
 }
 
 #[tokio::test]
-async fn builtin_kinds_follow_their_own_rules() {
+async fn built_in_kinds_obey_their_own_rules() {
     let server = Server::start().await;
     let maps = server.core("configmaps");
     let map = |name: &str, members: Value| {
@@ -352,21 +352,22 @@ async fn builtin_kinds_follow_their_own_rules() {
         map
     };
     for data in [json!({"a b": "x"}), json!({"..": "x"}), json!({"": "x"})] {
-        let told = server.post(&maps, &map("m", json!({"data": data}))).await.refused(422);
-        assert!(told.contains("data["), "{told}");
+        let refusal = server.post(&maps, &map("m", json!({"data": data}))).await.refused(422);
+        assert!(refusal.contains("data["), "{refusal}");
     }
     let twice = json!({"data": {"a": "x"}, "binaryData": {"a": "eA=="}});
-    let told = server.post(&maps, &map("m", twice)).await.refused(422);
+    let refusal = server.post(&maps, &map("m", twice)).await.refused(422);
     assert!(
-        told.contains("data[a]: Invalid value: \"a\": duplicate of key present in binaryData"),
-        "{told}"
+        refusal.contains("data[a]: Invalid value: \"a\": duplicate of key present in binaryData"),
+        "{refusal}"
     );
     server
         .post(&maps, &map("m", json!({"data": {"a.b_C-1": "x"}, "immutable": true})))
         .await
         .expect(201);
-    let told = server.merge(&format!("{maps}/m"), &json!({"data": {"b": "y"}})).await.refused(422);
-    assert!(told.contains("field is immutable when `immutable` is set"), "{told}");
+    let refusal =
+        server.merge(&format!("{maps}/m"), &json!({"data": {"b": "y"}})).await.refused(422);
+    assert!(refusal.contains("field is immutable when `immutable` is set"), "{refusal}");
     server
         .merge(&format!("{maps}/m"), &json!({"metadata": {"labels": {"a": "b"}}}))
         .await
@@ -376,6 +377,7 @@ async fn builtin_kinds_follow_their_own_rules() {
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "t"});
     server.post(&secrets, &secret).await.expect(201);
-    let told = server.merge(&format!("{secrets}/s"), &json!({"type": "other"})).await.refused(422);
-    assert!(told.contains("type: Invalid value") && told.contains("immutable"), "{told}");
+    let refusal =
+        server.merge(&format!("{secrets}/s"), &json!({"type": "other"})).await.refused(422);
+    assert!(refusal.contains("type: Invalid value") && refusal.contains("immutable"), "{refusal}");
 }

@@ -1,27 +1,28 @@
-//! What the embedded server must have in common with a real kube-apiserver: answers as they are, and of a refusal its code, its
-//! reason and the fields at fault. Its prose may differ, and so may warnings, but for those of unknown fields in what is taken.
+//! The common contract of the embedded server and a real kube-apiserver: answers must be equal; refusals must have the
+//! same code, reason and fields. The prose of refusals may differ, and so may warnings, except those about unknown
+//! fields in accepted objects.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Reduces an answer, or anything that holds answers, to what must agree.
+/// Reduces an answer, or a value that contains answers, to what must be equal.
 pub(crate) fn reduce(value: &mut Value) {
     match value {
         Value::Object(map) if map.get("kind") == Some(&json!("Status")) && is_failure(map) => {
             *value = refusal(map);
         }
         Value::Object(map) => {
-            // Nobody prints what a column says of itself, and cells of built-in kinds are printed by the server.
+            // No client prints the description of a column, and the server prints the cells of built-in kinds.
             if let Some(columns) = map.get_mut("columnDefinitions").and_then(Value::as_array_mut) {
                 for part in ["description", "type"] {
                     columns.iter_mut().for_each(|column| column[part] = Value::Null);
                 }
             }
-            let of = |kind: &str| BUILT_IN.contains(&kind.trim_end_matches("List"));
-            if map.get("kind").and_then(Value::as_str).is_some_and(of) {
+            let is_built_in = |kind: &str| BUILT_IN.contains(&kind.trim_end_matches("List"));
+            if map.get("kind").and_then(Value::as_str).is_some_and(is_built_in) {
                 drop_empty_members(map);
             }
-            // The last page of a list names none that follows.
+            // The last page of a list has no token, or an empty one.
             map.retain(|name, value| name != "continue" || *value != "");
             let refused = map.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 400);
             map.values_mut().for_each(reduce);
@@ -35,7 +36,8 @@ pub(crate) fn reduce(value: &mut Value) {
     }
 }
 
-/// Kinds whose objects clients read into structs, in which an absent member is an empty one, and an item of a list knows its kind.
+/// Kinds that clients read into structs, in which an absent member equals an empty one, and the items of a
+/// list need no kind.
 const BUILT_IN: [&str; 6] =
     ["Namespace", "ConfigMap", "Secret", "Event", "Lease", "CustomResourceDefinition"];
 
@@ -69,7 +71,7 @@ fn refusal(status: &Map<String, Value>) -> Value {
     json!({"code": status.get("code"), "reason": status.get("reason"), "fields": fields})
 }
 
-/// Whether a text, if it is a warning, is one that both servers must give.
+/// Returns whether a text is no warning, or one that both servers must give.
 fn must_be_said(text: &str) -> bool {
     !text.starts_with("299 - ") || text.contains("unknown field")
 }

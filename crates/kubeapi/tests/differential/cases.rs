@@ -1,4 +1,4 @@
-//! Operations that the two servers once answered differently, one by one: what a random run may miss next time.
+//! Operations that the two servers once answered differently: a random run may miss them.
 
 use crate::operation::Operation;
 use http::Method;
@@ -8,7 +8,7 @@ const MAPS: &str = "/api/v1/namespaces/<run>-a/configmaps";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/<run>-a/leases";
 const THINGS: &str = "/apis/<run>.example/v1/namespaces/<run>-a/things";
 
-/// All of them, in the order in which they are sent.
+/// Returns all operations, in the order in which they are sent.
 pub(crate) fn operations() -> Vec<Operation> {
     let mut all = vec![
         post(
@@ -26,7 +26,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     all
 }
 
-/// What only a random run brings together.
+/// Returns combinations that random runs have found.
 fn oddities() -> Vec<Operation> {
     let odd = format!("{THINGS}/odd");
     let patch = |body: Value| Operation::new(Method::PATCH, &odd).with(&body);
@@ -114,7 +114,7 @@ fn thing(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "<run>.example/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Values that break a schema, each in another way.
+/// Returns values that violate a schema, each in another way.
 fn values() -> Vec<Operation> {
     let specs = [
         json!({}),
@@ -146,10 +146,10 @@ fn values() -> Vec<Operation> {
     specs.iter().map(|spec| post(THINGS, &thing("v", spec)).asking("dryRun", "All")).collect()
 }
 
-/// Metadata that is wrong, or more than there need be.
+/// Returns metadata that are wrong or redundant.
 fn metadata() -> Vec<Operation> {
     let owner = |uid: &str| json!({"apiVersion": "elsewhere.example/v1", "kind": "Other", "name": "o", "uid": uid, "controller": true});
-    let (one, other) = (
+    let (owner, other) = (
         owner("01234567-89ab-cdef-0123-000000000001"),
         owner("01234567-89ab-cdef-0123-000000000002"),
     );
@@ -166,7 +166,7 @@ fn metadata() -> Vec<Operation> {
         json!({"name": "m", "finalizers": ["hold"]}),
         json!({"name": "m", "finalizers": ["foregroundDeletion", "orphan"]}),
         json!({"name": "m", "finalizers": [""]}),
-        json!({"name": "m", "ownerReferences": [one, other]}),
+        json!({"name": "m", "ownerReferences": [owner, other]}),
         json!({"name": "m", "ownerReferences": [{"apiVersion": "a/b/c"}]}),
         json!({"name": "m", "generation": 7}),
         json!({"name": "m", "creationTimestamp": "yesterday"}),
@@ -184,19 +184,19 @@ fn metadata() -> Vec<Operation> {
     metas.iter().map(of_thing).chain(metas.iter().map(of_map)).collect()
 }
 
-/// The life of an object, with what goes wrong on the way.
+/// Returns the operations in the life of an object, invalid ones among them.
 fn changes() -> Vec<Operation> {
-    let one = format!("{THINGS}/a");
-    let merge = |body: Value| Operation::new(Method::PATCH, &one).with(&body);
+    let path = format!("{THINGS}/a");
+    let merge = |body: Value| Operation::new(Method::PATCH, &path).with(&body);
     let patch = |body: Value| {
-        Operation::new(Method::PATCH, &one).with(&body).of_type("application/json-patch+json")
+        Operation::new(Method::PATCH, &path).with(&body).of_type("application/json-patch+json")
     };
-    let put = |body: Value| Operation::new(Method::PUT, &one).with(&body);
+    let put = |body: Value| Operation::new(Method::PUT, &path).with(&body);
     let mut full = thing("a", &json!({"node": "b", "grow": 1}));
     let stale = full.clone();
     let mut revised = full.clone();
     revised["metadata"]["resourceVersion"] = json!("5");
-    full["metadata"]["resourceVersion"] = json!(format!("<rv:{one}>"));
+    full["metadata"]["resourceVersion"] = json!(format!("<rv:{path}>"));
     let mut other = full.clone();
     other["metadata"]["uid"] = json!("01234567-89ab-cdef-0123-456789abcdef");
     let mut nonsense = full.clone();
@@ -215,12 +215,12 @@ fn changes() -> Vec<Operation> {
         merge(json!({"spec": {"grow": 3, "note": "x"}})),
         merge(json!({"spec": {"grow": 1}})),
         merge(json!({"metadata": {"resourceVersion": null}})),
-        merge(json!({"metadata": {"resourceVersion": format!("<oldrv:{one}>")}})),
+        merge(json!({"metadata": {"resourceVersion": format!("<oldrv:{path}>")}})),
         merge(json!({"metadata": {"name": "b"}})),
         merge(json!({"metadata": {"creationTimestamp": "2020-01-02T03:04:05Z", "generation": 99}})),
         merge(json!({"metadata": {"deletionGracePeriodSeconds": 0}})),
         merge(json!({"metadata": {"deletionGracePeriodSeconds": 7, "labels": {"a": "b"}}})),
-        Operation::new(Method::PATCH, format!("{one}/status"))
+        Operation::new(Method::PATCH, format!("{path}/status"))
             .with(&json!({"metadata": {"deletionGracePeriodSeconds": 0}})),
         merge(json!({"metadata": {"deletionTimestamp": "2020-01-02T03:04:05Z"}})),
         merge(json!({"kind": "Other"})),
@@ -230,27 +230,27 @@ fn changes() -> Vec<Operation> {
         patch(json!([{"op": "test", "path": "/spec/node", "value": "z"}])),
         patch(json!([{"op": "frob", "path": "/spec"}])),
         patch(json!({})),
-        Operation::new(Method::PATCH, format!("{one}/status"))
+        Operation::new(Method::PATCH, format!("{path}/status"))
             .with(&json!({"status": {"phase": 5}, "spec": {"node": "z"}})),
-        Operation::new(Method::PATCH, format!("{one}/status"))
+        Operation::new(Method::PATCH, format!("{path}/status"))
             .with(&json!({"status": {"phase": "x"}})),
         merge(json!({"metadata": {"finalizers": ["example.org/hold"]}})),
-        Operation::new(Method::DELETE, &one)
+        Operation::new(Method::DELETE, &path)
             .with(&json!({"preconditions": {"uid": "01234567-89ab-cdef-0123-456789abcdef"}})),
-        Operation::new(Method::DELETE, &one).with(&json!({"propagationPolicy": "Sideways"})),
+        Operation::new(Method::DELETE, &path).with(&json!({"propagationPolicy": "Sideways"})),
         Operation::new(Method::DELETE, THINGS),
-        Operation::new(Method::DELETE, &one),
+        Operation::new(Method::DELETE, &path),
         merge(json!({"metadata": {"finalizers": ["example.org/hold", "example.org/other"]}})),
         merge(json!({"metadata": {"deletionGracePeriodSeconds": 0}})),
         merge(json!({"metadata": {"deletionGracePeriodSeconds": 7}})),
         merge(json!({"metadata": {"deletionTimestamp": "2020-01-02T03:04:05Z"}})),
         post(THINGS, &thing("a", &json!({"node": "a"}))),
         merge(json!({"metadata": {"finalizers": null}})),
-        Operation::new(Method::GET, &one),
+        Operation::new(Method::GET, &path),
     ]
 }
 
-/// Built-in kinds, whose fields Go reads into types.
+/// Returns operations on built-in kinds, whose fields Go reads into types.
 fn builtins() -> Vec<Operation> {
     let map = |body: Value| post(MAPS, &body).asking("dryRun", "All");
     let lease = |spec: Value| {
@@ -280,7 +280,7 @@ fn builtins() -> Vec<Operation> {
     ]
 }
 
-/// Queries and paths.
+/// Returns requests with various queries and paths.
 fn options() -> Vec<Operation> {
     let list = |name: &str, value: &str| Operation::new(Method::GET, THINGS).asking(name, value);
     let labels = [

@@ -1,12 +1,12 @@
-//! What kube-controller-manager would do, done at once: the real server runs without it, because what it does comes at a time
-//! of its own and would make every run another one.
+//! Does at once what kube-controller-manager would do later. The real server runs without it, because its work comes at
+//! a time of its own and would make every run different.
 
 use crate::operation::{Memory, Operation};
 use crate::servers::{Prepared, Reply, Server};
 use http::Method;
 use serde_json::{Value, json};
 
-/// Finishes what an operation has left to the controllers of the real server.
+/// Finishes the part of an operation that the real server leaves to its controllers.
 pub(crate) async fn settle(server: &Server, memory: &Memory, operation: &Operation, reply: &Reply) {
     if !server.is_real() || reply.code >= 300 || matches!(operation.method, Method::GET) {
         return;
@@ -27,7 +27,7 @@ pub(crate) async fn settle(server: &Server, memory: &Memory, operation: &Operati
     }
 }
 
-/// An owner without dependents waits for nothing, and a namespace without content neither.
+/// Ends the deletion of an owner without dependents, and of a namespace without content.
 async fn release(server: &Server, path: &str) {
     let mut object = server.send(&Prepared::new(Method::GET, path)).await.body;
     if object["metadata"]["deletionTimestamp"].is_null() {
@@ -47,7 +47,7 @@ async fn release(server: &Server, path: &str) {
     }
 }
 
-/// Takes an object away whatever holds it.
+/// Deletes an object and its finalizers.
 pub(crate) async fn purge(server: &Server, path: &str) {
     let patch = json!({"metadata": {"finalizers": null}});
     server.send(&Prepared::new(Method::DELETE, path)).await;

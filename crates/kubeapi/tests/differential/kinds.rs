@@ -1,4 +1,4 @@
-//! The kinds that operations are about.
+//! The kinds of the objects in operations.
 
 use crate::random::Random;
 use crate::values::{self, Care};
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "d-1", "e.f"];
 
-/// One kind.
+/// A kind that the operations use.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
-    /// `/apis/group/version` or `/api/v1`.
+    /// Root of its paths: `/apis/group/version` or `/api/v1`.
     pub(crate) root: String,
     pub(crate) plural: String,
     pub(crate) kind: String,
     pub(crate) namespaced: bool,
     pub(crate) custom: bool,
     pub(crate) schema: Value,
-    /// Objects to start from, in place of the schema.
+    /// Objects to start from, instead of a schema.
     pub(crate) examples: Vec<Value>,
 }
 
@@ -47,7 +47,8 @@ impl Kind {
         }
     }
 
-    /// No Events: the embedded server takes them as they come, and does not compare their namespaces.
+    /// Returns the built-in kinds except Events: the embedded server accepts these as they come, and does
+    /// not compare their namespaces.
     pub(crate) fn builtins() -> Vec<Self> {
         let text = json!({"type": "string"});
         let texts = json!({"type": "object", "additionalProperties": text});
@@ -98,7 +99,7 @@ impl Kind {
         }
     }
 
-    /// The name of an object of this kind; those that all namespaces share carry the run.
+    /// Returns the name of an object of this kind; the name of a cluster-scoped object contains the run's word.
     pub(crate) fn name(&self, random: &mut Random) -> String {
         let name = random.pick(&NAMES);
         if self.plural == "namespaces" {
@@ -108,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// The body of an object, without metadata.
+    /// Returns the body of an object, without metadata.
     pub(crate) fn body(&self, random: &mut Random, care: Care) -> Value {
         let mut body = if self.examples.is_empty() {
             values::value(random, &self.schema, care)
@@ -120,7 +121,7 @@ impl Kind {
             example
         };
         if let Some(map) = body.as_object_mut().filter(|_| !self.custom) {
-            // Whether an empty map is one, Go's comparisons do not agree on.
+            // Go's comparisons disagree about empty maps.
             map.retain(|_, value| *value != json!({}));
         }
         if !body.is_object() {
@@ -133,7 +134,7 @@ impl Kind {
     }
 }
 
-/// Changes one thing somewhere.
+/// Changes the value in one random place.
 pub(crate) fn mutate(random: &mut Random, value: &mut Value) {
     match value {
         Value::Object(map) if !map.is_empty() && random.chance(85) => {

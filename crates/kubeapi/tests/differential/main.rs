@@ -1,4 +1,4 @@
-//! `kubeapi` beside a real kube-apiserver: the same operations, made up from a seed, must have the same answers.
+//! `kubeapi` beside a real kube-apiserver: the same operations, generated from a seed, must have the same answers.
 //!
 //! `WARREN_SEED` repeats a run, `WARREN_OPERATIONS` sets its length.
 
@@ -32,10 +32,10 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Kinds that a run makes up.
+/// Number of kinds that a run generates.
 const KINDS: usize = 12;
 
-/// A run in progress.
+/// A run in progress, with the differences found so far.
 struct Run {
     pair: Pair,
     random: Random,
@@ -44,11 +44,11 @@ struct Run {
     found: BTreeMap<String, Found>,
 }
 
-/// Differences that are about the same thing.
+/// Differences with the same signature.
 #[derive(Default)]
 struct Found {
     times: usize,
-    /// Operations up to and with the first that showed it.
+    /// Number of operations up to the first that showed the difference.
     at: usize,
     shown: String,
 }
@@ -107,7 +107,7 @@ impl Run {
                 "uid",
                 "resourceVersion",
                 "creationTimestamp",
-                // The servers' clocks need not agree.
+                // The clocks of the servers may differ.
                 "deletionTimestamp",
                 "managedFields",
             ] {
@@ -146,7 +146,7 @@ fn cut(value: &Value) -> String {
     text
 }
 
-/// What a difference is about, whatever object it showed on.
+/// Returns the subject of a difference, whatever object showed it.
 fn signature(operation: &Operation, difference: &Difference) -> String {
     static NUMBERS: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9]+").unwrap());
     static NAMES: LazyLock<Regex> =
@@ -180,7 +180,8 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Always the same ones: what a run finds must be found again. Another one is named with `WARREN_SEED`.
+/// Returns the seeds of the runs. They are constant, so that a difference is found again;
+/// `WARREN_SEED` names another one.
 fn seeds() -> Vec<u64> {
     number("WARREN_SEED").map_or_else(|| vec![1, 4, 11], |seed| vec![seed])
 }
@@ -240,7 +241,7 @@ async fn the_same_operations_have_the_same_answers() {
     assert_eq!(failed, 0, "the servers differ");
 }
 
-/// Every object of the run, at its end.
+/// Returns every object of the run at its end.
 async fn contents(run: &mut Run) -> Vec<String> {
     let mut found = Vec::new();
     for kind in run.known.kinds.clone() {
@@ -258,7 +259,7 @@ async fn contents(run: &mut Run) -> Vec<String> {
     found
 }
 
-/// Prints the shortest way to the first difference.
+/// Prints the shortest list of operations that ends in the first difference.
 async fn report_shortest(plane: &Plane, run: &Run) {
     let Some((what, first)) = run.found.iter().min_by_key(|(_, found)| found.at) else { return };
     println!("the shortest way found to: {what}");
@@ -267,9 +268,9 @@ async fn report_shortest(plane: &Plane, run: &Run) {
     }
 }
 
-/// What once was different stays the same.
+/// Operations that once had different answers still have the same.
 #[tokio::test]
-async fn cases_have_the_same_answers() {
+async fn operations_that_once_differed_have_the_same_answers() {
     let plane = Plane::start().await;
     install_project_crds(&plane).await;
     let ours = Server::embedded(api::crd_values());

@@ -1,4 +1,4 @@
-//! What two equal answers may differ in. Each rule hides something, so each says why it is here.
+//! The permitted differences of two answers. Each rule hides something, so each has its reason.
 
 use crate::contract;
 use crate::operation::Memory;
@@ -12,12 +12,12 @@ static UUID: LazyLock<Regex> = LazyLock::new(|| {
 });
 static AGE: LazyLock<Regex> = LazyLock::new(|| Regex::new("^([0-9]+[smhdy])+$").unwrap());
 
-/// An answer without what may differ.
+/// Removes the permitted differences from an answer.
 pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
     let mut answer = json!({
         "code": reply.code, "type": reply.media_type, "warnings": reply.warnings, "body": reply.body,
     });
-    // First, so that no uid is numbered that only the prose of one server names.
+    // Reduces the answer first, so that uids in the prose of only one server get no number.
     contract::reduce(&mut answer);
     clean(&mut answer["body"], memory);
     if let Some(warnings) = answer.get_mut("warnings") {
@@ -26,8 +26,8 @@ pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
     answer
 }
 
-/// The object of a watch event without what may differ. Revisions that no answer has shown cannot be told apart: the real
-/// server's count other things too.
+/// Removes the permitted differences from the object of a watch event. Revisions that no answer has shown cannot be
+/// told apart: the revisions of the real server count other changes too.
 pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
     let mut event = event.clone();
     let mut memory = memory.clone();
@@ -43,7 +43,7 @@ pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
 
 fn clean(body: &mut Value, memory: &mut Memory) {
     let kind = body["kind"].as_str().unwrap_or_default().to_owned();
-    // The revision of a list moves with whatever else the server stores, its own leases among them.
+    // The revision of a list also counts what else the server stores, its own leases among it.
     if (kind == "Table" || kind.ends_with("List"))
         && let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut)
     {
@@ -51,11 +51,12 @@ fn clean(body: &mut Value, memory: &mut Memory) {
         meta.entry("continue").and_modify(|token| *token = json!("TOKEN"));
     }
     if body.get("items") == Some(&Value::Null) {
-        // An empty list of Go, made in another way.
+        // Go may write an empty list as null.
         body["items"] = json!([]);
     }
     if kind == "CustomResourceDefinition" {
-        // Its controllers, which tell the status, come after the answer; the state they lead to is compared once it is there.
+        // The real server's controllers write the status after the answer; the state that they lead to is compared once
+        // it is reached.
         if let Some(body) = body.as_object_mut() {
             body.remove("status");
         }
@@ -69,7 +70,7 @@ fn clean(body: &mut Value, memory: &mut Memory) {
     walk(body, memory);
 }
 
-/// Ages are of the moment. Go writes the integer in a column of numbers as the nearest float.
+/// Replaces ages, and numbers that Go writes as the nearest float in a column of numbers.
 fn clean_cells(table: &mut Value) {
     for row in table["rows"].as_array_mut().into_iter().flatten() {
         for cell in row["cells"].as_array_mut().into_iter().flatten() {
@@ -87,7 +88,7 @@ fn walk(value: &mut Value, memory: &mut Memory) {
         Value::Object(map) => walk_map(map, memory),
         Value::Array(items) => items.iter_mut().for_each(|item| walk(item, memory)),
         Value::String(text) => *text = words(text, memory),
-        // JSON has one kind of number; beyond an int64 both mean the same float.
+        // JSON has one type of number; beyond an int64 both servers mean the same float.
         Value::Number(number) if number.is_u64() && !number.is_i64() => {
             *value = json!(number.as_f64())
         }
@@ -96,7 +97,7 @@ fn walk(value: &mut Value, memory: &mut Memory) {
 }
 
 fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
-    // Who wrote which field is not kept by a server without server-side apply.
+    // A server without server-side apply does not record which client wrote a field.
     map.remove("managedFields");
     for (key, value) in map.iter_mut() {
         match (key.as_str(), &value) {
@@ -117,14 +118,14 @@ fn walk_map(map: &mut Map<String, Value>, memory: &mut Memory) {
 fn words(text: &str, memory: &mut Memory) -> String {
     let text = text.replace(&memory.run, "RUN");
     let text = UUID.replace_all(&text, |found: &Captures<'_>| match &found[0] {
-        // Those are the client's.
+        // Uids that the client has chosen.
         own if own.starts_with("01234567-89ab") => own.to_owned(),
         uid => format!("uid-{}", memory.number(uid)),
     });
     text.into_owned()
 }
 
-/// Where two values differ.
+/// Returns the differences of two values.
 pub(crate) fn differences(ours: &Value, theirs: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(ours, theirs, "", &mut found);
@@ -144,10 +145,10 @@ fn compare(ours: &Value, theirs: &Value, path: &str, found: &mut Vec<Difference>
             let keys: std::collections::BTreeSet<&String> =
                 left.keys().chain(right.keys()).collect();
             for key in keys {
-                // An absent member and a null are not the same.
-                let of =
+                // An absent member differs from a null.
+                let member =
                     |map: &Map<String, Value>| map.get(key).cloned().unwrap_or(json!("ABSENT"));
-                compare(&of(left), &of(right), &format!("{path}/{key}"), found);
+                compare(&member(left), &member(right), &format!("{path}/{key}"), found);
             }
         }
         (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {

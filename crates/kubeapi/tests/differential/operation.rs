@@ -1,4 +1,4 @@
-//! A request whose places are filled from what each server has said before, and what a server has said.
+//! A request with placeholders that are filled from each server's earlier answers, and the memory of these answers.
 
 use crate::servers::{Prepared, Reply, Server};
 use http::Method;
@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-/// `<run>` is a word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are of the object at that path, `<continue:PATH>`
-/// is the token that the last page of that list came with.
+/// Placeholders: `<run>` is the word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are of the object at
+/// that path, `<continue:PATH>` is the token of the last page of that list.
 static PLACES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("<(rv|oldrv|uid|continue):([^<>]*)>").unwrap());
 
-/// One request, the same for both servers.
+/// A request, the same for both servers.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) method: Method,
@@ -72,7 +72,7 @@ impl Operation {
         }
     }
 
-    /// The path of the list that the object is in, or that it is about.
+    /// Returns the path of the list that has the object, or that the request is about.
     pub(crate) fn collection(&self) -> &str {
         let path = self.path.trim_end_matches("/status").trim_end_matches("/finalize");
         if self.is_about_one() {
@@ -110,14 +110,15 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What one server has said so far, so that it can be repeated to it and compared with what the other said.
+/// The earlier answers of one server: they fill placeholders, and number the names that are compared
+/// with the other server's.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) run: String,
     revisions: HashMap<String, Vec<String>>,
     uids: HashMap<String, String>,
     tokens: HashMap<String, String>,
-    /// Revisions, uids and the like, in the order in which they were first seen.
+    /// Revisions, uids and the like, with numbers in the order in which they were first seen.
     pub(crate) order: HashMap<String, usize>,
     next: usize,
 }
@@ -127,7 +128,7 @@ impl Memory {
         Self { run: run.to_owned(), ..Self::default() }
     }
 
-    /// The number of something that each server calls by a name of its own.
+    /// Returns the number of a name that each server chooses by itself.
     pub(crate) fn number(&mut self, name: &str) -> usize {
         let next = self.next;
         let number = *self.order.entry(name.to_owned()).or_insert(next);
@@ -135,12 +136,12 @@ impl Memory {
         number
     }
 
-    /// How many things have been numbered.
+    /// Returns the number of names seen so far.
     pub(crate) fn seen(&self) -> usize {
         self.next
     }
 
-    /// Takes the last thing numbered for one that was seen before.
+    /// Gives the last numbered name the number of an earlier one.
     pub(crate) fn renumber(&mut self, last: usize, known: usize) {
         self.order
             .values_mut()
@@ -149,7 +150,7 @@ impl Memory {
         self.next = last;
     }
 
-    /// Counts on from the same number as the other, after the two have seen different things.
+    /// Continues both memories at the same number, after the servers have shown different names.
     pub(crate) fn align(&mut self, other: &mut Self) {
         let next = self.next.max(other.next);
         self.next = next;
@@ -177,14 +178,14 @@ impl Memory {
         filled.into_owned()
     }
 
-    /// Takes note of the objects in an answer.
+    /// Records the objects of an answer.
     pub(crate) fn note(&mut self, operation: &Operation, reply: &Reply) {
         let collection = &self.fill(operation.collection());
-        // Nobody goes on in a selection with the token of another one.
+        // A client does not continue a list with a selector by the token of another list.
         let selects = operation.query.iter().any(|(name, _)| name.ends_with("Selector"));
         if let Some(items) = reply.body["items"].as_array() {
             if !selects {
-                // A last page names none that follows, or an empty one.
+                // The last page has no token, or an empty one.
                 let token = reply.body["metadata"]["continue"].as_str().unwrap_or_default();
                 self.tokens.insert(collection.clone(), token.to_owned());
             }
@@ -210,7 +211,7 @@ impl Memory {
     }
 }
 
-/// Sends one operation to one server.
+/// Sends an operation to a server, and records its answer.
 pub(crate) async fn send(server: &Server, memory: &mut Memory, operation: &Operation) -> Reply {
     let reply = server.send(&operation.prepare(memory)).await;
     memory.note(operation, &reply);

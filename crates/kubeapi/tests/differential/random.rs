@@ -1,6 +1,6 @@
-//! Numbers that look random and come from a seed: SplitMix64.
+//! A deterministic generator of random numbers: SplitMix64.
 
-/// A source of choices; the same seed makes the same ones.
+/// A source of random choices; the same seed gives the same choices.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -17,12 +17,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `count`.
+    /// Returns a number below `count`.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         usize::try_from(self.next() % count.max(1) as u64).unwrap()
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true with a probability of `percent` percent.
     pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -31,7 +31,7 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    /// An index, by weight.
+    /// Returns an index, with a probability according to its weight.
     pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut at = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {

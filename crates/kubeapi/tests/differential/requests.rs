@@ -1,4 +1,4 @@
-//! Operations made up at random.
+//! Random operations.
 
 use crate::kinds::{Kind, NAMES, mutate};
 use crate::operation::Operation;
@@ -45,11 +45,11 @@ const FIELD_SELECTORS: [&str; 13] = [
 ];
 const ACCEPTS: [&str; 2] = ["application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "*/*"];
 
-/// What is there to ask for, and what has been seen of it.
+/// The kinds of a run, and their objects as last seen.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
     pub(crate) kinds: Vec<Kind>,
-    /// Objects as the embedded server last showed them, by path.
+    /// Objects by path, as the embedded server last showed them.
     pub(crate) objects: HashMap<String, Value>,
 }
 
@@ -58,25 +58,26 @@ pub(crate) fn operation(random: &mut Random, known: &Knowledge) -> Operation {
     let namespace = if random.chance(3) { "<run>-none" } else { random.pick(&NAMESPACES) };
     let list = kind.list(namespace);
     let name = kind.name(random);
-    let one = format!("{list}/{name}");
+    let path = format!("{list}/{name}");
     let mut operation = match random.weighted(&[26, 8, 8, 18, 18, 5, 4, 10, 2, 1]) {
         0 => create(random, kind, &list, &name, namespace),
-        1 => Operation::new(Method::GET, with_status(random, kind, &one, 10)),
+        1 => Operation::new(Method::GET, with_status(random, kind, &path, 10)),
         2 => listing(random, kind, &list),
-        3 => replace(random, known, kind, &one, &name),
-        4 => patch(random, known, kind, &one),
-        5 => replace(random, known, kind, &one, &name).on_status(kind),
-        6 => patch(random, known, kind, &one).on_status(kind),
-        7 => delete(random, &one),
+        3 => replace(random, known, kind, &path, &name),
+        4 => patch(random, known, kind, &path),
+        5 => replace(random, known, kind, &path, &name).on_status(kind),
+        6 => patch(random, known, kind, &path).on_status(kind),
+        7 => delete(random, &path),
         8 => delete_collection(random, kind, &list),
-        _ => odd(random, kind.custom, &list, &one),
+        _ => odd(random, kind.custom, &list, &path),
     };
-    // An emptied namespace that only a finalizer of its own holds goes one change later here; nobody holds one.
+    // An empty namespace with a finalizer in its metadata is removed one change later here; no client sets such a
+    // finalizer.
     let holds = kind.plural == "namespaces" && names_finalizers(&operation);
-    // The embedded server makes no lease by an update; no client does.
+    // The embedded server does not create a lease by an update; no client does that.
     let makes = kind.plural == "leases" && operation.method == Method::PUT;
     if holds || makes {
-        operation = Operation::new(Method::GET, one);
+        operation = Operation::new(Method::GET, path);
     }
     common_options(random, kind, &mut operation);
     operation
@@ -90,7 +91,7 @@ fn names_finalizers(operation: &Operation) -> bool {
 
 impl Operation {
     fn on_status(mut self, kind: &Kind) -> Self {
-        // Nobody but its controller writes the status of a namespace.
+        // Only its controller writes the status of a namespace.
         if !self.path.ends_with("/status") && kind.custom {
             self.path.push_str("/status");
         }
@@ -98,8 +99,8 @@ impl Operation {
     }
 }
 
-fn with_status(random: &mut Random, kind: &Kind, one: &str, percent: usize) -> String {
-    if kind.custom && random.chance(percent) { format!("{one}/status") } else { one.to_owned() }
+fn with_status(random: &mut Random, kind: &Kind, path: &str, percent: usize) -> String {
+    if kind.custom && random.chance(percent) { format!("{path}/status") } else { path.to_owned() }
 }
 
 fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
@@ -108,24 +109,25 @@ fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
         let mode = random.pick(&["Strict", "Warn", "Ignore", "Strict", "Ignore"]);
         operation.query.push(("fieldValidation".to_owned(), mode.to_owned()));
     }
-    // A dry run on the real server overlooks a revision that a new object should not have.
+    // In a dry run the real server overlooks the resourceVersion of a new object.
     let creates = match operation.method {
         Method::POST => true,
         _ => false,
     };
     let revised = creates && operation.body.contains("resourceVersion");
     if writes && !revised && random.chance(5) {
-        // Of two options that make no sense each server tells the one that it reads first.
+        // Of two invalid options each server reports the one that it reads first.
         let only = operation.query.is_empty() && random.chance(10);
         let mode = if only { "Some" } else { "All" };
         operation.query.push(("dryRun".to_owned(), mode.to_owned()));
     }
     if operation.accept.is_none() && random.chance(12) {
-        let one = operation.is_about_one() || operation.method == Method::POST;
-        let metadata = if one { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
+        let is_object = operation.is_about_one() || operation.method == Method::POST;
+        let metadata =
+            if is_object { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
         operation.accept = Some(match random.below(4) {
             0 => format!("application/json;as={metadata};v=v1;g=meta.k8s.io"),
-            // Columns of built-in kinds are compared as kubectl shows them, elsewhere.
+            // Columns of built-in kinds are compared elsewhere, as kubectl prints them.
             _ if !kind.custom => random.pick(&ACCEPTS[1..]).to_owned(),
             _ => random.pick(&ACCEPTS).to_owned(),
         });
@@ -140,14 +142,14 @@ fn create(random: &mut Random, kind: &Kind, list: &str, name: &str, namespace: &
         body["metadata"]["namespace"] = json!(namespace);
     }
     if random.chance(1) {
-        // From a copy of an object that was going. Nobody begins a deletion with an update.
+        // As in a copy of an object that was being deleted. No client begins a deletion by an update.
         body["metadata"]["deletionTimestamp"] = json!("2020-01-02T03:04:05Z");
     }
     disturb(random, kind, &mut body);
     Operation::new(Method::POST, list).with(&body)
 }
 
-/// Metadata as clients write them, mostly right.
+/// Returns metadata as clients write them, mostly valid.
 fn metadata(random: &mut Random, kind: &Kind, name: &str) -> Value {
     let mut meta = Map::new();
     meta.insert("name".to_owned(), json!(name));
@@ -187,7 +189,7 @@ fn labels(random: &mut Random) -> Value {
     all[random.below(all.len())].clone()
 }
 
-/// Owners of a kind that neither server knows, so that nobody collects what they own.
+/// Returns owners of a kind that neither server knows, so that the objects are not garbage-collected.
 fn owners(random: &mut Random) -> Value {
     let mut owner = json!({"apiVersion": "elsewhere.example/v1", "kind": "Other", "name": "o", "uid": "01234567-89ab-cdef-0123-000000000001"});
     if random.chance(30) {
@@ -256,14 +258,14 @@ fn odd_metadata(random: &mut Random) -> (&'static str, Value) {
     all[random.below(all.len())].clone()
 }
 
-/// Makes the type of an object, or the object itself, wrong now and then.
+/// Sometimes makes the type of an object, or the object itself, invalid.
 fn disturb(random: &mut Random, kind: &Kind, body: &mut Value) {
     if !random.chance(5) || !body.is_object() {
         return;
     }
     match random.below(8) {
         0 => body["apiVersion"] = json!("other.example/v1"),
-        // Which rules another kind of custom resource is still held to is not worth copying.
+        // The rules that kube-apiserver still applies to an object of another custom kind are not worth copying.
         1 if kind.custom => body["apiVersion"] = json!("other.example/v2"),
         1 => body["kind"] = json!("Other"),
         2 => drop(body.as_object_mut().and_then(|body| body.remove("kind"))),
@@ -347,7 +349,7 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
         }
     }
     if !kind.custom {
-        // Whether an empty map is one, Go's comparisons do not agree on; nulls leave nothing of a map that was not there.
+        // Go's comparisons disagree about empty maps; nulls leave an empty map where there was none.
         let has_value = |map: &Map<String, Value>| map.values().any(|value| !value.is_null());
         patch.retain(|_, value| value.as_object().is_none_or(has_value));
     }
@@ -379,7 +381,7 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
     }
     if random.chance(4) {
         patch.insert(
-            // Nobody patches the type of an object.
+            // No client patches the type of an object.
             random.pick(&["unknownField", "spec"]).to_owned(),
             values::nonsense(random),
         );
@@ -389,7 +391,8 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
     patch
 }
 
-/// A list is replaced whole, and a null in it takes nothing away: kube-apiserver drops it (`pruneAryNils`), RFC 7386 does not.
+/// Drops nulls from lists: a list is replaced as a whole, and a null in it removes nothing. kube-apiserver drops it
+/// (`pruneAryNils`), RFC 7386 does not.
 fn drop_nulls_in_lists(value: &mut Value, inside: bool) {
     match value {
         Value::Object(map) => {
@@ -401,7 +404,8 @@ fn drop_nulls_in_lists(value: &mut Value, inside: bool) {
     }
 }
 
-/// What is no object and no patch. Nobody sends a list of nulls, or null, of which kube-apiserver makes empty ones now and then.
+/// Returns a body that is neither object nor patch. Nulls and lists of nulls are left out: kube-apiserver sometimes
+/// makes empty objects of them, and no client sends them.
 fn no_object(random: &mut Random) -> Value {
     match values::nonsense(random) {
         Value::Array(_) | Value::Null => json!("nonsense"),
@@ -409,7 +413,7 @@ fn no_object(random: &mut Random) -> Value {
     }
 }
 
-/// A part of a value, with nulls where something is to go.
+/// Returns a part of a value, with nulls for members to remove.
 fn part(random: &mut Random, value: &Value) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     let mut part = Map::new();
@@ -466,7 +470,7 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
         {
             "/metadata/annotations".clone_into(&mut path);
         }
-        // Nobody patches a whole object or its type; nor does anybody write a pointer that RFC 6901 forbids (`/~2`).
+        // No client patches a whole object or its type, or writes a pointer that RFC 6901 forbids (`/~2`).
         if matches!(&*path, "" | "/metadata" | "/apiVersion" | "/kind") {
             "/metadata/labels".clone_into(&mut path);
         }
@@ -484,7 +488,7 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
             random.pick(&odd).clone_into(&mut path);
         }
         let fresh = kind.body(random, Care::Nearly);
-        // The path may be that of a text with a format.
+        // The path may lead to a text with a format.
         let value = fresh.pointer(&path).cloned().unwrap_or_else(|| values::no_list(random));
         let value = if random.chance(70) { value } else { at.clone() };
         let value = if path == "/metadata/annotations" { json!({"p": "q"}) } else { value };
@@ -559,7 +563,7 @@ fn delete_collection(random: &mut Random, kind: &Kind, list: &str) -> Operation 
 }
 
 fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
-    // What else lies on the real server is nobody's business.
+    // Other objects on the real server do not belong to the run.
     let own = if kind.custom { "" } else { "run=<run>" };
     let everywhere = kind.custom && kind.examples.is_empty() && random.chance(20);
     let mut operation = if everywhere && kind.namespaced {
@@ -570,14 +574,14 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
     if !kind.namespaced && !kind.custom {
         operation = operation.asking("labelSelector", own);
     } else if random.chance(25) {
-        // Without conditions: where no further object meets one, kube-apiserver still names a page that follows, and it is empty.
+        // Without selectors: where no further object matches, kube-apiserver still names a next page, which is empty.
         operation = operation.asking("limit", random.pick(&["1", "2", "0", "100", "-1", "x"]));
     } else if random.chance(60) {
         operation = operation.asking("labelSelector", random.pick(&LABEL_SELECTORS));
     } else {
         operation = operation.asking("fieldSelector", random.pick(&FIELD_SELECTORS));
     }
-    // The next page is of the list that the first one was of.
+    // The next page belongs to the list of the first one.
     if operation.path == list && random.chance(10) {
         operation = operation.asking("continue", &format!("<continue:{list}>"));
     }
@@ -596,10 +600,10 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
     operation
 }
 
-/// Requests that make no sense.
+/// Returns a meaningless request.
 fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
     match random.below(9) {
-        // What the handlers of custom resources make of a name in a POST is nobody's wish.
+        // The handlers of custom resources treat a POST to a name in a way of their own, on which no client relies.
         0 if !custom => Operation::new(Method::POST, one).with(&json!({})),
         1 => Operation::new(Method::PUT, list).with(&json!({})),
         2 => Operation::new(Method::PATCH, list).with(&json!({})),
@@ -613,7 +617,8 @@ fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
     }
 }
 
-/// Whether each server writes a number of this value in its own way: `test` compares how numbers are written.
+/// Returns whether each server writes a number in this value in its own way: `test` compares the
+/// written form of numbers.
 fn spelled_by_each(value: &Value) -> bool {
     value.to_string().contains("e+")
 }

@@ -1,4 +1,4 @@
-//! One run: operations one after the other on both servers, every answer compared.
+//! A run: operations are sent to both servers one after the other, and all answers are compared.
 
 use crate::controllers::{purge, settle};
 use crate::normalise::{self, Difference};
@@ -7,7 +7,7 @@ use crate::servers::{Reply, Server};
 use http::Method;
 use serde_json::{Value, json};
 
-/// The two servers, and what each has said.
+/// The two servers, with the memory of their answers.
 pub(crate) struct Pair {
     pub(crate) ours: Server,
     pub(crate) theirs: Server,
@@ -15,7 +15,7 @@ pub(crate) struct Pair {
     pub(crate) their_memory: Memory,
 }
 
-/// Two answers to one operation.
+/// Answers of the two servers to one operation.
 #[derive(Debug)]
 pub(crate) struct Answers {
     pub(crate) ours: Reply,
@@ -28,7 +28,7 @@ impl Pair {
         Self { ours, theirs, our_memory: Memory::new(run), their_memory: Memory::new(run) }
     }
 
-    /// Sends an operation to both and compares the answers.
+    /// Sends an operation to both servers and compares the answers.
     pub(crate) async fn send(&mut self, operation: &Operation) -> Answers {
         let ours = send(&self.ours, &mut self.our_memory, operation).await;
         let theirs = send(&self.theirs, &mut self.their_memory, operation).await;
@@ -44,8 +44,9 @@ impl Pair {
         Answers { ours, theirs, differences }
     }
 
-    /// An update that changes nothing but who manages which field is a change on the real server, which keeps account of that,
-    /// and none here: there the object has a new revision, here the old one.
+    /// Drops the difference that comes from field managers: an update that changes only the manager of a field is
+    /// a change on the real server, which records managers, and none here. There the object has a new revision,
+    /// here the old one.
     async fn forgive_managers(&mut self, operation: &Operation, differences: &mut Vec<Difference>) {
         let [only] = differences.as_slice() else { return };
         let revision = |value: &Value| value.as_str()?.strip_prefix("rv-")?.parse::<usize>().ok();
@@ -62,7 +63,7 @@ impl Pair {
         }
     }
 
-    /// Whether an object is the same on both but for its revision.
+    /// Returns whether an object is the same on both servers except for its revision.
     async fn both_have(&mut self, operation: &Operation, revision: usize) -> bool {
         let get = Operation::new(Method::GET, operation.path.trim_end_matches("/status"));
         let ours = send(&self.ours, &mut self.our_memory, &get).await;
@@ -74,7 +75,7 @@ impl Pair {
         matches!(found.as_slice(), [only] if only.path == "/body/metadata/resourceVersion" && only.ours == shown)
     }
 
-    /// Waits until the real server serves a new kind, and compares what both then say of it.
+    /// Waits until the real server serves a new kind, and compares both servers' descriptions of the kind.
     async fn established(&mut self, crd: &Value) -> Vec<Difference> {
         let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let definition = format!(
@@ -106,7 +107,7 @@ impl Pair {
         normalise::differences(&settled(&ours), &settled(&theirs))
     }
 
-    /// Makes both alike again after a difference, so that the next one is another one.
+    /// Makes both servers equal again after a difference, so that it is not reported again.
     pub(crate) async fn heal(&self, operation: &Operation, answers: &Answers) {
         for (server, memory) in [(&self.ours, &self.our_memory), (&self.theirs, &self.their_memory)]
         {

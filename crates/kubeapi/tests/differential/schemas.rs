@@ -1,4 +1,4 @@
-//! Structural schemas made up at random of the keywords that the embedded server enforces, and CRDs around them.
+//! Random structural schemas of the keywords that the embedded server enforces, and CRDs with them.
 
 use crate::random::Random;
 use crate::values::{self, Care};
@@ -8,7 +8,7 @@ const FIELDS: [&str; 10] =
     ["alpha", "beta", "gamma", "delta", "size", "mode", "x-y", "namespace", "in", "name"];
 const PATTERNS: [&str; 5] = ["^[a-z]+$", "^a.*", "[0-9]{2,3}", "^(on|off)$", r"^\d+(\.\d+)?$"];
 
-/// The schema of a kind: a spec, a status, and now and then a field beside them.
+/// Returns the schema of a kind: a spec, a status, and sometimes another field.
 pub(crate) fn kind(random: &mut Random) -> Value {
     let mut spec = object(random, 0);
     spec["properties"]["node"] = json!({"type": "string", "maxLength": 20});
@@ -27,7 +27,7 @@ pub(crate) fn kind(random: &mut Random) -> Value {
     kind
 }
 
-/// A CRD that should be taken.
+/// Returns a CRD that both servers should accept.
 pub(crate) fn crd(random: &mut Random, group: &str, index: usize, namespaced: bool) -> Value {
     let columns = json!([
         {"name": "Node", "type": "string", "jsonPath": ".spec.node"},
@@ -79,7 +79,7 @@ fn node(random: &mut Random, depth: usize) -> Value {
     if random.chance(15) {
         node["nullable"] = json!(true);
     }
-    // What a default must satisfy beyond its type is left to another day.
+    // Defaults are checked against their type only, so only simple types get one.
     let plain = !matches!(node["type"].as_str(), Some("object" | "array") | None);
     if plain && random.chance(20) {
         node["default"] = values::value(random, &node, Care::Valid);

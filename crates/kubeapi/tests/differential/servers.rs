@@ -1,4 +1,4 @@
-//! The two servers, asked the same way.
+//! The two servers behind one interface.
 
 use control_plane::{ControlPlane, Settings};
 use futures::StreamExt;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// A request as it goes to one server.
+/// A request as it is sent to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) method: Method,
@@ -56,7 +56,7 @@ impl Prepared {
     }
 }
 
-/// What a server answered.
+/// Answer of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) code: u16,
@@ -65,10 +65,10 @@ pub(crate) struct Reply {
     pub(crate) body: Value,
 }
 
-/// The events of a watch that runs by the side.
+/// Events of a watch that runs during the operations.
 pub(crate) type Events = Arc<Mutex<Vec<Value>>>;
 
-/// One of the two.
+/// One of the two servers.
 #[derive(Clone)]
 pub(crate) enum Server {
     Embedded(Arc<Embedded>),
@@ -81,8 +81,8 @@ pub(crate) struct Embedded {
     _directory: TempDir,
 }
 
-/// The real server. Its controllers are stopped: what they do comes at a time of their own, and [`crate::controllers`] does
-/// the little that the operations need of them in its place.
+/// The real server. Its controllers are stopped, because their work comes at a time of its own; [`crate::controllers`]
+/// does the little of it that the operations need.
 pub(crate) struct Plane {
     _plane: ControlPlane,
     _directory: TempDir,
@@ -101,7 +101,7 @@ impl Plane {
 }
 
 impl Plane {
-    /// A number that no run has had.
+    /// Returns a number that no earlier run has used.
     pub(crate) fn next_word(&self) -> u32 {
         self.words.fetch_add(1, Ordering::Relaxed)
     }
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// Starts a watch; its events gather in the list until the server or the runtime ends it.
+    /// Starts a watch; its events are collected until the server or the runtime ends it.
     pub(crate) async fn watch(&self, uri: &str) -> Events {
         let prepared = Prepared::new(Method::GET, uri);
         match self {
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Asks until the answer is as wanted.
+    /// Repeats a request until the answer meets the condition.
     pub(crate) async fn until(&self, uri: &str, wanted: impl Fn(&Reply) -> bool) -> Reply {
         let asked = async {
             loop {

@@ -1,19 +1,19 @@
-//! From a long run that ends in a difference to the few operations that it takes.
+//! Shrinks a long run with a difference to the few operations that it takes.
 
 use crate::operation::Operation;
 use crate::run::Pair;
 use crate::servers::{Plane, Server};
 use crate::signature;
 
-/// Runs that shrinking may take.
+/// Largest number of runs that shrinking may take.
 const TRIES: usize = 150;
 
-/// The shortest list found that still shows the difference.
+/// Returns the shortest list found that still shows the difference.
 pub(crate) async fn shrink(plane: &Plane, done: &[Operation], wanted: &str) -> Vec<Operation> {
     let mut tries = 0;
     let last = done.last().map(Operation::collection).unwrap_or_default().to_owned();
     let plural = last.rsplit('/').next().unwrap_or_default();
-    // What is about other kinds seldom matters.
+    // Operations on other kinds seldom matter.
     let concerns = |operation: &&Operation| {
         operation.collection().ends_with(&format!("/{plural}"))
             || operation.collection() == "/api/v1/namespaces"
@@ -40,7 +40,7 @@ pub(crate) async fn shrink(plane: &Plane, done: &[Operation], wanted: &str) -> V
     kept
 }
 
-/// Whether operations show a difference, on a fresh server of ours and in fresh namespaces of the real one.
+/// Returns whether operations show a difference, on a new embedded server and in new namespaces of the real one.
 async fn shows(plane: &Plane, operations: &[Operation], wanted: &str, tries: &mut usize) -> bool {
     *tries += 1;
     let word = format!("s{:07x}", plane.next_word());

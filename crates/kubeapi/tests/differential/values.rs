@@ -1,4 +1,4 @@
-//! Values for a schema: right ones, nearly right ones, and nonsense.
+//! Values for a schema: valid, nearly valid, and nonsense.
 
 use crate::random::Random;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Care {
     Valid,
-    /// Now and then something is wrong.
+    /// Sometimes a part is invalid.
     Nearly,
 }
 
@@ -27,7 +27,7 @@ const WORDS: [&str; 14] = [
     "longer than most",
 ];
 
-/// Something that a client may send where the schema wants `schema`.
+/// Returns a value that a client may send for `schema`.
 pub(crate) fn value(random: &mut Random, schema: &Value, care: Care) -> Value {
     if care == Care::Nearly && random.chance(3) {
         let has_format = schema["format"].is_string();
@@ -57,7 +57,7 @@ pub(crate) fn value(random: &mut Random, schema: &Value, care: Care) -> Value {
     }
 }
 
-/// Values of any type.
+/// Returns a value of any type.
 pub(crate) fn nonsense(random: &mut Random) -> Value {
     let all = [
         Value::Null,
@@ -83,7 +83,8 @@ pub(crate) fn nonsense(random: &mut Random) -> Value {
     all[random.below(all.len())].clone()
 }
 
-/// Where a text with a format belongs nobody sends a list, which kube-apiserver takes for one: bytes in Go are a list of numbers.
+/// Returns a value that is no list, for texts with a format: kube-apiserver accepts a list of numbers as bytes, as Go
+/// does, and no client sends one.
 pub(crate) fn no_list(random: &mut Random) -> Value {
     match nonsense(random) {
         Value::Array(_) => json!("nonsense"),
@@ -116,7 +117,7 @@ fn string(random: &mut Random, schema: &Value, care: Care) -> Value {
     json!(random.pick(&words))
 }
 
-/// Times, and texts that people take for times.
+/// Returns times, and texts that people mistake for times.
 fn time(random: &mut Random, care: Care) -> &'static str {
     let good = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456Z", "2026-01-02T03:04:05+02:00"];
     let odd = [

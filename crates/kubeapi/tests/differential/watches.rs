@@ -1,4 +1,4 @@
-//! Watches that run through a whole run, and what they have seen of each object.
+//! Watches that last for a whole run, and the history of each object in them.
 
 use crate::kinds::Kind;
 use crate::normalise;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long the last event of a watch may take.
+/// Longest time that the last event of a watch may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One watch on both servers.
+/// A watch on both servers.
 #[derive(Debug)]
 pub(crate) struct Watched {
     what: String,
@@ -21,10 +21,10 @@ pub(crate) struct Watched {
     theirs: Events,
 }
 
-/// What a watch has told of each object, in order.
+/// Events of each object in a watch, in order.
 type Histories = BTreeMap<String, Vec<(String, Value)>>;
 
-/// Starts a watch of every kind from what there is now, some of them with selectors.
+/// Starts a watch of every kind at the current revision, some of them with selectors.
 pub(crate) async fn start(pair: &Pair, kinds: &[Kind]) -> Vec<Watched> {
     let mut watches = Vec::new();
     for (index, kind) in kinds.iter().enumerate() {
@@ -60,12 +60,13 @@ async fn open(pair: &Pair, ours: bool, list: &str, selector: &str) -> Events {
     server.watch(&format!("{list}?{options}&resourceVersion={revision}{selector}")).await
 }
 
-/// Where the watches have not told the same in the end.
+/// Returns the watches whose histories differ at the end.
 pub(crate) async fn differences(pair: &Pair, watches: &[Watched]) -> Vec<String> {
     let mut found = Vec::new();
     for watch in watches {
-        let both =
-            || (told(&watch.ours, &pair.our_memory), told(&watch.theirs, &pair.their_memory));
+        let both = || {
+            (histories(&watch.ours, &pair.our_memory), histories(&watch.theirs, &pair.their_memory))
+        };
         let until_same = async {
             while both().0 != both().1 {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -95,7 +96,7 @@ fn first_difference(ours: &Histories, theirs: &Histories) -> String {
     )
 }
 
-fn told(events: &Events, memory: &Memory) -> Histories {
+fn histories(events: &Events, memory: &Memory) -> Histories {
     let mut histories = Histories::new();
     for event in events.lock().unwrap().iter().filter(|event| event["type"] != "BOOKMARK") {
         let clean = normalise::event(event, memory);
@@ -105,7 +106,8 @@ fn told(events: &Events, memory: &Memory) -> Histories {
         let verb = event["type"].as_str().unwrap_or_default();
         let object = clean["object"].clone();
         match history.last_mut().filter(|_| verb == "MODIFIED") {
-            // Who manages which field changes alone on the real server only. Of the two revisions the one that was shown counts.
+            // A change of field managers alone is an event of the real server only. Of its two revisions, the one that
+            // an answer has shown counts.
             Some((_, before)) if unrevised(before) == unrevised(&object) => {
                 if object["metadata"]["resourceVersion"] != "unseen" {
                     *before = object;

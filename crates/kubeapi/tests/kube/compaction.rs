@@ -1,4 +1,4 @@
-//! A history that was compacted: a server of its own, whose database this test may ask to forget.
+//! A history that was compacted: on a server of its own, whose database this test may compact.
 
 use control_plane::{ControlPlane, Settings};
 use futures::{StreamExt, TryStreamExt};
@@ -11,7 +11,7 @@ fn map(name: &str) -> ConfigMap {
     map
 }
 
-/// What `embedded/history.rs` asks of ours.
+/// The counterpart of the test in `embedded/history.rs`.
 #[tokio::test]
 async fn a_revision_that_has_left_the_log_is_expired() {
     let directory = tempfile::tempdir().unwrap();
@@ -29,11 +29,11 @@ async fn a_revision_that_has_left_the_log_is_expired() {
     plane.compact().unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(plane.client().await.unwrap());
     let watch = maps.watch(&WatchParams::default(), &first).await;
-    let told = match watch {
+    let event = match watch {
         Ok(events) => events.boxed().try_next().await.unwrap(),
-        Err(error) => panic!("a watch tells it as an event: {error}"),
+        Err(error) => panic!("the watch must report it as an event: {error}"),
     };
-    let Some(WatchEvent::Error(status)) = told else { panic!("{told:?}") };
+    let Some(WatchEvent::Error(status)) = event else { panic!("{event:?}") };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
     assert!(status.message.contains("too old resource version"), "{}", status.message);
 

@@ -1,6 +1,6 @@
-//! The suite of the API (`tests/api`) on a real kube-apiserver. Where the two differ, `kubeapi` is wrong.
+//! The test suite of the API (`tests/api`) on a real kube-apiserver. Where the two servers differ, `kubeapi` is wrong.
 //!
-//! Run by `make kube`, which says in `WARREN_KUBE` where the server is.
+//! Run by `make kube`, which passes the server's address in `WARREN_KUBE`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -8,11 +8,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Controllers look for new kinds every half minute, and empty a namespace a few seconds after it was deleted.
+/// Time for the controllers: they look for new kinds every half minute, and empty a namespace a few
+/// seconds after its deletion.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-/// Whether this is the server whose answers are written down.
+/// Whether this server's answers are recorded.
 pub(crate) const RECORDS: bool = true;
-/// The body of an answer.
+/// Body of an answer.
 pub(crate) type AnswerBody = kube::client::Body;
 
 const SHARED: &str = "test.example";
@@ -28,12 +29,12 @@ impl Server {
         Self::with_group(SHARED.to_owned()).await
     }
 
-    /// One whose definition of widgets the test may change.
+    /// Returns a server whose CRD of widgets the test may change.
     pub(crate) async fn alone() -> Self {
         Self::with_group(format!("{}.{SHARED}", unique())).await
     }
 
-    /// One with the definitions of the `api` crate.
+    /// Returns a server with the CRDs of the `api` crate.
     pub(crate) async fn ours() -> Self {
         let server = Self::start().await;
         for crd in api::crd_values() {
@@ -53,7 +54,7 @@ impl Server {
         server
     }
 
-    /// Adds a kind, unless another test did, and waits until it is served everywhere.
+    /// Adds a kind, unless another test has, and waits until it is served everywhere.
     pub(crate) async fn install(&self, crd: &Value) {
         let made = self.post(CRDS, crd).await;
         assert!(matches!(made.code, 201 | 409), "{made:?}");
@@ -88,7 +89,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Leaves the server as it was; what remains until its controllers are through is of no more interest.
+    /// Deletes the test's objects; the controllers may finish the deletion after the test.
     fn drop(&mut self) {
         let mut paths = vec![format!("/api/v1/namespaces/{}", self.namespace)];
         if self.group != SHARED {
@@ -109,14 +110,14 @@ impl Drop for Server {
 }
 
 async fn config(namespace: &str) -> kube::Config {
-    let file = Kubeconfig::read_from(control_plane::given()).unwrap();
+    let file = Kubeconfig::read_from(control_plane::kubeconfig_from_environment()).unwrap();
     let options = KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(file, &options).await.unwrap();
     namespace.clone_into(&mut config.default_namespace);
     config
 }
 
-/// A name that is a label: it starts with a letter.
+/// Returns a unique name that is a label: it starts with a letter.
 fn unique() -> String {
     let text = uuid::Uuid::new_v4().simple().to_string();
     format!("t{}", &text[..10])

@@ -1,4 +1,4 @@
-//! How a verb talks with this node's agent.
+//! Calls this node's agent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,18 +15,19 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 
-const REMEDY: &str = "is the agent of this node installed? Start it with `systemctl start warren-clientmount-agent.socket` or warren-clientmount-agent.service, or name its socket with --listen";
-/// How long an agent may be away: one that ends because it was idle, or is replaced by an upgrade, is back soon.
+const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent.socket` (or warren-clientmount-agent.service), or name its socket with --listen";
+/// Longest absence of an agent: an agent that exits when idle or is being upgraded is back soon.
 const AWAY: Duration = Duration::from_secs(10);
+/// Interval between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What an agent may need beyond the deadline, to signal or to detach.
+/// Time that an agent may need after the deadline, to signal processes or to detach mounts.
 const MARGIN: Duration = Duration::from_secs(40);
-/// For an answer that needs no waiting.
+/// Deadline of requests that need no waiting.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Call = Result<Response<Streaming<JobNews>>, Answer>;
 
-/// Calls the agent until it reports an outcome. An agent that goes away meanwhile is called again, with the time that is left.
+/// Calls the agent until it reports an outcome. If the agent exits meanwhile, calls it again with the remaining time.
 pub(super) async fn outcome(
     socket: &Path,
     deadline: Duration,
@@ -35,7 +36,7 @@ pub(super) async fn outcome(
 ) -> Result<JobOutcome, Failure> {
     let (end, mut last_answer) = (Instant::now() + deadline, Instant::now());
     loop {
-        let failure = match once(socket, end, output, &mut last_answer, &call).await {
+        let failure = match call_once(socket, end, output, &mut last_answer, &call).await {
             Ok(outcome) => return Ok(outcome),
             Err(failure) => failure,
         };
@@ -47,7 +48,7 @@ pub(super) async fn outcome(
     }
 }
 
-async fn once(
+async fn call_once(
     socket: &Path,
     end: Instant,
     output: Output,
@@ -56,10 +57,12 @@ async fn once(
 ) -> Result<JobOutcome, Failure> {
     let conversation = async {
         let agent = connect(socket).await?;
-        let left = end.saturating_duration_since(Instant::now()).as_millis();
-        let called = call(agent, u64::try_from(left).unwrap_or(u64::MAX)).await;
-        let mut messages = called.map_err(|status| refused(&status))?.into_inner();
-        while let Some(message) = messages.message().await.map_err(|status| refused(&status))? {
+        let remaining = end.saturating_duration_since(Instant::now()).as_millis();
+        let called = call(agent, u64::try_from(remaining).unwrap_or(u64::MAX)).await;
+        let mut messages = called.map_err(|status| call_failure(&status))?.into_inner();
+        while let Some(message) =
+            messages.message().await.map_err(|status| call_failure(&status))?
+        {
             *last_answer = Instant::now();
             match message.news {
                 Some(News::Waiting(why)) => output.progress(&why),
@@ -72,7 +75,7 @@ async fn once(
     timeout_at(end + MARGIN, conversation).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Asks the agent once; one that is about to end because it was idle is asked again.
+/// Sends one request to the agent. Repeats it once: the agent may just have exited because it was idle.
 pub(super) async fn ask<T>(
     socket: &Path,
     call: impl AsyncFn(NodeClient<Channel>) -> Result<Response<T>, Answer>,
@@ -82,7 +85,7 @@ pub(super) async fn ask<T>(
     loop {
         let answer = async {
             let agent = connect(socket).await?;
-            call(agent).await.map_err(|status| refused(&status))
+            call(agent).await.map_err(|status| call_failure(&status))
         };
         match timeout_at(end, answer).await.unwrap_or_else(|_| Err(late())) {
             Ok(answer) => return Ok(answer.into_inner()),
@@ -102,19 +105,19 @@ async fn connect(socket: &Path) -> Result<NodeClient<Channel>, Failure> {
 
 fn late() -> Failure {
     Failure::new(Exit::NoAgent, "the agent did not answer in time")
-        .remedy("its log tells what it does: journalctl -u warren-clientmount-agent")
+        .remedy("see its log: journalctl -u warren-clientmount-agent")
 }
 
-fn refused(status: &Answer) -> Failure {
+fn call_failure(status: &Answer) -> Failure {
     if status.code() == Code::Unimplemented {
         return Failure::new(Exit::Failed, "this node's agent is older than this command")
             .remedy("restart it: systemctl restart warren-clientmount-agent");
     }
-    // A connection that breaks shows as one of several.
+    // tonic reports a broken connection with any of these codes.
     let failure = if matches!(status.code(), Code::Unknown | Code::Cancelled | Code::Internal) {
-        Failure::unreachable("ask the agent", status, REMEDY)
+        Failure::unreachable("call the agent", status, REMEDY)
     } else {
-        Failure::grpc("ask the agent", status)
+        Failure::grpc("call the agent", status)
     };
     failure.of_agent()
 }
@@ -124,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_that_cannot_be_asked_is_no_coordinator_out_of_reach() {
+    fn an_unreachable_agent_has_its_own_exit_status() {
         for (code, exit) in [
             (Code::Unavailable, Exit::NoAgent),
             (Code::Unknown, Exit::NoAgent),
@@ -132,7 +135,7 @@ mod tests {
             (Code::InvalidArgument, Exit::Usage),
             (Code::Unimplemented, Exit::Failed),
         ] {
-            assert_eq!(refused(&Answer::new(code, "why")).exit, exit, "{code:?}");
+            assert_eq!(call_failure(&Answer::new(code, "why")).exit, exit, "{code:?}");
         }
     }
 }

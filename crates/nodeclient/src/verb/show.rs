@@ -1,8 +1,8 @@
-//! The verbs that show what is, and what the agent would do.
+//! The verbs that show this node's mounts, and the agent's plans.
 
 use std::path::Path;
 
-use jobs::shown;
+use jobs::describe;
 use proto::v1::{JobName, ObjectPlan, PlanRequest, StatusRequest};
 use serde_json::json;
 
@@ -33,10 +33,8 @@ impl Show {
         result::table(output, &status.lines)?;
         match (&job, &status.job) {
             (Some(job), None) => {
-                let what = format!("{}: the coordinator does not answer", shown(job));
-                return Err(
-                    Failure::new(exit, what).remedy("what is shown is this node's own view")
-                );
+                let what = format!("{}: the coordinator does not answer", describe(job));
+                return Err(Failure::new(exit, what).remedy("the table shows this node's own view"));
             }
             (Some(_), Some(state)) if state.workflow.is_empty() => output.line(&state.why)?,
             (_, Some(state)) => output.line(&format!(

@@ -1,8 +1,8 @@
-//! The verbs that wait until a job's mounts are where a script wants them.
+//! The verbs that wait for the mounts of a job.
 
 use std::path::Path;
 
-use jobs::shown;
+use jobs::describe;
 use proto::v1::{self, Goal, JobName, JobOutcome, MountRequest, UnmountRequest, WaitRequest};
 
 use super::agent::outcome;
@@ -26,11 +26,12 @@ impl Mount {
         if let (Some(path), Exit::Done) = (&self.env_file, Exit::from(outcome.verdict())) {
             write_env(path, &outcome, output)?;
         }
-        result::print(output, &outcome, &format!("{}: mounted", shown(&job)))
+        result::print(output, &outcome, &format!("{}: mounted", describe(&job)))
     }
 }
 
-/// Of a job without a Workflow the file is empty: what an earlier job left must not pass for this one's.
+/// Writes the job's environment. For a job without a Workflow the file is empty: the file of an earlier job must not
+/// pass for this one's.
 fn write_env(path: &Path, outcome: &JobOutcome, output: Output) -> Result<(), Failure> {
     let job = outcome.job.clone().unwrap_or_default();
     let owner =
@@ -38,10 +39,10 @@ fn write_env(path: &Path, outcome: &JobOutcome, output: Output) -> Result<(), Fa
     let left_out = env_file::write(path, &job.env.into_iter().collect(), owner).map_err(|error| {
         Failure::new(Exit::Failed, format!("write the environment to {}", path.display()))
             .because(&error)
-            .remedy("everything is mounted: make room there or name another --env-file, and call it again")
+            .remedy("everything is mounted: make room there or name another --env-file, and run the command again")
     })?;
     for name in left_out {
-        output.note(&format!("left out of the environment: {name:?} is no name of a variable"));
+        output.note(&format!("left out of the environment: {name:?} is not a valid variable name"));
     }
     Ok(())
 }
@@ -49,14 +50,14 @@ fn write_env(path: &Path, outcome: &JobOutcome, output: Output) -> Result<(), Fa
 impl Unmount {
     pub(super) async fn run(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
         let job = JobName::from(self.waiting.job);
-        let asked = self.on_timeout.map_or(v1::OnTimeout::Unspecified, Into::into);
+        let requested = self.on_timeout.map_or(v1::OnTimeout::Unspecified, Into::into);
         let outcome = outcome(socket, self.waiting.deadline, output, async |mut agent, left| {
-            let on_timeout = asked.into();
+            let on_timeout = requested.into();
             let request = UnmountRequest { job: Some(job.clone()), deadline_ms: left, on_timeout };
             agent.unmount(request).await
         })
         .await?;
-        result::print(output, &outcome, &format!("{}: unmounted", shown(&job)))
+        result::print(output, &outcome, &format!("{}: unmounted", describe(&job)))
     }
 }
 
@@ -72,6 +73,6 @@ impl Wait {
             agent.wait(WaitRequest { job: Some(job.clone()), deadline_ms: left, goal }).await
         })
         .await?;
-        result::print(output, &outcome, &format!("{}: {word}", shown(&job)))
+        result::print(output, &outcome, &format!("{}: {word}", describe(&job)))
     }
 }

@@ -2,8 +2,8 @@ use containers::package::Source;
 
 use super::*;
 
-fn package() -> Package {
-    Package {
+fn package() -> JobPackage {
+    JobPackage {
         name: "data".to_owned(),
         source: Source::Server("http://server/data".to_owned()),
         sha256: "ab".repeat(32),
@@ -14,11 +14,11 @@ fn package() -> Package {
 
 const RUNS: [Uuid; 2] = [Uuid::from_u128(1), Uuid::from_u128(2)];
 
-/// A store with a package that these use.
+/// Creates a store with a job package that these objects use.
 fn with_package(directory: &Path, uses: &[Uuid]) -> Store {
     let store = Store::new(directory);
-    let key = Key::of(&package());
-    uses.iter().for_each(|uid| store.take(&key, *uid).unwrap());
+    let key = Key::new(&package());
+    uses.iter().for_each(|uid| store.mark_used(&key, *uid).unwrap());
     let path = store.begin(&key).unwrap();
     fs::write(path.join(CONTENT), "data").unwrap();
     store.complete(&package()).unwrap();
@@ -26,7 +26,7 @@ fn with_package(directory: &Path, uses: &[Uuid]) -> Store {
 }
 
 #[test]
-fn a_package_stays_while_anybody_uses_it_and_goes_with_the_last() {
+fn a_job_package_stays_while_an_object_uses_it_and_goes_with_the_last() {
     let directory = tempfile::tempdir().unwrap();
     let store = with_package(directory.path(), &RUNS);
     let path = content(directory.path(), &package());
@@ -43,7 +43,7 @@ fn a_package_stays_while_anybody_uses_it_and_goes_with_the_last() {
 }
 
 #[test]
-fn what_nobody_uses_any_more_when_it_is_complete_is_not_kept() {
+fn a_job_package_that_no_object_uses_when_it_is_complete_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let store = with_package(directory.path(), &[]);
     assert!(!store.is_ready(&package()));
@@ -51,30 +51,30 @@ fn what_nobody_uses_any_more_when_it_is_complete_is_not_kept() {
 }
 
 #[test]
-fn only_a_marker_with_the_same_digest_and_size_says_that_a_package_is_complete() {
+fn only_a_marker_with_the_same_digest_and_size_makes_a_job_package_complete() {
     let directory = tempfile::tempdir().unwrap();
     let store = with_package(directory.path(), &RUNS);
-    assert!(!store.is_ready(&Package { size: 5, ..package() }));
-    assert!(!store.is_ready(&Package { unpacked: Some(4), ..package() }), "another form of it");
-    fs::write(store.place(READY, &Key::of(&package())).join(MARKER), "{").unwrap();
+    assert!(!store.is_ready(&JobPackage { size: 5, ..package() }));
+    assert!(!store.is_ready(&JobPackage { unpacked: Some(4), ..package() }), "the unpacked form");
+    fs::write(store.place(READY, &Key::new(&package())).join(MARKER), "{").unwrap();
     assert!(!store.is_ready(&package()));
 }
 
-/// The steps of a removal, each with a crash after it.
+/// The state after a crash in the middle of a removal.
 #[test]
-fn a_removal_that_was_cut_short_is_gone_on_with() {
+fn an_interrupted_removal_is_continued() {
     let directory = tempfile::tempdir().unwrap();
     let store = with_package(directory.path(), &RUNS[..1]);
-    let key = Key::of(&package());
+    let key = Key::new(&package());
     fs::rename(store.place(READY, &key), store.place(FETCHING, &key)).unwrap();
     assert!(!store.is_ready(&package()));
-    assert!(store.is_used_by(&key, RUNS[0]), "its removal is not forgotten");
+    assert!(store.is_used_by(&key, RUNS[0]), "the mark is still there");
     store.release(RUNS[0], |_| false).unwrap();
     assert!(!store.place(FETCHING, &key).exists() && !store.is_used_by(&key, RUNS[0]));
 }
 
 #[test]
-fn nobody_but_root_enters_the_directory() {
+fn only_root_enters_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let within = directory.path().join("packages");
     with_package(&within, &RUNS);

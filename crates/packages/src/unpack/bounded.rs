@@ -1,5 +1,5 @@
-//! How much is read of an archive. Whoever reads a header cannot be made to hold more of it than a little in memory, whatever the
-//! archive says of itself.
+//! Limits how many bytes of an archive are read. A header cannot make its reader hold more than 1 MiB in memory,
+//! whatever the archive says.
 
 use std::{
     cell::Cell,
@@ -9,53 +9,54 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Bytes that may be read from one entry's end to the next one's data: headers, and long names and attributes before them.
+/// Maximum bytes between one entry's end and the next one's data: headers,
+/// with the long names and attributes before them.
 const HEADER: u64 = 1 << 20;
 
-/// Why no more is read.
+/// Why reading was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum Cutoff {
     /// The archive has more bytes than it may have.
     TooLarge,
-    /// Nobody wants it any more.
+    /// The fetch was stopped.
     Stopped,
 }
 
-/// How much may be read still.
+/// How many bytes may still be read.
 #[derive(Debug, Clone)]
 pub(super) struct Allowance {
     left: Rc<Cell<u64>>,
-    /// Of a header; none while data is read.
+    /// Bytes left for the current header; none while data is read.
     header: Rc<Cell<Option<u64>>>,
-    why: Rc<Cell<Option<Why>>>,
+    cutoff: Rc<Cell<Option<Cutoff>>>,
     stop: watch::Receiver<bool>,
 }
 
 impl Allowance {
     pub(super) fn new(limit: u64, stop: watch::Receiver<bool>) -> Self {
-        let (left, header, why) = (Rc::new(Cell::new(limit)), Rc::default(), Rc::default());
-        Self { left, header, why, stop }
+        let (left, header, cutoff) = (Rc::new(Cell::new(limit)), Rc::default(), Rc::default());
+        Self { left, header, cutoff, stop }
     }
 
-    /// A header is read from here on.
-    pub(super) fn header(&self) {
+    /// Starts the limit of a header.
+    pub(super) fn start_header(&self) {
         self.header.set(Some(HEADER));
     }
 
-    /// Data is read from here on.
-    pub(super) fn data(&self) {
+    /// Ends the limit of a header: data follows.
+    pub(super) fn start_data(&self) {
         self.header.set(None);
     }
 
-    /// Why no more was read, if not because of the archive itself.
-    pub(super) fn why(&self) -> Option<Why> {
-        self.why.get()
+    /// Returns why reading was cut off; `None` if the archive itself ended or is broken.
+    pub(super) fn cutoff(&self) -> Option<Cutoff> {
+        self.cutoff.get()
     }
 
     fn take(&self, read: usize) -> io::Result<()> {
         let read = read as u64;
         let Some(left) = self.left.get().checked_sub(read) else {
-            return self.refuse(Why::TooLarge);
+            return self.refuse(Cutoff::TooLarge);
         };
         self.left.set(left);
         if let Some(header) = self.header.get() {
@@ -66,13 +67,13 @@ impl Allowance {
         Ok(())
     }
 
-    fn refuse<T>(&self, why: Why) -> io::Result<T> {
-        self.why.set(Some(why));
+    fn refuse<T>(&self, cutoff: Cutoff) -> io::Result<T> {
+        self.cutoff.set(Some(cutoff));
         Err(io::Error::other("no more is read"))
     }
 }
 
-/// A reader that ends where its allowance does.
+/// A reader that stops at its allowance.
 #[derive(Debug)]
 pub(super) struct Bounded<R> {
     inner: R,
@@ -88,7 +89,7 @@ impl<R> Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if *self.allowance.stop.borrow() {
-            return self.allowance.refuse(Why::Stopped);
+            return self.allowance.refuse(Cutoff::Stopped);
         }
         let read = self.inner.read(buffer)?;
         self.allowance.take(read)?;

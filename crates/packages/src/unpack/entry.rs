@@ -1,4 +1,4 @@
-//! What an entry of an archive asks for, and whether it may have it. Pure.
+//! Checks what an entry of an archive asks for. Pure.
 
 use std::{
     ffi::OsStr,
@@ -10,94 +10,94 @@ use std::{
 use tar::EntryType;
 use thiserror::Error;
 
-/// An entry is refused, and the archive with it.
+/// Why an entry is refused, and the archive with it.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EntryError {
     #[error(
-        "entry {0:?}: its path is absolute or has .. in it, so it may lead out of the package; pack it without"
+        "entry {0:?}: its path is absolute or has .. in it, so it may lead out of the job package; pack it with a relative path without .."
     )]
     Path(String),
     #[error(
-        "entry {entry:?} is a link to {target:?}, which may lead out of the package; pack it with links that begin with .. at most as often as they lie deep, and have no .. later"
+        "entry {entry:?} is a link to {target:?}, which may lead out of the job package; pack it with a target that has .. only at its start, and not more often than the link has parent directories"
     )]
     Link { entry: String, target: String },
     #[error(
-        "entry {entry:?} is of type {kind:?}, and a package has plain files, directories and links only; pack it without"
+        "entry {entry:?} is of type {kind:?}, and a job package has plain files, directories and links only; pack it without"
     )]
     Kind { entry: String, kind: char },
     #[error("entry {0:?} is there twice; pack it once")]
     Twice(String),
-    #[error("entry {0:?} lies beneath what is no directory of the archive; pack it elsewhere")]
-    Beneath(String),
+    #[error("entry {0:?}: a parent of it is no directory of the archive; pack it elsewhere")]
+    NoDirectory(String),
     #[error(
-        "entry {0:?} is a hard link to what is no plain file before it in the archive; pack it otherwise"
+        "entry {0:?} is a hard link, and its target is no plain file earlier in the archive; pack the file itself"
     )]
     NoFile(String),
 }
 
-/// An entry that may be made.
+/// An entry that may be created.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Where: names only, and at least one.
+    /// Path of names only, at least one.
     pub(super) path: PathBuf,
     pub(super) kind: Kind,
 }
 
-/// What it is.
+/// The type of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Directory,
     File {
         /// Whether it may be executed.
         is_program: bool,
-        /// When it was changed, in seconds since 1970.
+        /// Time of the last change, in seconds since 1970.
         modified: i64,
     },
     Symlink(PathBuf),
-    /// Another name of this file of the archive.
+    /// Another name of this earlier file of the archive.
     Hardlink(PathBuf),
 }
 
 impl Entry {
-    /// Checks an entry; `None` for one that makes nothing.
-    pub(super) fn of<R: Read>(entry: &tar::Entry<'_, R>) -> Result<Option<Self>, EntryError> {
+    /// Checks an entry; `None` for an entry that creates nothing.
+    pub(super) fn check<R: Read>(entry: &tar::Entry<'_, R>) -> Result<Option<Self>, EntryError> {
         let header = entry.header();
         let (path, target) = (entry.path_bytes(), entry.link_name_bytes());
         let modified = header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok());
         let is_program = header.mode().is_ok_and(|mode| mode & 0o111 != 0);
         let file = Kind::File { is_program, modified: modified.unwrap_or(0) };
-        checked(header.entry_type(), &path, target.as_deref().unwrap_or_default(), file)
+        check_parts(header.entry_type(), &path, target.as_deref().unwrap_or_default(), file)
     }
 
-    /// Its path, for messages.
+    /// Returns the path, for messages.
     pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
 }
 
-fn checked(
-    of: EntryType,
+fn check_parts(
+    kind: EntryType,
     path: &[u8],
     target: &[u8],
     file: Kind,
 ) -> Result<Option<Entry>, EntryError> {
-    if of == EntryType::XGlobalHeader {
+    if kind == EntryType::XGlobalHeader {
         return Ok(None);
     }
     let name = || String::from_utf8_lossy(path).into_owned();
-    let place = plain(path).ok_or_else(|| EntryError::Path(name()))?;
+    let place = names_only(path).ok_or_else(|| EntryError::Path(name()))?;
     let link =
         || EntryError::Link { entry: name(), target: String::from_utf8_lossy(target).into_owned() };
-    let kind = match of {
+    let kind = match kind {
         EntryType::Directory => Kind::Directory,
-        // Archives from before there was a type for directories.
+        // Old archives have no type for directories.
         EntryType::Regular if path.ends_with(b"/") => Kind::Directory,
         EntryType::Regular | EntryType::Continuous => file,
-        EntryType::Symlink if stays(&place, target) => {
+        EntryType::Symlink if stays_inside(&place, target) => {
             Kind::Symlink(OsStr::from_bytes(target).into())
         }
         EntryType::Link => {
-            let target = plain(target).filter(|target| target.file_name().is_some());
+            let target = names_only(target).filter(|target| target.file_name().is_some());
             Kind::Hardlink(target.ok_or_else(link)?)
         }
         EntryType::Symlink => return Err(link()),
@@ -106,28 +106,29 @@ fn checked(
         }
     };
     if place.as_os_str().is_empty() {
-        // The directory itself.
+        // The entry is the directory of the archive itself.
         return if kind == Kind::Directory { Ok(None) } else { Err(EntryError::Path(name())) };
     }
     Ok(Some(Entry { path: place, kind }))
 }
 
-/// A path that has nothing but names.
-fn plain(path: &[u8]) -> Option<PathBuf> {
-    let mut plain = PathBuf::new();
+/// Returns the path if it has only names; `None` if it may lead elsewhere.
+fn names_only(path: &[u8]) -> Option<PathBuf> {
+    let mut names_only = PathBuf::new();
     for part in Path::new(OsStr::from_bytes(path)).components() {
         match part {
-            Component::Normal(name) => plain.push(name),
+            Component::Normal(name) => names_only.push(name),
             Component::CurDir => {}
             Component::RootDir | Component::ParentDir | Component::Prefix(_) => return None,
         }
     }
-    (!path.contains(&0)).then_some(plain)
+    (!path.contains(&0)).then_some(names_only)
 }
 
-/// Whether a symbolic link at this place leads nowhere outside. Its target goes up only at its beginning, from the real directory
-/// that the link lies in: after a name that may be a link itself, nobody knows from where `..` goes up.
-fn stays(place: &Path, target: &[u8]) -> bool {
+/// Returns whether a symbolic link at this place stays inside the archive's directory. Its target may go up only at its
+/// start, from the real directory of the link: after a name that may itself
+/// be a link, it is unknown from where `..` goes up.
+fn stays_inside(place: &Path, target: &[u8]) -> bool {
     let depth = place.components().count().saturating_sub(1);
     let (mut ups, mut has_name) = (0, false);
     for part in Path::new(OsStr::from_bytes(target)).components() {
@@ -145,45 +146,50 @@ fn stays(place: &Path, target: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn of(kind: EntryType, path: &str, target: &str) -> Result<Option<Entry>, EntryError> {
+    fn check_entry(kind: EntryType, path: &str, target: &str) -> Result<Option<Entry>, EntryError> {
         let file = Kind::File { is_program: false, modified: 7 };
-        checked(kind, path.as_bytes(), target.as_bytes(), file)
+        check_parts(kind, path.as_bytes(), target.as_bytes(), file)
     }
 
     fn path(kind: EntryType, path: &str, target: &str) -> Option<PathBuf> {
-        of(kind, path, target).unwrap().map(|entry| entry.path)
+        check_entry(kind, path, target).unwrap().map(|entry| entry.path)
     }
 
     #[test]
-    fn an_entry_has_a_place_beneath_the_package() {
+    fn an_entry_has_a_place_beneath_the_job_package() {
         assert_eq!(path(EntryType::Regular, "./a//b", ""), Some("a/b".into()));
         assert_eq!(path(EntryType::Directory, "./", ""), None);
         assert_eq!(path(EntryType::XGlobalHeader, "/pax_global_header", ""), None);
-        assert_eq!(of(EntryType::Regular, "old/", "").unwrap().unwrap().kind, Kind::Directory);
+        assert_eq!(
+            check_entry(EntryType::Regular, "old/", "").unwrap().unwrap().kind,
+            Kind::Directory
+        );
         for outside in ["/etc/passwd", "../x", "a/../../x", "a/..", "", ".", "a\0b"] {
-            let refused = of(EntryType::Regular, outside, "");
+            let refused = check_entry(EntryType::Regular, outside, "");
             assert_eq!(refused, Err(EntryError::Path(outside.to_owned())), "{outside}");
         }
     }
 
     #[test]
-    fn a_symbolic_link_goes_up_from_its_own_directory_only_and_never_further_than_the_package() {
-        let may = |at: &str, target: &str| of(EntryType::Symlink, at, target).is_ok();
+    fn a_symbolic_link_goes_up_only_from_its_own_directory_and_not_out_of_the_job_package() {
+        let may = |at: &str, target: &str| check_entry(EntryType::Symlink, at, target).is_ok();
         assert!(
             may("l", "a/b") && may("d/l", "../a") && may("a/b/l", "./../../c") && may("l", ".")
         );
         for outside in ["/etc/passwd", "..", "../x", "a/../../x", "a/..", "", "\0"] {
             assert!(!may("l", outside), "{outside}");
         }
-        // d/up leads to the package itself, so that d/up/.. would be outside.
+        // d/up leads to the top of the job package, so that d/up/.. would be outside.
         assert!(may("d/up", "..") && !may("m", "d/up/.."));
         assert!(may("a/b/up", "../..") && !may("a/b/m", "up/.."));
         assert!(!may("a/b/l", "../../../c"));
     }
 
     #[test]
-    fn a_hard_link_names_a_file_beneath_the_package() {
-        let kind = |target: &str| of(EntryType::Link, "l", target).map(|one| one.unwrap().kind);
+    fn a_hard_link_names_a_file_beneath_the_job_package() {
+        let kind = |target: &str| {
+            check_entry(EntryType::Link, "l", target).map(|entry| entry.unwrap().kind)
+        };
         assert_eq!(kind("./a/b"), Ok(Kind::Hardlink("a/b".into())));
         for outside in ["/etc/passwd", "../x", "a/../x", "", "."] {
             assert!(matches!(kind(outside), Err(EntryError::Link { .. })), "{outside}");
@@ -191,9 +197,9 @@ mod tests {
     }
 
     #[test]
-    fn devices_and_what_else_is_no_file_are_refused() {
+    fn entries_of_other_types_are_refused() {
         for kind in [EntryType::Char, EntryType::Block, EntryType::Fifo, EntryType::GNUSparse] {
-            let refused = of(kind, "a", "").unwrap_err();
+            let refused = check_entry(kind, "a", "").unwrap_err();
             assert!(matches!(refused, EntryError::Kind { .. }), "{kind:?}");
         }
     }

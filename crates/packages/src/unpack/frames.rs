@@ -1,4 +1,4 @@
-//! zstd: one frame after the other, as parallel compressors write them.
+//! Decompresses zstd: one frame after the other, as parallel compressors write them.
 
 use std::io::{self, BufRead, Read};
 
@@ -7,7 +7,7 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
-/// What the frames of a stream hold.
+/// A reader of the content of all frames of a stream.
 pub(super) struct Frames<R> {
     stream: R,
     decoder: FrameDecoder,
@@ -19,7 +19,7 @@ impl<R: BufRead> Frames<R> {
         Self { stream, decoder: FrameDecoder::new(), is_within: false }
     }
 
-    /// Begins the next frame, unless the stream ends here. Frames that hold nothing of the content are left out.
+    /// Begins the next frame, unless the stream ends here. Skips frames without content.
     fn begin(&mut self) -> io::Result<()> {
         while !self.is_within && !self.stream.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.stream) {
@@ -46,8 +46,8 @@ impl<R: BufRead> Read for Frames<R> {
                 return Ok(0);
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                let one = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.stream, one).map_err(io::Error::other)?;
+                let block = BlockDecodingStrategy::UptoBlocks(1);
+                self.decoder.decode_blocks(&mut self.stream, block).map_err(io::Error::other)?;
             }
             let read = self.decoder.read(buffer)?;
             if read > 0 {

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// An archive that says whatever a test wants.
+/// An archive with any entries that a test wants.
 struct Hostile(Builder<Vec<u8>>);
 
 impl Hostile {
@@ -20,7 +20,7 @@ impl Hostile {
         Self(Builder::new(Vec::new()))
     }
 
-    /// An entry whose names nobody checks.
+    /// Adds an entry without checking its names.
     fn entry(mut self, kind: EntryType, path: &str, target: &str, data: &[u8]) -> Self {
         let mut header = Header::new_gnu();
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
@@ -53,7 +53,7 @@ struct Unpacked {
 }
 
 impl Unpacked {
-    fn of(bytes: &[u8], limit: u64) -> Self {
+    fn new(bytes: &[u8], limit: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let archive = directory.path().join("archive");
         fs::write(&archive, bytes).unwrap();
@@ -70,7 +70,7 @@ impl Unpacked {
         fs::read_to_string(self.at(path)).unwrap()
     }
 
-    /// Names beside the directory of the package: only the archive is there.
+    /// Returns the number of unexpected files beside the archive and its directory.
     fn outside(&self) -> usize {
         fs::read_dir(self.directory.path()).unwrap().count() - 2
     }
@@ -93,13 +93,13 @@ fn plain_and_compressed_archives_become_the_same_directory() {
     let plain = good();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&plain).unwrap();
-    // Two frames, with one between that holds nothing.
+    // Two frames, with a skippable frame between them.
     let (first, second) = plain.split_at(700);
     let frame = |part: &[u8]| compress_to_vec(part, CompressionLevel::Fastest);
     let skipped = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
     let zstd = [&frame(first)[..], &skipped, &frame(second)].concat();
     for archive in [&plain, &gzip.finish().unwrap(), &zstd] {
-        let unpacked = Unpacked::of(archive, LARGE);
+        let unpacked = Unpacked::new(archive, LARGE);
         unpacked.done.as_ref().unwrap();
         assert_eq!(unpacked.text("bin/run"), "program");
         assert_eq!(unpacked.text("lib/link"), "data");
@@ -111,7 +111,7 @@ fn plain_and_compressed_archives_become_the_same_directory() {
 }
 
 #[test]
-fn what_may_lead_outside_is_refused_and_makes_nothing_there() {
+fn entries_that_may_lead_outside_are_refused_and_create_nothing_there() {
     let none = Hostile::new;
     let archives = [
         none().file("/tmp/x", ""),
@@ -121,7 +121,7 @@ fn what_may_lead_outside_is_refused_and_makes_nothing_there() {
         none().link(EntryType::Symlink, "l", "../outside"),
         none().link(EntryType::Link, "l", "../archive"),
         none().link(EntryType::Link, "l", "/etc/passwd"),
-        // Through a link that stays inside, by which a name further on could be anywhere.
+        // A link that stays inside, through which a later name could be anywhere.
         none().file("d/x", "").link(EntryType::Symlink, "l", "d").file("l/y", ""),
         none().file("d/x", "").link(EntryType::Symlink, "l", "d").link(
             EntryType::Directory,
@@ -129,7 +129,7 @@ fn what_may_lead_outside_is_refused_and_makes_nothing_there() {
             "",
         ),
         none().file("f", "").file("f/y", ""),
-        // A hard link to a link lies elsewhere, and leads elsewhere.
+        // A hard link to a symbolic link lies, and leads, elsewhere.
         none().link(EntryType::Symlink, "d/l", "..").link(EntryType::Link, "l", "d/l"),
         none().link(EntryType::Link, "l", "not/there"),
         none().file("x", "first").file("x", "second"),
@@ -139,7 +139,7 @@ fn what_may_lead_outside_is_refused_and_makes_nothing_there() {
         none().link(EntryType::Fifo, "pipe", ""),
     ];
     for (index, archive) in archives.into_iter().enumerate() {
-        let unpacked = Unpacked::of(&archive.bytes(), LARGE);
+        let unpacked = Unpacked::new(&archive.bytes(), LARGE);
         let error = unpacked.done.as_ref().unwrap_err();
         assert!(matches!(error, UnpackError::Entry(_)), "{index}: {error:?}");
         assert!(error.is_final() && unpacked.outside() == 0, "{index}: {error}");
@@ -147,39 +147,39 @@ fn what_may_lead_outside_is_refused_and_makes_nothing_there() {
 }
 
 #[test]
-fn an_archive_has_no_more_bytes_than_it_may() {
+fn an_archive_that_exceeds_its_limit_is_refused() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     let zeros = vec![0; 8 << 20];
     gzip.write_all(&Hostile::new().entry(EntryType::Regular, "zeros", "", &zeros).bytes()).unwrap();
     let bomb = gzip.finish().unwrap();
     assert!(bomb.len() < 100_000);
-    let refused = Unpacked::of(&bomb, 1 << 20);
+    let refused = Unpacked::new(&bomb, 1 << 20);
     assert!(matches!(refused.done, Err(UnpackError::TooLarge(1_048_576))), "{:?}", refused.done);
     assert!(fs::metadata(refused.at("zeros")).unwrap().len() <= 1 << 20);
-    Unpacked::of(&bomb, 9 << 20).done.unwrap();
+    Unpacked::new(&bomb, 9 << 20).done.unwrap();
 }
 
 #[test]
-fn nobody_holds_a_huge_name_in_memory() {
+fn a_huge_name_is_refused_before_it_fills_memory() {
     let name = vec![b'x'; 8 << 20];
     let archive = Hostile::new().entry(EntryType::GNULongName, "././@LongLink", "", &name);
-    let refused = Unpacked::of(&archive.file("x", "").bytes(), LARGE);
+    let refused = Unpacked::new(&archive.file("x", "").bytes(), LARGE);
     let Err(UnpackError::Archive(why)) = &refused.done else { panic!("{:?}", refused.done) };
     assert!(why.to_string().contains("1 MiB") || format!("{why:?}").contains("1 MiB"), "{why:?}");
-    // Names that are only long are none of that.
+    // Long names as such are allowed.
     let path = format!("{}/x", "long".repeat(50));
     let mut archive = Builder::new(Vec::new());
     let mut header = Header::new_gnu();
     header.set_size(1);
     header.set_mode(0o644);
     archive.append_data(&mut header, &path, &b"x"[..]).unwrap();
-    let unpacked = Unpacked::of(&archive.into_inner().unwrap(), LARGE);
+    let unpacked = Unpacked::new(&archive.into_inner().unwrap(), LARGE);
     unpacked.done.as_ref().unwrap();
     assert_eq!(unpacked.text(&path), "x");
 }
 
 #[test]
-fn what_is_no_archive_or_half_of_one_is_told() {
+fn a_broken_archive_is_refused() {
     let half = &good()[..1500];
     for broken in [
         &b"#!/bin/sh\necho no archive\n"[..],
@@ -187,13 +187,13 @@ fn what_is_no_archive_or_half_of_one_is_told() {
         &[0x1f, 0x8b, 8, 0],
         &[0x28, 0xb5, 0x2f, 0xfd, 1],
     ] {
-        let error = Unpacked::of(broken, LARGE).done.unwrap_err();
+        let error = Unpacked::new(broken, LARGE).done.unwrap_err();
         assert!(matches!(error, UnpackError::Archive(_)), "{error:?}");
     }
 }
 
 #[test]
-fn who_is_stopped_stops() {
+fn a_stopped_unpacking_ends() {
     let directory = tempfile::tempdir().unwrap();
     let archive = directory.path().join("archive");
     fs::write(&archive, good()).unwrap();

@@ -1,4 +1,5 @@
-//! The directory that an archive becomes. Every step goes from one open directory to the next, and follows no link.
+//! The directory that an archive is unpacked into. Every step goes from one
+//! open directory to the next, and follows no link.
 
 use std::{
     ffi::OsStr,
@@ -21,32 +22,32 @@ use nix::{
     unistd::{linkat, symlinkat, syncfs},
 };
 
-/// What everybody may do with a directory, and with a program.
-const EVERYTHING: u32 = 0o755;
-/// And with any other file.
-const READING: u32 = 0o644;
+/// Mode of directories and programs: everybody may read and execute.
+const EXECUTABLE_MODE: u32 = 0o755;
+/// Mode of other files: everybody may read.
+const READABLE_MODE: u32 = 0o644;
 
-/// A directory of its own.
+/// A directory that an archive is unpacked into.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: OwnedFd,
 }
 
 impl Tree {
-    /// Makes the directory, which must not be there.
+    /// Creates the directory, which must not exist.
     pub(super) fn new(path: &Path) -> io::Result<Self> {
-        DirBuilder::new().mode(EVERYTHING).create(path)?;
-        let root = open(path, directory(), Mode::empty())?;
-        fchmod(&root, Mode::from_bits_truncate(EVERYTHING))?;
+        DirBuilder::new().mode(EXECUTABLE_MODE).create(path)?;
+        let root = open(path, directory_flags(), Mode::empty())?;
+        fchmod(&root, Mode::from_bits_truncate(EXECUTABLE_MODE))?;
         Ok(Self { root })
     }
 
-    /// Makes a directory, if it is not there.
+    /// Creates a directory, unless it exists.
     pub(super) fn directory(&self, path: &Path) -> io::Result<()> {
         self.enter(path, true).map(drop)
     }
 
-    /// Makes an empty file, which must not be there.
+    /// Creates an empty file, which must not exist.
     pub(super) fn file(&self, path: &Path) -> io::Result<File> {
         let (parent, name) = self.parent(path)?;
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW;
@@ -54,13 +55,13 @@ impl Tree {
         Ok(openat(&parent, name, flags | OFlag::O_CLOEXEC, mode)?.into())
     }
 
-    /// Makes a symbolic link, which must not be there.
+    /// Creates a symbolic link, which must not exist.
     pub(super) fn symlink(&self, path: &Path, target: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         Ok(symlinkat(target, &parent, name)?)
     }
 
-    /// Gives a file another name, which must not be there. Says whether it is a file.
+    /// Creates a hard link, which must not exist. Returns whether the target is a file.
     pub(super) fn hardlink(&self, path: &Path, target: &Path) -> io::Result<bool> {
         let (from, old) = match (target.parent(), target.file_name()) {
             (Some(parent), Some(name)) => (self.enter(parent, false), name),
@@ -70,7 +71,7 @@ impl Tree {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             from => from?,
         };
-        // A second name of a symbolic link would lie elsewhere, and lead elsewhere.
+        // A hard link to a symbolic link would lie, and lead, elsewhere.
         let is_file = match fstatat(&from, old, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(status) => status.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits(),
             Err(Errno::ENOENT) => false,
@@ -83,7 +84,7 @@ impl Tree {
         Ok(is_file)
     }
 
-    /// Returns when everything is on disk.
+    /// Returns once everything is on disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         Ok(syncfs(&self.root)?)
     }
@@ -93,33 +94,33 @@ impl Tree {
         Ok((self.enter(path.parent().unwrap_or(Path::new("")), true)?, name))
     }
 
-    /// Goes to a directory, and makes what is missing on the way if it may.
+    /// Opens a directory. With `makes`, creates what is missing on the way.
     fn enter(&self, path: &Path, makes: bool) -> io::Result<OwnedFd> {
         let mut at = self.root.try_clone()?;
         for name in path {
             if makes {
-                match mkdirat(&at, name, Mode::from_bits_truncate(EVERYTHING)) {
+                match mkdirat(&at, name, Mode::from_bits_truncate(EXECUTABLE_MODE)) {
                     Ok(()) | Err(Errno::EEXIST) => {}
                     Err(errno) => return Err(errno.into()),
                 }
             }
-            at = openat(&at, name, directory(), Mode::empty())?;
+            at = openat(&at, name, directory_flags(), Mode::empty())?;
             if makes {
-                fchmod(&at, Mode::from_bits_truncate(EVERYTHING))?;
+                fchmod(&at, Mode::from_bits_truncate(EXECUTABLE_MODE))?;
             }
         }
         Ok(at)
     }
 }
 
-/// Everybody may read it, and execute a program.
+/// Sets the mode and the time of a complete file.
 pub(super) fn finish(file: &File, is_program: bool, modified: i64) -> io::Result<()> {
-    let mode = if is_program { EVERYTHING } else { READING };
+    let mode = if is_program { EXECUTABLE_MODE } else { READABLE_MODE };
     file.set_permissions(Permissions::from_mode(mode))?;
     let modified = TimeSpec::new(modified, 0);
     Ok(futimens(file, &modified, &modified)?)
 }
 
-fn directory() -> OFlag {
+fn directory_flags() -> OFlag {
     OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC
 }

@@ -1,4 +1,4 @@
-//! Allocations: capacity on the drives of a rabbit, and who may reach it.
+//! Allocations: capacity on the drives of a rabbit, and the hosts that may reach it.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -6,9 +6,9 @@ use thiserror::Error;
 
 use super::{NamespaceId, NodeName, ObjectUid};
 
-/// Identity of an allocation: the NnfNodeBlockStorage that asked for it and its place in `spec.allocations`.
+/// Identity of an allocation: the NnfNodeBlockStorage that requests it and its index in `spec.allocations`.
 ///
-/// The uid, not the name: an object deleted and made again must not inherit the data of its predecessor.
+/// The uid, not the name: an object that was deleted and created again must not inherit the data of its predecessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationId {
     /// `metadata.uid` of the NnfNodeBlockStorage.
@@ -33,7 +33,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint's number in the sites' objects: 0 for the rabbit, index + 1 for a compute.
+    /// Returns the endpoint's number in the sites' objects: 0 for the rabbit, index + 1 for a compute.
     pub fn number(self) -> u8 {
         match self {
             Self::Rabbit => 0,
@@ -41,7 +41,7 @@ impl Endpoint {
         }
     }
 
-    /// The name of a host there while nobody knows a better one.
+    /// Returns a name for the host at this endpoint, used while no other name is known.
     pub fn name(self) -> NodeName {
         let name = format!("endpoint-{}", self.number());
         name.parse().expect("letters, a hyphen and a number are a host name")
@@ -55,7 +55,7 @@ pub struct Access {
     pub node: NodeName,
 }
 
-/// Over how many drives an allocation is spread, one namespace on each: at least 1 drive.
+/// Number of drives over which an allocation is spread, one namespace on each: at least 1 drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spread {
     most: u8,
@@ -71,12 +71,13 @@ pub struct SpreadError {
 }
 
 impl Spread {
-    /// What a rabbit does with its 18 drives: 16 for each allocation, so that two are spare, and never fewer than 14.
+    /// The spread on a rabbit's 18 drives: 16 for each allocation, so that two are spare, and never fewer than 14.
     pub const RABBIT: Self = Self { most: 16, least: 14 };
     /// One drive: a volume without LVM is exactly one device.
     pub const ONE: Self = Self { most: 1, least: 1 };
 
-    /// As many drives as there are, at most `most`; refused when there are fewer than `least`.
+    /// Returns a spread over all available drives, at most `most`; an allocation is refused when fewer
+    /// than `least` are available.
     pub fn new(most: u8, least: u8) -> Result<Self, SpreadError> {
         if least >= 1 && least <= most {
             Ok(Self { most, least })
@@ -85,12 +86,12 @@ impl Spread {
         }
     }
 
-    /// The number of drives to use when that many are available.
+    /// Returns the number of drives to use when that many are available.
     pub fn most(self) -> usize {
         self.most.into()
     }
 
-    /// The number of drives below which an allocation is refused.
+    /// Returns the number of drives below which an allocation is refused.
     pub fn least(self) -> usize {
         self.least.into()
     }
@@ -100,20 +101,20 @@ impl Spread {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     pub id: NamespaceId,
-    /// Size in bytes.
+    /// Size in bytes, from the status.
     pub size: u64,
-    /// The status of another allocation names it too: it belongs to neither until that is settled.
+    /// Whether the status of another allocation names it too: it belongs to neither until that is settled.
     pub contested: bool,
 }
 
-/// Capacity that should exist, and who should reach it.
+/// Capacity that should exist, and the hosts that should reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
     pub id: AllocationId,
-    /// Bytes asked for, at least 1. The allocated size may be rounded up.
+    /// Requested bytes, at least 1. The allocated size may be rounded up.
     pub capacity: u64,
     pub spread: Spread,
-    /// The namespaces that the object's status names. When a ledger is lost nothing else proves whose they are.
+    /// The namespaces that the object's status names. When a ledger is lost, only this proves their owner.
     pub reported: Vec<Reported>,
     /// Whether a namespace on a drive that is gone for good is replaced by one on another drive.
     pub replace: bool,
@@ -122,7 +123,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// An allocation whose object reports no namespaces yet.
+    /// Returns an allocation whose object reports no namespaces yet.
     pub fn new(id: AllocationId, capacity: u64, spread: Spread, access: BTreeSet<Access>) -> Self {
         Self { id, capacity, spread, reported: Vec::new(), replace: true, access }
     }

@@ -1,4 +1,4 @@
-//! File systems: made once on an allocation, recognised ever after by their UUID.
+//! File systems: made once on an allocation, and recognised by their UUID from then on.
 
 use std::{fmt, str::FromStr};
 
@@ -9,16 +9,16 @@ use crate::template::SiteCommand;
 
 /// UUID of a file system that Warren made.
 ///
-/// It is derived from what every node knows of the allocation, so a compute can prove that what it is about to mount is
-/// the right one. The first four bytes spell "wrrn" (a version 8 UUID, RFC 9562 section 5.8, leaves them to us): start-up
-/// garbage collection recognises our file systems by them without any list.
+/// It is derived from facts about the allocation that every node knows, so a compute can prove that it is about to
+/// mount the right file system. The first four bytes spell "wrrn" (a version 8 UUID, RFC 9562 section 5.8, leaves them
+/// free): garbage collection at the agent's start recognises Warren's file systems by them without any list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileSystemId(Uuid);
 
 const MARK: [u8; 4] = *b"wrrn";
 
 impl FileSystemId {
-    /// The id of allocation `index` of an NnfNodeStorage.
+    /// Derives the id of allocation `index` of an NnfNodeStorage.
     ///
     /// `owner` is the uid of the NnfStorage behind it (label `owner.uid` there, `target_owner_uid` on a ClientMount).
     pub fn derive(owner: ObjectUid, rabbit: &str, node_storage: &str, index: u32) -> Self {
@@ -28,12 +28,12 @@ impl FileSystemId {
         Self(Uuid::new_v8(bytes))
     }
 
-    /// Recognises a UUID of ours; any other is somebody else's.
+    /// Recognises a UUID that Warren derived; returns `None` for any other.
     pub fn recognise(uuid: Uuid) -> Option<Self> {
         (uuid.as_bytes()[..4] == MARK && uuid.get_version_num() == 8).then_some(Self(uuid))
     }
 
-    /// The UUID as it stands in the superblock.
+    /// Returns the UUID as it stands in the superblock.
     pub fn uuid(&self) -> Uuid {
         self.0
     }
@@ -45,21 +45,21 @@ impl fmt::Display for FileSystemId {
     }
 }
 
-/// What lies on a volume.
+/// The contents of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileSystemKind {
     /// No file system: the block device itself is offered, on a file.
     Raw,
     /// XFS, mounted by one node at a time.
     Xfs,
-    /// GFS2, mounted by many.
+    /// GFS2, mounted by many nodes at a time.
     Gfs2,
     Lustre,
 }
 
 impl FileSystemKind {
-    /// Bytes of the smallest device that mkfs accepts: mkfs.xfs(8) refuses less since xfsprogs 5.19; mkfs.gfs2(8) takes
-    /// 16 MiB for one journal and more for others.
+    /// Returns the bytes of the smallest device that mkfs accepts: mkfs.xfs(8) refuses less than 300 MiB since xfsprogs
+    /// 5.19; mkfs.gfs2(8) needs 16 MiB with one journal, and more with several.
     pub fn least(self) -> u64 {
         match self {
             Self::Raw | Self::Lustre => 0,
@@ -68,7 +68,7 @@ impl FileSystemKind {
         }
     }
 
-    /// The word that mount(2) and `mkfs -t` use; `none` for raw.
+    /// Returns the word that mount(2) and `mkfs -t` use; `none` for raw.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Raw => "none",
@@ -88,7 +88,7 @@ impl fmt::Display for FileSystemKind {
     }
 }
 
-/// A word that names no file system we know.
+/// A word that is not a known file system type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("file system type {0:?} is not known: use raw, xfs, gfs2 or lustre")]
 pub struct FileSystemKindError(String);
@@ -96,7 +96,7 @@ pub struct FileSystemKindError(String);
 impl FromStr for FileSystemKind {
     type Err = FileSystemKindError;
 
-    /// Both spellings of raw are read: NnfNodeStorage says `raw`, ClientMount says `none`.
+    /// Parses the type. Raw has two spellings: `raw` in an NnfNodeStorage, `none` in a ClientMount.
     fn from_str(text: &str) -> Result<Self, FileSystemKindError> {
         match text {
             "raw" | "none" => Ok(Self::Raw),
@@ -108,10 +108,10 @@ impl FromStr for FileSystemKind {
     }
 }
 
-/// A file system that should be ready on a rabbit, with what the site wants done around it.
+/// A file system that should be ready on a rabbit, with the site's commands and hooks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
-    /// Its UUID; for raw only the key of its hook records.
+    /// UUID of the file system; for raw only the key of its hook records.
     pub id: FileSystemId,
     pub kind: FileSystemKind,
     pub volume: Volume,
@@ -120,12 +120,12 @@ pub struct FileSystem {
     pub hooks: Vec<Hook>,
     /// Arguments of `mount -t <kind>` for the temporary mount.
     pub mount: Option<SiteCommand>,
-    /// The mount point at which hooks see it.
+    /// The mount point at which hooks see the file system.
     pub temporary: MountPoint,
 }
 
 impl FileSystem {
-    /// The key of its hook records.
+    /// Returns the key of its hook records.
     pub fn scope(&self) -> HookScope {
         HookScope::file_system(&self.id)
     }

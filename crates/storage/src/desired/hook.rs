@@ -1,4 +1,5 @@
-//! Hooks: a site's command lines around our steps. A node cannot show that a hook ran, so each run is recorded.
+//! Hooks: a site's command lines that run before or after the agent's steps. An observation of the node cannot show
+//! that a hook ran, so each run is recorded.
 
 use std::fmt;
 
@@ -14,13 +15,13 @@ impl HookScope {
         Self(format!("fs-{id}"))
     }
 
-    /// Hooks of a ClientMount's mount at `target`. The index in `spec.mounts` does not identify it: the object may
-    /// change, and one mount must not inherit another's records.
+    /// Returns the scope of the hooks of a ClientMount's mount at `target`. The index in `spec.mounts` does not
+    /// identify the mount: the object may change, and a mount must not inherit another's records.
     pub fn mount(client_mount: ObjectUid, target: &MountPoint) -> Self {
         Self(format!("mount-{client_mount}.{}", client_mount.name(&target.to_string()).simple()))
     }
 
-    /// The scope as a file name: letters, digits, '-' and '.' only.
+    /// Returns the scope as a file name: letters, digits, '-' and '.' only.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -32,24 +33,25 @@ impl fmt::Display for HookScope {
     }
 }
 
-/// When a hook runs, by the profile's field that it is from: first the phases of setting up, then those of tearing down.
+/// The phase in which a hook runs, named as the profile's field: first the phases of set-up, then those of tear-down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookPoint {
     /// Before a volume is activated for a mount.
     PreActivate,
-    /// After that. On a rabbit: once a file system is made, or a Lustre target is mounted for the first time.
+    /// After the activation. On a rabbit: after a file system is made, or a Lustre target is mounted
+    /// for the first time.
     PostActivate,
-    /// Before mounting.
+    /// Before the file system is mounted.
     PreMount,
-    /// After mounting and chown.
+    /// After the file system is mounted and its root has its owner.
     PostMount,
-    /// With a new file system mounted where hooks see it.
+    /// While a new file system is mounted at its temporary mount point.
     PostSetup,
-    /// The same before it is torn down.
+    /// While a file system is mounted at its temporary mount point, before it is torn down.
     PreTeardown,
-    /// Before unmounting.
+    /// Before the file system is unmounted.
     PreUnmount,
-    /// After unmounting.
+    /// After the file system is unmounted.
     PostUnmount,
     /// Before a volume is deactivated, or a Lustre target is unmounted for good.
     PreDeactivate,
@@ -60,7 +62,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
-    /// The profile's field, which also names the hook's record.
+    /// Returns the profile's field, which also names the hook's record.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PreActivate => "preActivate",
@@ -77,13 +79,13 @@ impl HookPoint {
         }
     }
 
-    /// Whether its hooks undo what those of the phases before set up.
+    /// Returns whether the hooks of this phase undo the work of set-up hooks.
     pub fn tears_down(self) -> bool {
         self >= Self::PreTeardown
     }
 }
 
-/// One hook of one scope, e.g. `postSetup[0]`.
+/// One hook of one scope, for example `postSetup[0]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookId {
     pub scope: HookScope,

@@ -1,4 +1,4 @@
-//! Index trees: all allocations of a rabbit side by side, with a symlink per compute.
+//! Index trees: directories that show all allocations of a rabbit, with a symbolic link per compute.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use thiserror::Error;
 
 use super::{MountPoint, NodeName};
 
-/// Why a link cannot be in a tree.
+/// The reason why a link cannot be in a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IndexLinkError {
     #[error(
         "compute {0:?} is not a host name: use letters, digits, '-' and '.', at most 253 characters"
     )]
     NotHostName(String),
-    /// Would hide a mount point.
+    /// The link would hide a mount point.
     #[error("compute {0:?} looks like an index directory: a host may not be called node-<number>")]
     LooksLikeIndex(String),
     #[error("target {0:?} is not a name in the tree")]
     TargetOutside(String),
 }
 
-/// `<compute> -> <target>` in a tree's root, both one name.
+/// The link `<compute> -> <target>` in a tree's root; both are single names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexLink {
     compute: NodeName,
@@ -28,7 +28,7 @@ pub struct IndexLink {
 }
 
 impl IndexLink {
-    /// A link from a compute's host name to a mount point's last name.
+    /// Creates a link from a compute's host name to the last component of a mount point.
     pub fn new(compute: &str, target: &str) -> Result<Self, IndexLinkError> {
         let looks_like_index = compute
             .strip_prefix("node-")
@@ -54,7 +54,7 @@ impl IndexLink {
         &self.compute
     }
 
-    /// Where it leads: a name in the same directory.
+    /// Returns the link's target: a name in the same directory.
     pub fn target(&self) -> &str {
         &self.target
     }
@@ -66,10 +66,10 @@ impl fmt::Display for IndexLink {
     }
 }
 
-/// The links that one tree's root should show.
+/// The links that the root of a tree should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexTree {
-    /// `<root>/<workflow uid>-<directive>`.
+    /// The path `<root>/<workflow uid>-<directive>`.
     pub root: MountPoint,
     /// At most one per compute.
     pub links: Vec<IndexLink>,

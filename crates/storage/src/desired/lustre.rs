@@ -1,17 +1,17 @@
-//! Lustre targets: a pool of ZFS on an allocation, and in it one dataset that a Lustre service is mounted from.
+//! Lustre targets: a ZFS pool on an allocation, and in it one dataset from which a Lustre service is mounted.
 
 use std::fmt;
 
 use super::{AllocationId, FileSystemId, Hook, HookScope, MountPoint, NameError, NamespaceId};
 use crate::template::SiteCommand;
 
-/// Bytes of a dataset's name, its pool included (`ZFS_MAX_DATASET_NAME_LEN`, with the NUL, is 256).
+/// Maximum bytes of a dataset's name, its pool included (`ZFS_MAX_DATASET_NAME_LEN`, with the NUL, is 256).
 const LONGEST: usize = 255;
 
-/// Words that zpool-create(8) refuses as a pool's name or its beginning.
+/// Words with which a pool's name must not begin (zpool-create(8)).
 const RESERVED: [&str; 5] = ["mirror", "raidz", "draid", "spare", "log"];
 
-/// A pool and the one dataset in it that is the target.
+/// A pool, and the dataset in it that is the target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dataset {
     pool: String,
@@ -19,7 +19,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// From the two names, each of letters, digits, `_`, `-`, `.` and `:` (zpool-create(8), zfs(8)).
+    /// Checks the two names: each consists of letters, digits, `_`, `-`, `.` and `:` (zpool-create(8), zfs(8)).
     pub fn new(pool: &str, name: &str) -> Result<Self, NameError> {
         let is_plain = |text: &str| {
             !text.is_empty()
@@ -34,7 +34,7 @@ impl Dataset {
         Err(NameError::NotDataset(format!("{pool}/{name}")))
     }
 
-    /// The pool's name.
+    /// Returns the name of the pool.
     pub fn pool(&self) -> &str {
         &self.pool
     }
@@ -46,26 +46,27 @@ impl fmt::Display for Dataset {
     }
 }
 
-/// A site's arguments for the commands of a target; `None` where its line is empty: that command and its checks are skipped.
+/// A site's arguments for the commands of a target; `None` where its line is empty: that command and
+/// its checks are skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetLines {
     pub create: Option<SiteCommand>,
     pub destroy: Option<SiteCommand>,
-    /// `zpool replace`, for each device that is lost.
+    /// `zpool replace`, for each lost device.
     pub replace: Option<SiteCommand>,
     pub mkfs: Option<SiteCommand>,
-    /// `mount -t lustre`, of the target.
+    /// `mount -t lustre`, for the target.
     pub mount: Option<SiteCommand>,
-    /// `umount`, of the target.
+    /// `umount`, for the target.
     pub unmount: Option<SiteCommand>,
 }
 
 /// The client mount of the whole file system, for hooks on the rabbit that has its first object target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LustreClient {
-    /// `<mgs nids>:/<fsname>`.
+    /// The source of the mount, `<mgs nids>:/<fsname>`.
     pub source: String,
-    /// The mount point at which hooks see it.
+    /// The mount point at which hooks see the file system.
     pub temporary: MountPoint,
     /// Arguments of `mount -t lustre` for that mount; without them no hook that needs it runs.
     pub mount: Option<SiteCommand>,
@@ -77,19 +78,19 @@ pub struct LustreTarget {
     pub id: FileSystemId,
     pub dataset: Dataset,
     pub namespaces: Vec<NamespaceId>,
-    /// The allocation that they were made for, where that is recorded: on the rabbit. What is recorded for another one by now is
-    /// none of them, for a drive gives an NSID anew.
+    /// The allocation that the namespaces were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace
+    /// that is now recorded for another allocation does not count.
     pub made_for: Option<AllocationId>,
-    /// Where it is mounted, for as long as it serves.
+    /// The mount point of the target, for as long as it serves.
     pub target: MountPoint,
     pub lines: TargetLines,
     pub hooks: Vec<Hook>,
-    /// With the file system's first object target only.
+    /// The client mount for hooks; present on the file system's first object target only.
     pub client: Option<LustreClient>,
 }
 
 impl LustreTarget {
-    /// Under which its hook runs are recorded.
+    /// Returns the scope under which its hook runs are recorded.
     pub fn scope(&self) -> HookScope {
         HookScope::file_system(&self.id)
     }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_zfs_or_a_shell_would_misread_are_refused() {
+    fn dataset_names_that_zfs_or_a_shell_would_misread_are_refused() {
         let good = Dataset::new("pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0", "ost").unwrap();
         assert_eq!(good.to_string(), "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0/ost");
         let long = "p".repeat(252);

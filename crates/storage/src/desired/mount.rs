@@ -1,16 +1,16 @@
-//! Mounts: one file system at one mount point.
+//! Mounts: a file system at a mount point.
 
 use super::{FileSystemId, FileSystemKind, Hook, HookScope, MountPoint, Volume};
 use crate::template::SiteCommand;
 
-/// Numeric owner of a mount's root.
+/// Numeric owner of the root of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     pub uid: u32,
     pub gid: u32,
 }
 
-/// A file in a mount's root that tells its users about it. Everybody may read it.
+/// A file in a mount's root that describes the mount to its users. All users may read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootFile {
     pub name: String,
@@ -26,7 +26,7 @@ pub enum MountSource {
         /// The UUID that its superblock must have.
         id: FileSystemId,
     },
-    /// Another mount, bound to this mount point too, for `--index-root`.
+    /// Another mount point, whose mount is bound to this one too, for `--index-root`.
     Bind(MountPoint),
     /// A Lustre file system: `<mgs nids>:/<fsname>`.
     Lustre(String),
@@ -37,21 +37,21 @@ pub enum MountSource {
 pub struct Mount {
     pub scope: HookScope,
     pub target: MountPoint,
-    /// Its type. Raw is bound on a file, everything else on a directory.
+    /// Type of the file system. Raw is bound on a file, all other types on a directory.
     pub kind: FileSystemKind,
     pub source: MountSource,
     /// Arguments of `mount -t <kind>`; `None` when the site's line is empty: the step and its checks are skipped.
     pub mount: Option<SiteCommand>,
-    /// Arguments of `umount`; `None` likewise.
+    /// Arguments of `umount`; `None` when the site's line is empty: the step and its checks are skipped.
     pub unmount: Option<SiteCommand>,
-    /// Owner of the mount's root, when the object says `setPermissions`.
+    /// Owner of the mount's root, when the object sets `setPermissions`.
     pub owner: Option<Owner>,
     pub file: Option<RootFile>,
     pub hooks: Vec<Hook>,
 }
 
 impl Mount {
-    /// The volume group it needs, else its mount point.
+    /// Returns the volume group that the mount needs, or else its mount point.
     pub fn group(&self) -> String {
         match &self.source {
             MountSource::Volume { volume, .. } => volume.group.clone(),

@@ -1,4 +1,4 @@
-//! Mount points: paths from API objects. Nothing else in the crate trusts such a path before it passed here.
+//! Mount points: paths from API objects. The rest of the crate trusts no such path that has not been checked here.
 
 use std::{
     ffi::OsStr,
@@ -8,10 +8,10 @@ use std::{
 
 use thiserror::Error;
 
-/// Names beneath a root: the sites' controllers use two.
+/// Maximum number of names beneath a root: the sites' controllers use two.
 const MOST_LEVELS: usize = 32;
 
-/// Why a path cannot be a mount point here.
+/// The reason why a path cannot be a mount point.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MountPointError {
     #[error("{0:?} is not absolute: begin it with '/'")]
@@ -20,13 +20,13 @@ pub enum MountPointError {
     ParentComponent(String),
     #[error("{0:?} contains a control character")]
     ControlCharacter(String),
-    /// Longer than PATH_MAX (4096, limits.h) allows.
+    /// The path is longer than PATH_MAX (4096, limits.h) allows.
     #[error("path of {0} bytes is longer than 4095")]
     TooLong(usize),
     /// A name in it is longer than NAME_MAX (255, limits.h) allows.
     #[error("a name of {0} bytes in the path is longer than 255")]
     NameTooLong(usize),
-    /// More directories beneath the root than anybody needs: the agent would have to make, check and remove each.
+    /// The path has too many directories beneath the root: the agent would have to make, check and remove each.
     #[error(
         "the path leads through {levels} directories beneath {root}: use at most {MOST_LEVELS}"
     )]
@@ -35,12 +35,12 @@ pub enum MountPointError {
     OutsideRoots { path: String, roots: String },
 }
 
-/// Directories beneath which mounts are allowed, e.g. `/mnt/nnf`. None of them is `/`.
+/// Directories beneath which mounts are allowed, for example `/mnt/nnf`. None of them is `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedRoots(Vec<PathBuf>);
 
 impl AllowedRoots {
-    /// Roots from the configuration.
+    /// Checks the roots from the configuration.
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Result<Self, MountPointError> {
         let mut clean = Vec::new();
         for root in roots {
@@ -56,7 +56,6 @@ impl AllowedRoots {
         Ok(Self(clean))
     }
 
-    /// The roots.
     pub fn iter(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }
@@ -71,7 +70,7 @@ impl fmt::Display for AllowedRoots {
 
 /// A path strictly beneath an allowed root, without `.`, `..`, doubled or trailing slashes.
 ///
-/// Whether a symbolic link stands in its way is seen when the node is observed, not here.
+/// Symbolic links on the way to it are found when the node is observed, not here.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MountPoint {
     root: PathBuf,
@@ -97,22 +96,22 @@ impl MountPoint {
         Err(MountPointError::OutsideRoots { path: text.to_owned(), roots: roots.to_string() })
     }
 
-    /// The allowed root it is beneath.
+    /// Returns the allowed root that the path is beneath.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The rest, relative to the root and never empty.
+    /// Returns the path relative to the root; never empty.
     pub fn below(&self) -> &Path {
         &self.below
     }
 
-    /// The whole path.
+    /// Returns the whole path, with the root.
     pub fn path(&self) -> PathBuf {
         self.root.join(&self.below)
     }
 
-    /// The directory that holds it, when that too is beneath the root.
+    /// Returns the parent directory, when it is beneath the root too.
     pub fn parent(&self) -> Option<Self> {
         let below = self.below.parent().filter(|parent| !parent.as_os_str().is_empty())?;
         Some(Self { root: self.root.clone(), below: below.to_owned() })

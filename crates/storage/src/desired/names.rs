@@ -5,10 +5,10 @@ use std::{fmt, str::FromStr};
 use thiserror::Error;
 use uuid::Uuid;
 
-/// A name or identity that cannot be one.
+/// A text that is not a valid name or identity.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// Not a DNS name of RFC 1123.
+    /// The text is not a DNS name of RFC 1123.
     #[error("{0:?} is not a host name: use letters, digits, '-' and '.', at most 253 characters")]
     NotHostName(String),
     #[error("{0:?} is not an NVMe qualified name: 1 to 256 printable ASCII characters")]
@@ -41,7 +41,7 @@ impl FromStr for NodeName {
 }
 
 impl NodeName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -58,7 +58,7 @@ impl fmt::Display for NodeName {
 pub struct ObjectUid(Uuid);
 
 impl ObjectUid {
-    /// A UUID for something that belongs to the object and is called `name` there (RFC 9562, version 5).
+    /// Derives a UUID for the part of the object that is called `name` (RFC 9562, version 5).
     pub(super) fn name(self, name: &str) -> Uuid {
         Uuid::new_v5(&self.0, name.as_bytes())
     }
@@ -92,16 +92,16 @@ impl fmt::Display for ObjectUid {
 
 /// NVMe qualified name of a subsystem (NVM Express Base Specification 2.0, 4.7).
 ///
-/// The specification ends a name at 223 bytes, but its field in Identify Controller (SUBNQN) is 256 bytes long and drives
-/// exist that fill it: what a drive says it is called is its name. Of a drive that says nothing Linux makes one of its serial and
-/// model numbers (drivers/nvme/host/core.c, `nvme_init_subnqn`), with blanks between them.
+/// The specification limits a name to 223 bytes, but its field in Identify Controller (SUBNQN) is 256 bytes long, and
+/// some drives fill it: such names are accepted. For a drive without a name Linux makes one from its serial and model
+/// numbers (drivers/nvme/host/core.c, `nvme_init_subnqn`), with blanks between them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nqn(String);
 
 impl FromStr for Nqn {
     type Err = NameError;
 
-    /// Drives pad the field with NULs, and Linux with blanks; those are dropped.
+    /// Parses a name without its padding: drives pad the field with NULs, and Linux with blanks.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let name = text.trim_matches(['\0', ' ']);
         let fits = (1..=256).contains(&name.len());
@@ -119,7 +119,7 @@ impl fmt::Display for Nqn {
     }
 }
 
-/// Identity of an NVMe namespace, the same from every host that reaches it; a device name is not.
+/// Identity of an NVMe namespace: unlike a device name, it is the same on every host that reaches the namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespaceId {
     pub subsystem: Nqn,
@@ -128,7 +128,7 @@ pub struct NamespaceId {
 }
 
 impl NamespaceId {
-    /// From the two texts that API objects carry.
+    /// Parses the two texts that API objects contain.
     pub fn parse(nqn: &str, nsid: &str) -> Result<Self, NameError> {
         let subsystem = nqn.parse()?;
         match nsid.parse() {

@@ -58,7 +58,7 @@ fn paths_that_cannot_be_mount_points_are_refused() {
 }
 
 #[test]
-fn hostile_host_names_make_no_link() {
+fn invalid_host_names_and_targets_make_no_link() {
     for name in
         ["../etc", "a/b", "", ".", "..", "-x", "a b", "a\0b", "a;b", "ä", "$(id)", &"a".repeat(254)]
     {
@@ -84,7 +84,7 @@ fn hostile_host_names_make_no_link() {
 }
 
 #[test]
-fn identities_are_checked() {
+fn invalid_nqns_and_nsids_are_refused() {
     assert_eq!("nqn.2014.org:x\0\0\0".parse::<Nqn>().unwrap().to_string(), "nqn.2014.org:x");
     let made_up = "nqn.2014.08.org.nvmexpress:80868086S/N 1     MODEL 2";
     assert_eq!(format!("{made_up}   \0").parse::<Nqn>().unwrap().to_string(), made_up);
@@ -100,7 +100,7 @@ fn identities_are_checked() {
 }
 
 #[test]
-fn a_file_system_id_is_the_same_on_every_node_and_known_for_ours() {
+fn a_file_system_id_is_the_same_on_every_node_and_recognised() {
     let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
     let id = FileSystemId::derive(owner, "rabbit-1", "storage", 0);
     assert_eq!(id, FileSystemId::derive(owner, "rabbit-1", "storage", 0));

@@ -1,11 +1,11 @@
-//! Volumes: what a file system lies on.
+//! Volumes: the devices of file systems.
 
 use std::fmt;
 
 use super::{AllocationId, NamespaceId};
 use crate::template::SiteCommand;
 
-/// Where a file system lives: a logical volume, or with the `plain` layer the one namespace itself.
+/// The device of a file system: a logical volume, or with the `plain` layer the only namespace itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
     /// Volume group, formed as the sites' controllers expect: `<owner uid>_<directive>[_<index>]`.
@@ -13,25 +13,25 @@ pub struct Volume {
     /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
     pub logical: String,
     pub namespaces: Vec<NamespaceId>,
-    /// The allocation that they were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace that is
-    /// recorded for another allocation by now is none of them.
+    /// The allocation that the namespaces were made for; known on the rabbit only. A drive reuses NSIDs, so a namespace
+    /// that is now recorded for another allocation does not count.
     pub made_for: Option<AllocationId>,
     pub layer: VolumeLayer,
 }
 
 impl Volume {
-    /// The same volume with the names that LVM reports, where its own were a guess.
-    pub fn named(&self, names: Option<&(String, String)>) -> Self {
+    /// Returns the volume with the names (group, logical volume) that LVM reports, where its own were a guess.
+    pub fn with_names(&self, names: Option<&(String, String)>) -> Self {
         let (group, logical) = names.cloned().unwrap_or((self.group.clone(), self.logical.clone()));
         Self { group, logical, ..self.clone() }
     }
 
-    /// The name of its device in `/dev/mapper`, when it is a logical volume.
+    /// Returns the name of its device in `/dev/mapper`, when it is a logical volume.
     pub(crate) fn mapper_name(&self) -> String {
         mapper_name(&self.group, &self.logical)
     }
 
-    /// Whether its names are a guess.
+    /// Returns whether its names are a guess.
     pub fn is_guessed(&self) -> bool {
         self.layer.lines().is_some_and(|lines| lines.finds_names)
     }
@@ -43,18 +43,18 @@ impl fmt::Display for Volume {
     }
 }
 
-/// The name of a logical volume's device in `/dev/mapper`: LVM doubles hyphens in both parts (lvm2, libdm
-/// `dm_build_dm_name`).
+/// Returns the name of a logical volume's device in `/dev/mapper`: LVM doubles hyphens in both
+/// parts (lvm2, libdm `dm_build_dm_name`).
 pub(crate) fn mapper_name(group: &str, logical: &str) -> String {
     [group, logical].map(|part| part.replace('-', "--")).join("-")
 }
 
-/// What lies between namespaces and a file system.
+/// The layer between namespaces and a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeLayer {
-    /// Nothing: the one namespace is the volume.
+    /// No layer: the only namespace is the volume.
     Plain,
-    /// LVM, driven by these lines.
+    /// LVM, with these arguments of the site.
     Lvm(Box<LvmLines>),
 }
 
@@ -69,10 +69,10 @@ impl VolumeLayer {
 
 /// A site's arguments for LVM's commands; `None` where its line is empty: that command and its checks are skipped.
 ///
-/// A compute has only those of the lock and of activation: it never creates, repairs or removes.
+/// A compute has only the arguments for the lock and for activation: it never creates, repairs or removes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LvmLines {
-    /// `pvcreate`, for each device by itself.
+    /// `pvcreate`, once for each device.
     pub pv_create: Option<SiteCommand>,
     pub pv_remove: Option<SiteCommand>,
     pub vg_create: Option<SiteCommand>,
@@ -83,20 +83,20 @@ pub struct LvmLines {
     pub vg_reduce: Option<SiteCommand>,
     pub lv_create: Option<SiteCommand>,
     pub lv_remove: Option<SiteCommand>,
-    /// `lvconvert --yes --repair`.
+    /// `lvconvert --yes --repair`, for a volume with a lost device.
     pub lv_repair: Option<SiteCommand>,
     /// `vgchange`, to join the group's lock space.
     pub lock_start: Option<SiteCommand>,
-    /// `vgchange`, to leave it.
+    /// `vgchange`, to leave the group's lock space.
     pub lock_stop: Option<SiteCommand>,
     /// `lvchange`, to activate.
     pub activate: Option<SiteCommand>,
     /// `lvchange`, to deactivate.
     pub deactivate: Option<SiteCommand>,
-    /// Whether the node leaves the group's lock space with its last volume: a compute does, a rabbit stays for the
-    /// other nodes.
+    /// Whether the node leaves the group's lock space when its last volume becomes inactive: a compute does, a rabbit
+    /// stays for the other nodes.
     pub leaves_lock_space: bool,
-    /// Whether the volume's names are a guess because the profile that names it is gone. LVM then reports the names
-    /// from the namespaces, and the lines have no values of `$VG_NAME` and `$LV_NAME` of their own.
+    /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then takes
+    /// the names from LVM's report of the namespaces, and the lines have no values for `$VG_NAME` and `$LV_NAME` yet.
     pub finds_names: bool,
 }

@@ -18,7 +18,7 @@ use crate::{
     observed::DeviceNumber,
 };
 
-/// Everything that was logged, one line per record, and its key-values.
+/// The log: one line per record, with its key-values.
 static LINES: Mutex<Vec<(String, BTreeMap<String, String>)>> = Mutex::new(Vec::new());
 
 struct Capture;
@@ -56,7 +56,7 @@ fn capture() {
     });
 }
 
-/// Refuses to unmount what has "busy" in its path.
+/// Refuses to unmount paths that contain "busy".
 #[derive(Debug)]
 struct Picky;
 
@@ -94,7 +94,7 @@ fn take_away(names: &[&str]) -> Vec<Step> {
 }
 
 #[test]
-fn each_goes_on_past_a_failure_and_tells_all_of_them() {
+fn execute_each_continues_after_a_failure_and_returns_all_failures() {
     let steps = take_away(&["a", "busy-1", "b", "busy-2", "c"]);
     let mut done = Vec::new();
     let error = execute_each(&Picky, steps, &mut done).unwrap_err();
@@ -118,7 +118,7 @@ fn execute_stops_at_the_first_failure() {
 }
 
 #[test]
-fn a_step_is_one_line_and_told_once() {
+fn a_step_is_logged_once_in_one_line() {
     capture();
     execute(&Picky, take_away(&["logged"]), &mut Vec::new()).unwrap();
     let lines = LINES.lock().unwrap();
@@ -131,7 +131,7 @@ fn a_step_is_one_line_and_told_once() {
 }
 
 #[test]
-fn a_failed_command_names_its_line_once() {
+fn the_error_of_a_failed_command_quotes_its_line_once() {
     let step = Step::RunHook {
         id: crate::desired::HookId {
             scope: crate::desired::HookScope::mount(
@@ -153,7 +153,7 @@ fn a_failed_command_names_its_line_once() {
     assert_eq!(chain, "run hook postMount[0]: touch /flag: exit status: 1: no");
 }
 
-/// Drives that work only side by side: none ends before all have begun.
+/// Lets no step end before all steps have begun.
 #[derive(Debug)]
 struct Meeting(Barrier);
 
@@ -195,7 +195,7 @@ fn detach(drive: u32) -> Step {
 }
 
 #[test]
-fn drives_work_side_by_side_and_each_in_order() {
+fn drives_work_in_parallel_and_each_in_order() {
     let host = Meeting(Barrier::new(4));
     let steps = [0, 2, 4, 5].map(|drive| delete(drive, 1)).to_vec();
     let mut done = Vec::new();
@@ -208,12 +208,12 @@ fn drives_work_side_by_side_and_each_in_order() {
 }
 
 #[test]
-fn a_drive_that_fails_ends_its_own_steps_and_all_that_failed_is_told() {
+fn a_failure_ends_the_steps_of_its_drive_and_all_failures_are_returned() {
     let host = Meeting(Barrier::new(4));
     let steps = vec![delete(0, 1), delete(1, 1), delete(2, 1), delete(3, 1), delete(3, 2)];
     let mut done = Vec::new();
     let error = execute(&host, [steps, vec![detach(0)]].concat(), &mut done).unwrap_err();
-    assert_eq!(done, [delete(0, 1), delete(2, 1)], "what follows is not begun");
+    assert_eq!(done, [delete(0, 1), delete(2, 1)], "the following steps do not start");
     assert_eq!(*error.step, delete(3, 1), "that others were faster is not the cause");
     let StepError::Several { first, others } = &error.source else { panic!("{error:?}") };
     assert!(first.to_string().contains("erase nqn.2026-01.io.warren:drive-3:1"), "{first}");
@@ -223,7 +223,7 @@ fn a_drive_that_fails_ends_its_own_steps_and_all_that_failed_is_told() {
 }
 
 #[test]
-fn nothing_is_deleted_while_anybody_holds_on_to_a_part() {
+fn deletions_are_not_begun_when_a_detachment_fails() {
     let mut done = Vec::new();
     let steps = vec![detach(0), detach(3), delete(0, 1), delete(2, 1)];
     execute(&Meeting(Barrier::new(1)), steps, &mut done).unwrap_err();

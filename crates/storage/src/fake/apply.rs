@@ -1,4 +1,4 @@
-//! Steps on the node in memory.
+//! Applies steps to the simulated node.
 
 mod files;
 mod mounts;
@@ -71,11 +71,11 @@ impl FakeHost {
         }
     }
 
-    /// The effect of a crash in the middle of a step; none for steps that are atomic in the kernel.
+    /// Applies the effect of a crash in the middle of a step; none for steps that are atomic in the kernel.
     pub(super) fn take_half(&self, step: &Step) {
         match step {
             Step::CreateNamespace { allocation, drive, size, .. } => {
-                // Refused anyway when it does not fit.
+                // A namespace that does not fit is refused, as without the crash.
                 let _ = self.drives().create(NamespaceOwner::Partial(*allocation), drive, *size, 0);
             }
             Step::DeleteNamespace { id, allocation } => self.drives().half_delete(id, *allocation),

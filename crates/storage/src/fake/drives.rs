@@ -1,4 +1,4 @@
-//! A rabbit's drives in memory, shared by the nodes of a chassis.
+//! Simulates a rabbit's drives, shared by the nodes of a chassis.
 
 mod namespaces;
 mod slot;
@@ -23,10 +23,10 @@ use crate::{
 pub(super) struct FakeDrives {
     drives: Vec<FakeDrive>,
     namespaces: BTreeMap<NamespaceId, FakeNamespace>,
-    /// Bytes of the disk beneath.
+    /// Bytes of the disk beneath the drives.
     pub(super) available: u64,
     next_minor: u32,
-    /// How many nodes have mounted each namespace.
+    /// Number of nodes that have mounted each namespace.
     mounts: BTreeMap<NamespaceId, usize>,
 }
 
@@ -73,14 +73,14 @@ impl FakeDrives {
 
     pub(super) fn inventory(&self) -> Observed {
         let here = |id: &NamespaceId| self.drive(&id.subsystem).is_some_and(FakeDrive::is_here);
-        // Of an absent drive only the records are known.
+        // For an absent drive only the records are known.
         let is_known = |id: &NamespaceId, namespace: &FakeNamespace| {
             here(id) || namespace.owner != NamespaceOwner::Unknown
         };
         let has_any = |drive: &&FakeDrive| {
             drive.is_here() || self.on(&drive.nqn).any(|(id, namespace)| is_known(id, namespace))
         };
-        let drives = self.drives.iter().filter(has_any).map(|drive| self.shown(drive));
+        let drives = self.drives.iter().filter(has_any).map(|drive| self.describe(drive));
         let known = self.namespaces.iter().filter(|(id, namespace)| is_known(id, namespace));
         let namespaces = known.map(|(id, namespace)| Namespace {
             id: id.clone(),
@@ -101,7 +101,7 @@ impl FakeDrives {
         }
     }
 
-    fn shown(&self, drive: &FakeDrive) -> Drive {
+    fn describe(&self, drive: &FakeDrive) -> Drive {
         let here = drive.is_here();
         let allocated = self.on(&drive.nqn).map(|(_, namespace)| namespace.size).sum();
         Drive {
@@ -112,7 +112,7 @@ impl FakeDrives {
             capacity: if here { drive.capacity } else { 0 },
             allocated: if here { allocated } else { 0 },
             fault: (!here).then(|| "it is not plugged in".to_owned()),
-            ..Drive::named(drive.nqn.clone())
+            ..Drive::with_nqn(drive.nqn.clone())
         }
     }
 
@@ -120,7 +120,7 @@ impl FakeDrives {
         self.drives.iter().find(|drive| drive.nqn == *nqn)
     }
 
-    /// The drive, to make or erase a namespace on it.
+    /// Returns the drive, to make or erase a namespace on it; fails when it is away or refuses.
     fn working(&self, nqn: &Nqn) -> Result<&FakeDrive, StepError> {
         let drive = self.drive(nqn);
         let drive = drive.ok_or_else(|| StepError::Changed(format!("drive {nqn} is gone")))?;
@@ -138,7 +138,7 @@ impl FakeDrives {
         }
     }
 
-    /// Somebody deletes every namespace.
+    /// Deletes every namespace.
     pub(super) fn erase(&mut self) {
         self.namespaces.clear();
         self.mounts.clear();
@@ -155,7 +155,7 @@ impl FakeDrives {
         self.namespaces.iter().filter(move |(id, _)| id.subsystem == *nqn)
     }
 
-    /// An absent drive's devices are absent too.
+    /// Returns the device of a namespace; `None` while its drive is absent.
     pub(super) fn device(&self, id: &NamespaceId, node: &NodeName) -> Option<BlockDevice> {
         let is_there =
             |drive: &FakeDrive| drive.nqn == id.subsystem && drive.presence == Presence::InItsSlot;
@@ -169,7 +169,7 @@ impl FakeDrives {
         })
     }
 
-    /// The same, as far as it was made for that allocation.
+    /// Returns the device of a namespace, if the namespace was made for that allocation.
     pub(super) fn device_of(
         &self,
         id: &NamespaceId,
@@ -247,7 +247,7 @@ impl FakeDrives {
     }
 
     pub(super) fn foreign(&self) -> Vec<String> {
-        let foreign = |namespace: &FakeNamespace| is_nobodys(&namespace.owner);
+        let foreign = |namespace: &FakeNamespace| has_no_allocation(&namespace.owner);
         let written =
             |namespace: &FakeNamespace| matches!(namespace.content, Signature::Foreign { .. });
         self.namespaces
@@ -258,11 +258,11 @@ impl FakeDrives {
     }
 
     pub(super) fn is_clean(&self) -> bool {
-        self.namespaces.values().all(|namespace| is_nobodys(&namespace.owner))
+        self.namespaces.values().all(|namespace| has_no_allocation(&namespace.owner))
     }
 }
 
-fn is_nobodys(owner: &NamespaceOwner) -> bool {
+fn has_no_allocation(owner: &NamespaceOwner) -> bool {
     matches!(owner, NamespaceOwner::Foreign(_) | NamespaceOwner::Unknown)
 }
 

@@ -1,4 +1,4 @@
-//! Directories, files and symbolic links in memory.
+//! Simulates directories, files and symbolic links.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +10,10 @@ use crate::{desired::MountPoint, observed::PathState};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     Directory,
-    /// An empty file.
+    /// An empty file, made by a step.
     File,
     Link(String),
-    /// A file with something in it, or a link, that no step made.
+    /// A file that is not empty and that no step made.
     PlantedFile,
     PlantedLink(String),
 }
@@ -34,7 +34,7 @@ impl Files {
         self.0.remove(path);
     }
 
-    /// Makes `path` and what is above it.
+    /// Makes the directory `path` and its parents.
     pub(super) fn make_directories(&mut self, path: &Path) {
         for above in path.ancestors() {
             self.0.entry(above.to_owned()).or_insert(Entry::Directory);
@@ -62,7 +62,8 @@ impl Files {
         self.get(path) == Some(&Entry::Directory) && self.children(path).next().is_none()
     }
 
-    /// What a walk from the root to `target` finds; `is_mount` tells which directories are mount points.
+    /// Walks from the root to `target` and returns the state of its path; `is_mount` returns which
+    /// directories are mount points.
     pub(super) fn walk(&self, target: &MountPoint, is_mount: impl Fn(&Path) -> bool) -> PathState {
         let mut at = target.root().to_owned();
         for part in target.below().parent().into_iter().flat_map(Path::components) {
@@ -92,7 +93,7 @@ impl Files {
         self.0.iter().filter(|(_, entry)| planted(entry)).collect()
     }
 
-    /// Whether there are no files, and no links of Warren's.
+    /// Returns whether no files and links of Warren's exist.
     pub(super) fn only_planted(&self) -> bool {
         self.0.values().all(|entry| !matches!(entry, Entry::File | Entry::Link(_)))
     }

@@ -1,6 +1,6 @@
-//! LVM in memory: the metadata on the devices, which all nodes share, and the active volumes of each node.
+//! Simulates LVM: the metadata on the devices, which all nodes share, and the active volumes of each node.
 //!
-//! Exit codes and refusals are those that LVM 2.03.16 gave in the lab.
+//! Exit codes and refusals are those of LVM 2.03.16 in the lab.
 
 mod commands;
 
@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// A logical volume: its group and its own name.
+/// The name of a logical volume: its group and its own name.
 pub(super) type Name = (String, String);
 
-/// What is written on the devices.
+/// LVM's metadata on the devices.
 #[derive(Debug, Default)]
 pub(super) struct OnDevices {
     physical: BTreeMap<NamespaceId, Membership>,
@@ -40,7 +40,7 @@ struct Logical {
     content: Signature,
 }
 
-/// What one node has active.
+/// The active volumes and lock spaces of one node.
 #[derive(Debug, Default)]
 pub(super) struct OnNode {
     pub(super) active: BTreeSet<Name>,
@@ -117,14 +117,14 @@ impl OnDevices {
 
     pub(super) fn unfinished(&self, volume: &Volume, node: &OnNode) -> Activation {
         let wanted = (volume.group.clone(), volume.logical.clone());
-        let left = node
+        let leftover = node
             .unfinished
             .get(&wanted)
-            .map(|left| Unfinished { name: volume.mapper_name(), number: self.number(left) });
-        Activation::of_left(left.into_iter().collect())
+            .map(|name| Unfinished { name: volume.mapper_name(), number: self.number(name) });
+        Activation::of_leftovers(leftover.into_iter().collect())
     }
 
-    /// What a node has active, on those of its namespaces that are reached.
+    /// Returns the mappings of a node, on those of its namespaces that it reaches.
     pub(super) fn mappings(
         &self,
         node: &OnNode,
@@ -185,14 +185,14 @@ impl OnDevices {
         self.groups.get(group)?.volumes.get(name)
     }
 
-    /// Removes what was on erased namespaces.
+    /// Removes the metadata on erased namespaces.
     pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
         self.physical.retain(|id, _| exists(id));
         let left: BTreeSet<_> = self.physical.values().filter_map(Membership::group).collect();
         self.groups.retain(|name, _| left.contains(name.as_str()));
     }
 
-    /// Half of a mkfs: GFS2's superblock is written last, XFS's is marked.
+    /// Applies half of a mkfs: the superblock of GFS2 is written last, that of XFS is marked as in progress.
     pub(super) fn half_make(&mut self, name: &Name, id: FileSystemId, is_xfs: bool) {
         if is_xfs && self.signature(name) == Signature::Blank {
             self.set_signature(name, Signature::HalfMade(id));

@@ -1,4 +1,4 @@
-//! Observes the node in memory.
+//! Observes the simulated node.
 
 use std::{iter, path::Path, sync::PoisonError};
 
@@ -23,7 +23,7 @@ impl Local {
         self.mounts.iter().rev().find(|mount| mount.target == path)
     }
 
-    /// The nearest directory above an absent mount point, when it is empty.
+    /// Returns the nearest directory above an absent mount point, when it is empty.
     pub(super) fn left_above(&self, target: &MountPoint) -> Option<MountPoint> {
         let above = iter::successors(Some(target.clone()), MountPoint::parent);
         let nearest =
@@ -182,7 +182,7 @@ impl Observer for FakeHost {
         if local.mounted(&root).is_some() {
             state.path = PathState::ThroughMount { at: root };
         } else if let PathState::Directory { .. } = state.path {
-            let named =
+            let last_name =
                 |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
             state.entries = local
                 .files
@@ -194,7 +194,7 @@ impl Observer for FakeHost {
                         }
                         Entry::Directory | Entry::File | Entry::PlantedFile => TreeEntry::Other,
                     };
-                    Some((named(path)?, entry))
+                    Some((last_name(path)?, entry))
                 })
                 .collect();
         }

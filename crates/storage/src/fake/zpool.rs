@@ -1,7 +1,6 @@
-//! ZFS and Lustre's targets in memory: the labels on the devices, which all nodes share.
+//! Simulates ZFS and Lustre's targets: the labels on the devices, which all nodes share.
 //!
-//! Refusals are those that zpool(8), zfs(8) and mkfs.lustre(8) document; no kernel with Lustre was at hand to check
-//! them on.
+//! Refusals follow the documents zpool(8), zfs(8) and mkfs.lustre(8); they were not checked on a kernel with Lustre.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +11,7 @@ use crate::{
     step::ZfsAction,
 };
 
-/// What is written on the devices.
+/// The pools on the devices, by name.
 #[derive(Debug, Default)]
 pub(super) struct Pools(BTreeMap<String, Pool>);
 
@@ -50,7 +49,7 @@ impl Pools {
         self.0.values().all(|pool| pool.foreign)
     }
 
-    /// Removes what was on erased namespaces; a pool without devices is gone.
+    /// Removes pools whose namespaces are all erased.
     pub(super) fn keep(&mut self, exists: impl Fn(&NamespaceId) -> bool) {
         self.0.retain(|_, pool| pool.members.iter().any(&exists));
     }
@@ -93,7 +92,7 @@ impl Pools {
         found.copied().unwrap_or(DatasetState::Absent)
     }
 
-    /// Pools on these devices that are not among the `imported`.
+    /// Returns the pools on these devices that are not among the `imported`.
     pub(super) fn on(
         &self,
         devices: &[BlockDevice],
@@ -158,7 +157,7 @@ impl Pools {
         Ok(())
     }
 
-    /// `<pool> <old> <new>`.
+    /// Replaces a device of a pool, by a line `<pool> <old> <new>`.
     fn replace(&mut self, on: &str, devices: &[BlockDevice], line: &str) -> Result<(), StepError> {
         let no = |stderr: &str| Err(refused(ZfsAction::Replace, on, stderr));
         let words: Vec<_> = line.split_whitespace().collect();
@@ -177,7 +176,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Half of a mkfs: the dataset without the properties that are written last.
+    /// Applies half of a mkfs: the dataset lacks the properties that are written last.
     pub(super) fn half_make(&mut self, dataset: &str) {
         if self.state(dataset) == DatasetState::Absent {
             self.set(dataset, DatasetState::HalfMade);
@@ -195,7 +194,8 @@ impl Pools {
     }
 }
 
-/// A pool of the default profile has no redundancy, those of careful sites may lose one device.
+/// Returns the health of a pool that lost this many devices. Pools may lose one device, although pools of the default
+/// profile have no redundancy.
 fn health(lost: usize) -> PoolHealth {
     match lost {
         0 => PoolHealth::Online,

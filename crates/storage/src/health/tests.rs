@@ -25,10 +25,10 @@ fn seen(missing: u32) -> OwnGroup {
 #[test]
 fn a_drive_behind_a_switch_has_the_link_of_its_slot() {
     let nqn: Nqn = "nqn.2026-01.io.warren:d0".parse().unwrap();
-    let drive = Drive { slot: 9, capacity: 1, ..Drive::named(nqn.clone()) };
+    let drive = Drive { slot: 9, capacity: 1, ..Drive::with_nqn(nqn.clone()) };
     let mut facts = Facts { slots: BTreeMap::from([(9, Link::Down)]), ..Facts::default() };
     facts.link_drives(&[Drive { slot: 8, ..drive.clone() }]);
-    assert!(facts.drives.is_empty(), "nobody told of slot 8");
+    assert!(facts.drives.is_empty(), "the link of slot 8 is unknown");
     facts.link_drives(&[drive]);
     assert_eq!(facts.drives[&nqn].link, Some(Link::Down));
 }
@@ -36,32 +36,32 @@ fn a_drive_behind_a_switch_has_the_link_of_its_slot() {
 #[test]
 fn a_lost_namespace_is_named_with_its_drive() {
     let lost = vec![(id(), "it is not plugged in".to_owned())];
-    let facts = GroupFacts::of(&OwnGroup { lost, ..seen(1) }).unwrap();
+    let facts = GroupFacts::from_group(&OwnGroup { lost, ..seen(1) }).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
     assert_eq!(facts.lost, ["nqn.2026-01.io.warren:d0:1: it is not plugged in"]);
 }
 
 #[test]
-fn what_is_being_attached_is_not_missing() {
-    let facts = GroupFacts::of(&OwnGroup { unattached: vec![id()], ..seen(1) }).unwrap();
+fn a_namespace_that_is_being_attached_is_not_missing() {
+    let facts = GroupFacts::from_group(&OwnGroup { unattached: vec![id()], ..seen(1) }).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (0, 0));
-    let facts = GroupFacts::of(&OwnGroup { unattached: vec![id()], ..seen(2) }).unwrap();
+    let facts = GroupFacts::from_group(&OwnGroup { unattached: vec![id()], ..seen(2) }).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
 }
 
 #[test]
-fn what_is_lost_is_missing_though_another_is_being_attached() {
+fn a_lost_namespace_is_missing_while_another_is_being_attached() {
     let lost = vec![(id(), "another is in its slot".to_owned())];
     let group = OwnGroup { lost, unattached: vec![id()], ..seen(1) };
-    let facts = GroupFacts::of(&group).unwrap();
+    let facts = GroupFacts::from_group(&group).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
-    let repaired = GroupFacts::of(&OwnGroup { group: seen(0).group, ..group }).unwrap();
-    assert_eq!(repaired.missing, 0, "what was lost is no member any more");
+    let repaired = GroupFacts::from_group(&OwnGroup { group: seen(0).group, ..group }).unwrap();
+    assert_eq!(repaired.missing, 0, "the lost device is no longer a member");
 }
 
 #[test]
-fn a_group_without_our_tag_is_nobodys_concern() {
+fn a_group_without_warrens_tag_has_no_facts() {
     let mut other = seen(1);
     other.group.tags = vec!["site".into()];
-    assert_eq!(GroupFacts::of(&other), None);
+    assert_eq!(GroupFacts::from_group(&other), None);
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Node {
-    /// Checks that the device still has its path: it may have another, or be gone, since the observation.
+    /// Checks that the device still has its path: it may have another path, or be gone, since the observation.
     fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let is_there = match &device.name {
             DeviceName::Namespace(id) => self.is_at(id, &device.path),
@@ -47,7 +47,7 @@ impl Node {
         match read {
             Ok(Signature::Ours(found)) if found == id => Ok(()),
             _ => {
-                let why = format!("the command succeeded, and {kind} {id} is not there");
+                let why = format!("the command succeeded, but {kind} {id} does not exist");
                 Err(StepError::system("mkfs", &device.display())(io::Error::other(why)))
             }
         }
@@ -79,25 +79,26 @@ impl Node {
         moved.map_or(Ok(()), |device| Err(not_there(&device.namespace, &device.path)))
     }
 
-    /// The mapping of a volume whose namespaces are gone holds no data, because it has no device to write to. A mapping
-    /// that LVM did not complete was never used. In both cases the kernel refuses the removal while somebody has it
-    /// open.
+    /// Removes a device mapping that holds no data: either its namespaces are gone, so that it has no device to write
+    /// to, or LVM did not complete it, so that it was never used. In both cases the kernel refuses the removal while a
+    /// process has the mapping open.
     fn remove_mapping(&self, name: &str, number: DeviceNumber) -> Result<(), StepError> {
         let found = unfinished::number_of(name, self.deadlines.call)
             .map_err(|error| StepError::system("find mapping", name)(io::Error::other(error)))?;
         if found != Some(number) {
-            return Err(StepError::Changed(format!("mapping {name} is another by now")));
+            return Err(StepError::Changed(format!("mapping {name} was replaced by another")));
         }
         Cmd::new(["dmsetup", "remove", "--retry", name]).run(self.deadlines.command)?;
         Ok(())
     }
 
-    /// Refuses while anything of the group is active: it may be in use, and its locks keep other nodes out.
+    /// Drops the lock space of a volume group. Refuses while any volume of the group is active: the volume may be in
+    /// use, and its locks keep other nodes out.
     fn drop_lock_space(&self, group: &str) -> Result<(), StepError> {
         let mappings = mapped::mappings();
         let mappings = mappings.map_err(StepError::system("find mappings", group))?;
         if mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group)) {
-            return Err(StepError::Changed(format!("volumes of {group} are active by now")));
+            return Err(StepError::Changed(format!("volumes of {group} became active")));
         }
         dlm::drop_group(group, self.deadlines.command)
     }
@@ -169,5 +170,5 @@ impl Node {
 }
 
 fn not_there(name: &impl std::fmt::Display, device: &Path) -> StepError {
-    StepError::Changed(format!("{name} is not {} any more", device.display()))
+    StepError::Changed(format!("{name} is no longer {}", device.display()))
 }

@@ -1,4 +1,4 @@
-//! Calls that may hang in the kernel, each on a thread with a deadline: one that hangs holds up no others.
+//! Runs calls that may hang in the kernel, each on a thread with a deadline: a hanging call blocks no other call.
 
 use std::{
     cell::RefCell,
@@ -32,7 +32,7 @@ pub(super) struct BoundedCalls {
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// A thread that makes one call after the other, until nobody can send any more.
+/// A thread that makes one call after the other, until the sender of calls is dropped.
 #[derive(Debug)]
 struct Worker {
     calls: SyncSender<Call>,
@@ -53,7 +53,7 @@ static IN_STEPS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::new(Dur
 /// Runs a call in the middle of a step, with this deadline.
 ///
 /// # Errors
-/// Those of [`BoundedCalls::run`].
+/// The errors of [`BoundedCalls::run`].
 pub(super) fn within<T: Send + 'static>(
     deadline: Duration,
     name: &str,
@@ -67,7 +67,7 @@ thread_local! {
     static GIVEN_UP: RefCell<Arc<AtomicBool>> = RefCell::default();
 }
 
-/// Whether the caller stopped waiting for this thread, which then must begin no further change.
+/// Returns whether the caller has stopped waiting for this thread, which then must begin no further change.
 pub(super) fn is_given_up() -> bool {
     GIVEN_UP.with_borrow(|flag| flag.load(Ordering::SeqCst))
 }
@@ -80,7 +80,7 @@ pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Marks this thread as one that no caller waits for.
+/// Marks this thread as given up: its caller has stopped waiting.
 #[cfg(test)]
 pub(super) fn give_up() {
     GIVEN_UP.with_borrow(|flag| flag.store(true, Ordering::SeqCst));
@@ -100,27 +100,27 @@ struct GivenUp {
 }
 
 impl BoundedCalls {
-    /// Observations with this deadline.
+    /// Bounds observations by this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
         let (idle, stuck) = (Mutex::default(), Mutex::default());
-        Self { what: "look", deadline, tells_locks: true, idle, stuck }
+        Self { what: "observation", deadline, tells_locks: true, idle, stuck }
     }
 
-    /// The same for the lock manager's tables.
+    /// Bounds reads of the lock manager's tables. A timeout does not read those tables again.
     pub(super) fn at_locks(deadline: Duration) -> Self {
         Self { tells_locks: false, ..Self::new(deadline) }
     }
 
-    /// The same for calls that change something.
+    /// Bounds calls that change a drive.
     pub(super) fn of_changes(deadline: Duration) -> Self {
         Self { what: "change", ..Self::new(deadline) }
     }
 
-    /// Runs a call that goes under `name`.
+    /// Runs a call under `name`, which identifies what it may hang on, for example a drive.
     ///
     /// # Errors
-    /// `TimedOut` when it does not return in time, or when an earlier call under that name has not returned yet. A
-    /// second one is not begun, so that a hanging device costs one thread and not one per retry.
+    /// `TimedOut` when the call does not return in time, or when an earlier call under that name has not returned yet.
+    /// A second call is not begun, so that a hanging device costs one thread and not one per retry.
     pub(super) fn run<T: Send + 'static>(
         &self,
         name: &str,
@@ -129,7 +129,7 @@ impl BoundedCalls {
         self.run_longer(Duration::ZERO, name, look)
     }
 
-    /// The same, with this much more time.
+    /// Runs a call like [`Self::run`], with `more` added to the deadline.
     pub(super) fn run_longer<T: Send + 'static>(
         &self,
         more: Duration,
@@ -140,19 +140,19 @@ impl BoundedCalls {
         self.unended(name).map_or(Ok(()), Err)?;
         let (sender, answer) = sync_channel(1);
         let id = Arc::new(OnceLock::new());
-        let named = Arc::clone(&id);
+        let id_of_thread = Arc::clone(&id);
         let given_up = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&given_up);
         let idle = self.idle.lock().take();
         let Worker { calls, thread } = idle.map_or_else(|| Worker::start(self.what), Ok)?;
         let call = move || {
             GIVEN_UP.set(flag);
-            // This thread alone sets it.
-            let _ = named.set(gettid());
-            // After the deadline nobody receives the result.
+            // Cannot fail: only this thread sets the id.
+            let _ = id_of_thread.set(gettid());
+            // After the deadline the receiver is gone.
             let _ = sender.send(look());
         };
-        let ended = |_| io::Error::other("the thread of the look ended");
+        let ended = |_| io::Error::other("the thread of the call ended");
         calls.send(Box::new(call)).map_err(ended)?;
         match answer.recv_timeout(deadline) {
             Ok(seen) => {
@@ -169,7 +169,7 @@ impl BoundedCalls {
             }
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
                 Err(panicked) => panic::resume_unwind(panicked),
-                Ok(()) => Err(io::Error::other("the look ended without an answer")),
+                Ok(()) => Err(io::Error::other("the call ended without an answer")),
             },
         }
     }
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_comes_back() {
+    fn run_returns_the_result_of_the_call() {
         let calls = BoundedCalls::new(Duration::from_secs(60));
         assert_eq!(calls.run("a", || 7).unwrap(), 7);
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_hangs_is_told_once_begun_and_not_begun_again() {
+    fn a_hanging_call_times_out_and_is_not_begun_again() {
         let calls = BoundedCalls::new(Duration::from_secs(1));
         let (release, held) = channel::<()>();
         let (ended, end) = channel();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_take_longer_is_waited_for_that_much_longer() {
+    fn run_longer_extends_the_deadline() {
         let changes = BoundedCalls::of_changes(Duration::from_millis(20));
         let (release, held) = channel::<()>();
         let hang = move || held.recv().is_ok();
@@ -251,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_to_the_end_is_not_given_up() {
+    fn work_run_to_the_end_does_not_see_that_it_was_given_up() {
         give_up();
         assert!(!to_the_end(is_given_up) && is_given_up());
     }
 
     #[test]
-    fn a_look_in_a_step_has_the_time_of_its_step() {
+    fn a_call_within_a_step_has_the_deadline_of_the_step() {
         let (release, held) = channel::<()>();
         let hang = move || held.recv().is_ok();
         let error = within(Duration::from_millis(50), "a step", hang).unwrap_err();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_look_at_locks_that_hangs_does_not_look_at_locks() {
+    fn a_hanging_read_of_locks_does_not_read_locks_for_its_error() {
         let calls = BoundedCalls::at_locks(Duration::from_millis(50));
         let (release, held) = channel::<()>();
         let hang = move || held.recv().is_ok();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_that_hang_each_is_waited_for_and_each_knows_that_it_was_given_up() {
+    fn two_hanging_calls_are_both_remembered_and_both_see_that_they_were_given_up() {
         let changes = BoundedCalls::of_changes(Duration::from_millis(50));
         let (first, held_first) = channel::<()>();
         let (second, held_second) = channel::<()>();

@@ -9,7 +9,7 @@ use nix::poll::{PollTimeout, poll};
 
 use crate::host::StepError;
 
-/// 0.4 s in all; a longer `EBUSY` is reported.
+/// Pauses between attempts, in milliseconds: 0.4 s in all; a longer `EBUSY` is reported.
 const PAUSES_MS: [u16; 8] = [1, 2, 5, 10, 20, 50, 100, 200];
 
 /// Retries a few times while the call returns `EBUSY`.
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn only_busy_is_tried_again_and_not_for_ever() {
+    fn only_ebusy_is_retried_and_only_a_few_times() {
         let count = |errno, succeed_at| {
             let mut tries = 0;
             let result = retry_while_busy(|| {

@@ -74,8 +74,8 @@ pub(super) fn run(
     let (mut answer, failure) = io::pipe().map_err(system)?;
     let mut keep = [keep, &[failure.as_raw_fd()]].concat();
     keep.sort_unstable();
-    // SAFETY: the child allocates (glibc's fork(3) leaves malloc usable in it), makes system calls and exits; it takes no
-    // lock that another thread of the parent may hold: no logging, no stdio, no environment.
+    // SAFETY: the child allocates (glibc's fork(3) leaves malloc usable in it), makes system calls and exits; it takes
+    // no lock that another thread of the parent may hold: no logging, no stdio, no environment.
     let pid = match unsafe { fork() }.map_err(|errno| system(errno.into()))? {
         ForkResult::Child => {
             // The kernel always supports this request, and the child could not report an error.
@@ -85,7 +85,8 @@ pub(super) fn run(
             let done = panic::catch_unwind(AssertUnwindSafe(work))
                 .unwrap_or_else(|_| Err(Errno::EIO.into()));
             let errno = done.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
-            // A failed write is an end of file for the parent. std's pipe writer has no state that the fork could break.
+            // A failed write is an end of file for the parent. std's pipe writer has no state that
+            // the fork could break.
             let _ = io::Write::write_all(&mut { failure }, &errno.to_ne_bytes());
             // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(0) }
@@ -109,8 +110,8 @@ pub(super) fn run(
 fn readable(answer: &io::PipeReader, deadline: Duration) -> bool {
     let until = Instant::now() + deadline;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
+        let remaining = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(remaining.as_millis() + 1).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(answer.as_fd(), PollFlags::POLLIN)], timeout) {
             Ok(1..) => return true,
             Err(Errno::EINTR) => {}
@@ -132,8 +133,8 @@ fn close_others(keep: &[RawFd]) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: only closes; nothing in the child uses the descriptors that are closed. Without close_range(2) (Linux 5.9)
-    // they stay open until the child exits.
+    // SAFETY: only closes; nothing in the child uses the descriptors that are closed. Without close_range(2) (Linux
+    // 5.9) they stay open until the child exits.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
 }
 
@@ -156,12 +157,12 @@ fn abandoned(call: &str, target: &str) -> Option<Pid> {
         .map(|child| child.pid)
 }
 
-/// The children whose call has not returned, whatever call and target.
+/// Returns all children whose call has not returned.
 pub(super) fn unreturned() -> Holders {
     unreturned_if(|_| true)
 }
 
-/// The children whose call on this target has not returned.
+/// Returns the children whose call on this target has not returned.
 pub(super) fn unreturned_on(target: &str) -> Holders {
     unreturned_if(|child| child.target == target)
 }
@@ -190,7 +191,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn the_childs_errno_comes_back() {
+    fn run_returns_the_errno_of_the_child() {
         assert!(run("test", "nothing", LONG, &[], || Ok(())).is_ok());
         let error = run("test", "nothing", LONG, &[], || Err(Errno::EXDEV.into())).unwrap_err();
         let StepError::System { source, .. } = error else { panic!("{error}") };
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_hangs_is_named_and_left() {
+    fn the_error_of_a_hanging_child_names_its_process() {
         let pause = || {
             nix::unistd::pause();
             Ok(())
@@ -210,9 +211,9 @@ mod tests {
         assert!(text.contains("state S, in "), "{text}");
     }
 
-    /// No test can make a child that outlives SIGKILL: one that nobody killed yet stands for it.
+    /// No test can make a child that outlives SIGKILL: a child that was not killed yet stands for it.
     #[test]
-    fn a_call_that_hangs_is_not_made_again_while_its_child_lives() {
+    fn a_hanging_call_is_not_repeated_while_its_child_lives() {
         // SAFETY: the child only sleeps until it is killed.
         let pid = match unsafe { fork() }.unwrap() {
             ForkResult::Child => loop {
@@ -232,20 +233,20 @@ mod tests {
 
         kill(pid, Signal::SIGKILL).unwrap();
         let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-        // Another test may have reaped it already.
+        // Another test may have reaped the child already.
         let _ = nix::sys::wait::waitid(nix::sys::wait::Id::Pid(pid), ended);
         again().unwrap();
     }
 
     #[test]
-    fn a_child_that_is_killed_is_an_error() {
+    fn run_fails_when_the_child_is_killed() {
         let die = || Ok(nix::sys::signal::raise(Signal::SIGKILL)?);
         let error = run("test", "x", LONG, &[], die).unwrap_err();
         assert!(matches!(error, StepError::System { .. }), "{error}");
     }
 
     #[test]
-    fn the_child_has_only_what_it_is_given() {
+    fn the_child_has_only_the_descriptors_it_is_given() {
         let kept = std::fs::File::open("/").unwrap();
         let other = std::fs::File::open("/").unwrap();
         let is_open = |fd: RawFd| std::path::Path::new(&format!("/proc/self/fd/{fd}")).exists();

@@ -26,9 +26,9 @@ mod left;
 
 pub(super) use left::unended;
 
-/// A program says first what is wrong, and last how it ended; usage texts are in between.
+/// Bytes kept of stderr: a program reports the cause first and its end last; usage texts are in between.
 const STDERR_KEPT: Ends = Ends { first: 512, last: 512 };
-/// LVM's report of a rabbit with the maximum number of namespaces is some hundred KiB.
+/// Bytes kept of stdout: LVM's report of a rabbit with the maximum number of namespaces is some hundred KiB.
 const STDOUT_KEPT: Ends = Ends { first: 8 << 20, last: 0 };
 
 const NOT_ENDED: &str = "; SIGKILL did not end it: it is stuck in the kernel";
@@ -40,35 +40,36 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cmd {
     argv: Vec<String>,
-    shown: String,
-    /// The owner of the command, when others may run the same one.
-    whose: String,
+    /// The command as messages show it.
+    text: String,
+    /// The job or allocation that runs the command, when others may run the same one; empty otherwise.
+    owner: String,
 }
 
 impl Cmd {
-    /// A program with its arguments, without a shell.
+    /// Builds a command from a program with its arguments, without a shell.
     pub(super) fn new<const N: usize>(argv: [&str; N]) -> Self {
-        let (argv, shown) = (argv.map(str::to_owned).to_vec(), argv.join(" "));
-        Self { argv, shown, whose: String::new() }
+        let (argv, text) = (argv.map(str::to_owned).to_vec(), argv.join(" "));
+        Self { argv, text, owner: String::new() }
     }
 
-    /// A program with its arguments, as `shown` in messages.
-    pub(super) fn shown<'a>(argv: impl Iterator<Item = &'a String>, shown: String) -> Self {
-        Self { argv: argv.cloned().collect(), shown, whose: String::new() }
+    /// Builds a command from a program with its arguments; messages show it as `text`.
+    pub(super) fn with_text<'a>(argv: impl Iterator<Item = &'a String>, text: String) -> Self {
+        Self { argv: argv.cloned().collect(), text, owner: String::new() }
     }
 
-    /// A site's line, for `bash -c`.
+    /// Builds the command `bash -c` for a line that the site configured.
     pub(super) fn shell(line: &str) -> Self {
         Self {
             argv: vec!["bash".to_owned(), "-c".to_owned(), line.to_owned()],
-            shown: line.to_owned(),
-            whose: String::new(),
+            text: line.to_owned(),
+            owner: String::new(),
         }
     }
 
-    /// The same command of one owner: while it hangs it is refused to that owner only.
-    pub(super) fn for_owner(self, whose: &str) -> Self {
-        Self { whose: whose.to_owned(), ..self }
+    /// Sets the owner of the command: while the command hangs, it is refused to that owner only.
+    pub(super) fn for_owner(self, owner: &str) -> Self {
+        Self { owner: owner.to_owned(), ..self }
     }
 
     /// Runs the command and drops its stdout.
@@ -76,8 +77,8 @@ impl Cmd {
     /// Returns when the program itself has ended, even while others still hold its pipes: a hook may start a daemon.
     ///
     /// # Errors
-    /// When it cannot be started, fails, or exceeds `deadline`; then its whole process group is killed. While any of
-    /// those processes lives, the same command of the same owner fails at once with the same error.
+    /// When the command cannot be started, fails, or exceeds `deadline`; then its whole process group is killed. While
+    /// any of those processes lives, the same command of the same owner fails at once with the same error.
     pub(super) fn run(&self, deadline: Duration) -> Result<(), CommandError> {
         self.stdout(deadline).map(drop)
     }
@@ -85,15 +86,16 @@ impl Cmd {
     /// Runs the command and returns its stdout.
     ///
     /// # Errors
-    /// Those of [`Cmd::run`], and when it prints more than is kept: a truncated answer is useless.
+    /// The errors of [`Cmd::run`], and an error when the command prints more than is kept: a
+    /// truncated answer is useless.
     pub(super) fn output(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
-        let (command, most) = (self.shown.clone(), STDOUT_KEPT.first);
+        let (command, most) = (self.text.clone(), STDOUT_KEPT.first);
         self.stdout(deadline)?.whole().ok_or(CommandError::TooMuch { command, most })
     }
 
     fn stdout(&self, deadline: Duration) -> Result<Kept<ChildStdout>, CommandError> {
         if let Some(waits) = left::waits(self) {
-            let (command, stderr) = (self.shown.clone(), String::new());
+            let (command, stderr) = (self.text.clone(), String::new());
             let waits = format!("{waits}{NOT_ENDED}");
             return Err(CommandError::TimedOut { command, deadline, stderr, waits });
         }
@@ -121,12 +123,12 @@ impl Cmd {
         match status {
             Some(status) if status.success() => Ok(stdout),
             Some(status) => Err(CommandError::Failed {
-                command: self.shown.clone(),
+                command: self.text.clone(),
                 status: status.to_string(),
                 stderr: stderr.text(),
             }),
             None => Err(CommandError::TimedOut {
-                command: self.shown.clone(),
+                command: self.text.clone(),
                 deadline,
                 stderr: stderr.text(),
                 waits,
@@ -154,7 +156,7 @@ impl Cmd {
     }
 }
 
-/// Waits for the child in a thread, which writes the status to a pipe: a pipe can be polled with a deadline.
+/// Starts a thread that waits for the child and writes its status to a pipe: a pipe can be polled with a deadline.
 fn reap(mut child: Child) -> io::Result<PipeReader> {
     let (ended, mut status) = io::pipe()?;
     thread::Builder::new()
@@ -185,11 +187,11 @@ fn wait<O: AsRawFd + Read + AsFd, E: AsRawFd + Read + AsFd>(
 ) -> bool {
     let until = Instant::now() + deadline;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
+        let remaining = until.saturating_duration_since(Instant::now());
         let mut fds = vec![PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
         fds.extend(stdout.poll());
         fds.extend(stderr.poll());
-        let timeout = PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX);
+        let timeout = PollTimeout::try_from(remaining.as_millis() + 1).unwrap_or(PollTimeout::MAX);
         let ready = poll(&mut fds, timeout);
         let has_ended = fds.first().is_some_and(|fd| fd.any() == Some(true));
         drop(fds);
@@ -234,7 +236,7 @@ impl<P: AsRawFd + AsFd + Read> Kept<P> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
     }
 
-    /// Reads what is available, at most a few buffers: a grandchild may write for ever.
+    /// Reads the available bytes, at most 64 buffers: a grandchild may write for ever.
     fn read(&mut self) {
         let mut buffer = [0; 4096];
         for _ in 0..64 {
@@ -259,7 +261,7 @@ impl<P: AsRawFd + AsFd + Read> Kept<P> {
         self.tail.drain(..surplus);
     }
 
-    /// The whole text, if none of it was dropped.
+    /// Returns the whole text, if none of it was dropped.
     fn whole(self) -> Option<Vec<u8>> {
         (!self.dropped).then(|| [self.head, self.tail].concat())
     }

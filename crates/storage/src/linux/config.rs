@@ -1,15 +1,15 @@
-//! How a real node is configured.
+//! Configuration of a real node.
 
 use std::{path::PathBuf, time::Duration};
 
 use crate::desired::{AllowedRoots, NodeName};
 
-/// Configuration of a real node.
+/// Configuration of a real node, from the agent's command line.
 #[derive(Debug, Clone)]
 pub struct LinuxConfig {
     pub drives: DriveConfig,
     pub roots: AllowedRoots,
-    /// Directory of the hook records; root's own.
+    /// Directory of the agent's records (hooks, ledgers of drives), which only root can write.
     pub state: PathBuf,
     /// Deadline of a site's command, after which its process group is killed.
     pub command_deadline: Duration,
@@ -18,17 +18,18 @@ pub struct LinuxConfig {
     pub lustre_unmount: LustreUnmount,
 }
 
-/// How a Lustre client is unmounted: it waits for servers that do not answer, at least once through each of its timeouts.
+/// How a Lustre client is unmounted: it waits for servers that do not answer, at least once through
+/// each of its timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LustreUnmount {
-    /// In the place of [`LinuxConfig::mount_deadline`], and of the command deadline where that is shorter.
+    /// Replaces [`LinuxConfig::mount_deadline`], and the command deadline where that is shorter.
     pub deadline: Duration,
     /// Whether to unmount by force after that (umount2(2), `MNT_FORCE`): data that no server has is lost.
     pub force: bool,
 }
 
 impl Default for LustreUnmount {
-    /// A client of a frozen rabbit was seen to take 103 s.
+    /// 180 s: a client of a frozen rabbit was seen to take 103 s.
     fn default() -> Self {
         Self { deadline: Duration::from_secs(180), force: false }
     }

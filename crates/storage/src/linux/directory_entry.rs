@@ -28,7 +28,7 @@ use nix::{
     unistd::{UnlinkatFlags, unlinkat},
 };
 
-/// A name in a directory that is held open, so that nobody can swap what is above it.
+/// A name in a directory that is held open, so that no user can replace a directory above it.
 #[derive(Debug)]
 pub(super) struct DirectoryEntry {
     /// The directory, held open.
@@ -40,7 +40,7 @@ pub(super) struct DirectoryEntry {
 #[derive(Debug)]
 pub(super) enum Walk {
     Entry(DirectoryEntry),
-    /// Before it, for this reason.
+    /// The walk ended above the entry, for this reason.
     Stopped(PathState),
 }
 
@@ -123,7 +123,7 @@ fn kind(stat: &FileStat) -> SFlag {
 }
 
 impl DirectoryEntry {
-    /// What the entry leads to; `None` when the name does not exist.
+    /// Opens the file, directory, device or mount at this entry; `None` when the name does not exist.
     pub(super) fn leaf(&self) -> io::Result<Option<Leaf>> {
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
@@ -136,7 +136,8 @@ impl DirectoryEntry {
         Leaf::new(fd, &self.parent).map(Some)
     }
 
-    /// The same within `deadline`, in the middle of a step: statx of a GFS2's root needs a lock, which others may hold.
+    /// Opens the leaf within `deadline`, in the middle of a step: statx(2) of a GFS2's root needs a lock, which
+    /// another node may hold.
     pub(super) fn leaf_within(
         &self,
         target: &MountPoint,
@@ -159,7 +160,7 @@ impl DirectoryEntry {
         })
     }
 
-    /// Opens the directory at this entry to read or change it; never one that is mounted here.
+    /// Opens the directory at this entry to read or change it; never the root of a mount.
     pub(super) fn open_directory(&self) -> io::Result<Directory> {
         let how = OpenHow::new()
             .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
@@ -167,7 +168,7 @@ impl DirectoryEntry {
         Ok(Directory(openat2(&self.parent, self.name.as_os_str(), how)?))
     }
 
-    /// Whether it is an empty directory, and still as [`Self::make_directory`] makes one.
+    /// Returns whether the leaf is an empty directory with the owner and mode that [`Self::make_directory`] gives.
     pub(super) fn is_made_and_empty(&self, leaf: &Leaf) -> io::Result<bool> {
         let is_made = leaf.kind == SFlag::S_IFDIR
             && leaf.owner == Owner { uid: 0, gid: 0 }
@@ -176,7 +177,7 @@ impl DirectoryEntry {
         Ok(is_made && self.open_directory()?.is_empty()?)
     }
 
-    /// Creates a directory here, mode 0755; succeeds when there is one.
+    /// Creates a directory here, mode 0755; succeeds when the name exists.
     pub(super) fn make_directory(&self) -> io::Result<()> {
         let mode = MODE;
         match mkdirat(&self.parent, self.name.as_os_str(), mode) {
@@ -192,7 +193,7 @@ impl DirectoryEntry {
         }
     }
 
-    /// Creates an empty file here, mode 0644; succeeds when there is one.
+    /// Creates an empty file here, mode 0644; succeeds when the name exists.
     pub(super) fn make_file(&self) -> io::Result<()> {
         let how = OpenHow::new()
             .flags(OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC)
@@ -220,13 +221,13 @@ impl DirectoryEntry {
         }
     }
 
-    /// A path to this entry that resolves through the open parent and nothing above it.
+    /// Returns a path to this entry that resolves through the open parent and nothing above it.
     pub(super) fn path(&self) -> PathBuf {
         fd_path(&self.parent).join(&self.name)
     }
 }
 
-/// A path to an open file, whatever its name is by now.
+/// Returns a path to an open file, which stays valid when the file is renamed.
 pub(super) fn fd_path(fd: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }

@@ -1,4 +1,4 @@
-//! The distributed lock manager: fence acknowledgements, lock spaces and locks that were not granted.
+//! Talks to the distributed lock manager: acknowledges fences, and reads lock spaces and locks that were not granted.
 
 mod requests;
 
@@ -8,15 +8,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::requests::{Lock, understand, waiters};
+use self::requests::{Lock, parse_locks, parse_waiters};
 use super::{busy::pause_for, cmd::Cmd, found::found};
 use crate::host::{CommandError, StepError};
 
-/// How many requests a message names; the others are counted.
+/// Maximum number of requests that a message names; it counts the others.
 const NAMED: usize = 4;
 /// Interval for checking that a lock space was left: lvmlockd answers before it leaves.
 const LEFT_EVERY: Duration = Duration::from_millis(50);
-/// A lock space that has come through recovery (DLM_RS_DONE, Linux fs/dlm/dlm_internal.h).
+/// Status bit of a lock space whose recovery is complete (DLM_RS_DONE, Linux fs/dlm/dlm_internal.h).
 const RECOVERED: u32 = 0x40;
 
 /// Tells dlm_controld that the cluster node `id` is fenced, so that it grants the locks of that node (dlm_tool(8),
@@ -25,33 +25,35 @@ const RECOVERED: u32 = 0x40;
 /// `program` is the tool's path, or its name to be found on `PATH`.
 ///
 /// # Errors
-/// When it cannot be started, fails, or exceeds `deadline`: no lock manager runs, or it waits for no such node.
+/// When the tool cannot be started, fails, or exceeds `deadline`. It fails when no lock manager runs, or when the lock
+/// manager does not wait for that node.
 pub fn fence_ack(program: &str, id: u32, deadline: Duration) -> Result<(), CommandError> {
     Cmd::new([program, "fence_ack", &id.to_string()]).run(deadline)
 }
 
-/// Every lock that this node requested and was not granted, the oldest request first, and every lock space that grants
-/// none. Empty on a node in no lock space.
+/// Describes every lock that this node requested and was not granted, the oldest request first, and every lock space
+/// that grants no locks. Empty on a node in no lock space.
 pub(super) fn ungranted() -> Vec<String> {
     ungranted_in(Path::new("/sys/kernel/dlm"), Path::new("/sys/kernel/debug/dlm"))
 }
 
-/// Volume groups in whose lock space this node is. lvmlockd names it `lvm_<group>` (lvm2,
-/// daemons/lvmlockd/lvmlockd-core.c); other names belong to others.
+/// Returns the volume groups whose lock space this node has joined. lvmlockd names that space `lvm_<group>` (lvm2,
+/// daemons/lvmlockd/lvmlockd-core.c); other names belong to other programs.
 pub(super) fn groups() -> io::Result<Vec<String>> {
     let spaces = spaces(Path::new("/sys/kernel/dlm"))?;
     Ok(spaces.iter().filter_map(|space| space.strip_prefix("lvm_").map(str::to_owned)).collect())
 }
 
-/// Has lvmlockd leave the lock space of a group that LVM no longer finds (lvmlockctl(8), `--drop`), and waits until the
-/// kernel has left it. `vgchange --lock-stop` refuses such a group.
+/// Makes lvmlockd leave the lock space of a group that LVM no longer finds (lvmlockctl(8), `--drop`), and waits until
+/// the kernel has left it. `vgchange --lock-stop` refuses such a group.
 pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepError> {
     Cmd::new(["lvmlockctl", "--drop", group]).run(deadline)?;
     let failed = StepError::system("lvmlockctl --drop", group);
     let until = Instant::now() + deadline;
     while groups().map_err(failed)?.iter().any(|name| name == group) {
         if Instant::now() >= until {
-            let text = "the command succeeded, and the lock space is there: see lvmlockctl --info";
+            let text =
+                "the command succeeded, but the lock space still exists: see lvmlockctl --info";
             return Err(failed(io::Error::other(text)));
         }
         pause_for(LEFT_EVERY);
@@ -60,7 +62,7 @@ pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepErro
 }
 
 fn spaces(sysfs: &Path) -> io::Result<Vec<String>> {
-    // Without it the module is not loaded.
+    // The directory is missing when the dlm module is not loaded.
     let listed = found(fs::read_dir(sysfs))?;
     let names = listed
         .into_iter()
@@ -89,12 +91,12 @@ fn ungranted_in(sysfs: &Path, debugfs: &Path) -> Vec<String> {
     lines
 }
 
-/// Why a lock space grants no locks. Its status is 0 from the loss of a node until dlm_controld lets it continue
-/// (dlm_ls_stop, fs/dlm/member.c).
+/// Describes why a lock space grants no locks; `None` when it does. Its status is 0 from the loss of a node until
+/// dlm_controld lets it continue (dlm_ls_stop, fs/dlm/member.c).
 fn recovery(space: &Path) -> Option<String> {
     let text = match fs::read_to_string(space.join("recover_status")) {
         Ok(text) => text,
-        Err(error) => return Some(format!("does not tell its recover_status: {error}")),
+        Err(error) => return Some(format!("has an unreadable recover_status: {error}")),
     };
     match u32::from_str_radix(text.trim(), 16) {
         Ok(0) => Some(
@@ -105,7 +107,7 @@ fn recovery(space: &Path) -> Option<String> {
             Some(format!("is being recovered (status {status:x}), see dlm_tool ls"))
         }
         Ok(_) => None,
-        Err(_) => Some(format!("tells {text:?} as its recover_status")),
+        Err(_) => Some(format!("has the malformed recover_status {text:?}")),
     }
 }
 
@@ -116,14 +118,14 @@ fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
         let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok::<_, String>(String::from_utf8_lossy(&text).into_owned())
     };
-    let locks = understand(&read("locks")?)?;
+    let locks = parse_locks(&read("locks")?)?;
     let mut wanted: Vec<&Lock> = locks.iter().filter(|lock| lock.is_wanted_here()).collect();
     wanted.sort_by_key(|lock| std::cmp::Reverse(lock.waits));
     let more = wanted.len().saturating_sub(NAMED);
     let mut lines: Vec<_> =
         wanted.iter().take(NAMED).map(|lock| lock.describe(space, &locks)).collect();
     lines.extend((more > 0).then(|| format!("and {more} more locks of lock space {space}")));
-    let unanswered = waiters(&read("waiters")?)?;
+    let unanswered = parse_waiters(&read("waiters")?)?;
     lines.extend(unanswered.iter().take(NAMED).map(|waiter| waiter.describe(space)));
     Ok(lines)
 }
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_node_is_named_by_its_number() {
+    fn fence_ack_passes_the_node_number() {
         let error = fence_ack("false", 17, Duration::from_secs(60)).unwrap_err();
         assert!(error.to_string().starts_with("false fence_ack 17: exit status: 1"), "{error}");
     }
@@ -149,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn a_node_in_no_lock_space_waits_for_no_lock() {
+    fn a_node_in_no_lock_space_has_no_ungranted_locks() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(lines(root.path()), [""; 0]);
     }
 
     #[test]
-    fn a_lock_space_is_told_with_what_it_does_not_grant() {
+    fn ungranted_locks_and_unanswered_messages_are_listed() {
         let root = tempfile::tempdir().unwrap();
         space(root.path(), "lvm_a4f0_0", "ff\n");
         let debug = root.path().join("debug");
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_space_that_waits_for_a_fence_is_told_even_when_its_locks_cannot_be_read() {
+    fn a_stopped_lock_space_is_listed_even_when_its_locks_cannot_be_read() {
         let root = tempfile::tempdir().unwrap();
         space(root.path(), "a", "0\n");
         space(root.path(), "b", "3f\n");

@@ -18,23 +18,24 @@ use crate::{
 
 /// A backend: drives of one kind.
 pub(super) trait Drives: Debug + Send + Sync {
-    /// Drives, namespaces and the file-backed pool; the rest stays empty.
+    /// Observes drives, namespaces and the file-backed pool; the other fields of the result stay empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
 
-    /// The links between hosts and drives, from PCIe switches; none where there is no switch.
+    /// Returns the links between hosts and drives, from PCIe switches; none where there is no switch.
     fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         Ok(Vec::new())
     }
 
-    /// The device of a namespace that this node reaches; with `made_for`, only one recorded for that allocation.
+    /// Returns the device of a namespace that this node reaches; with `made_for`, only a namespace
+    /// recorded for that allocation.
     fn device(
         &self,
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
 
-    /// The same for many namespaces, in the order given. Where another node attaches namespaces, this waits for all of
-    /// them together.
+    /// Returns the devices of many namespaces, in the order given. Where another node attaches namespaces, this waits
+    /// for all of them together.
     fn devices(
         &self,
         ids: &[NamespaceId],
@@ -43,14 +44,14 @@ pub(super) trait Drives: Debug + Send + Sync {
         ids.iter().map(|id| self.device(id, made_for)).collect()
     }
 
-    /// The namespace behind a device, whichever hosts have access to it.
+    /// Returns the namespace behind a device, whichever hosts have access to it.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;
 
     /// Takes a step that changes a drive or the record of a namespace ([`Step::drive`]).
     fn apply(&self, step: &Step) -> Result<(), StepError>;
 }
 
-/// A step that this backend does not take.
-fn untaken(step: &Step, why: &str) -> StepError {
+/// Returns the error for a step that this backend does not carry out.
+fn unsupported(step: &Step, why: &str) -> StepError {
     StepError::Changed(format!("{step}: {why}"))
 }

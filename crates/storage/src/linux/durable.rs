@@ -1,4 +1,4 @@
-//! Files that exist completely or not at all, also after a power failure.
+//! Writes files so that they exist completely or not at all, also after a power failure.
 
 use std::{
     fs::{self, File},
@@ -16,12 +16,12 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
-/// Returns when the names in `directory` are on disk.
+/// Syncs a directory: returns when the names in it are on disk.
 pub(super) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Returns when `path`'s own name is on disk.
+/// Syncs the parent directory: returns when `path`'s own name is on disk.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync)
 }

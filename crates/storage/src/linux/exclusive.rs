@@ -1,7 +1,7 @@
-//! Work that needs a block device for itself.
+//! Runs work that needs exclusive access to a block device.
 //!
-//! It runs in a child process: a program that another thread starts at that moment would inherit a descriptor opened
-//! exclusively here, and the next mkfs or mount would find the device busy.
+//! The work runs in a child process: a program that another thread starts at that moment would inherit a descriptor
+//! opened exclusively here, and the next mkfs or mount would find the device busy.
 
 use std::{
     fs::{File, OpenOptions},
@@ -19,10 +19,10 @@ use super::{
 };
 use crate::host::StepError;
 
-/// Runs `work` on `device` while nobody else can mount or claim it.
+/// Runs `work` on `device` while no other program can mount or claim it.
 ///
 /// # Errors
-/// `EBUSY` with the holders when it stays busy; else `work`'s errno.
+/// `EBUSY` with the holders when the device stays busy; else `work`'s errno.
 pub(super) fn with(
     call: &'static str,
     device: &Path,
@@ -42,7 +42,7 @@ pub(super) fn with(
     }
 }
 
-/// Whether nobody has `device` mounted or claimed, in any mount namespace; a device that is gone is free.
+/// Returns whether `device` is neither mounted nor claimed, in any mount namespace; a device that is gone is free.
 pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepError> {
     let name = device.display().to_string();
     let mut options = OpenOptions::new();
@@ -56,12 +56,12 @@ pub(super) fn is_free(device: &Path, deadline: Duration) -> Result<bool, StepErr
     }
 }
 
-/// Whether opening failed because the device has just gone, so that nobody uses it.
+/// Returns whether opening failed because the device has just gone, so that no program uses it.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENXIO | libc::ENODEV))
 }
 
-/// O_EXCL on a block device: EBUSY when somebody has it mounted or opened exclusively (open(2)).
+/// Opens a block device with O_EXCL: EBUSY while it is mounted or another program has it open exclusively (open(2)).
 fn open(device: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(device)
 }

@@ -1,6 +1,6 @@
 use std::io::{self, ErrorKind};
 
-/// `None` for what does not exist.
+/// Turns the error `NotFound` into `None`.
 pub(super) fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

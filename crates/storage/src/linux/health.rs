@@ -23,7 +23,7 @@ use crate::{
     observed::PortLink,
 };
 
-/// Deadline of each part: a hanging drive must not hide the memory's state.
+/// Deadline of each single read: a hanging drive must not hide the memory's state.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Reads the facts of this node.
@@ -55,7 +55,7 @@ impl LinuxProbe {
         self
     }
 
-    /// `None` without [`Self::with_switches`].
+    /// Reads the links from the PCIe switches; `None` without [`Self::with_switches`].
     fn ask_switches(&self) -> Option<Result<Vec<PortLink>, String>> {
         let host = self.switched.as_ref()?;
         Some(host.links().map_err(|error| causes::chain(&error)))
@@ -73,7 +73,7 @@ impl Probe for LinuxProbe {
         let mut unread = Vec::new();
         let proc = Path::new("/proc");
         let drives = drives::read(&self.sysfs, &self.calls, &mut unread);
-        // Each mount is asked on a thread of its own, with the same deadline.
+        // Each mount is read on its own thread, with the same deadline.
         let file_systems = match file_systems::read(&self.roots, &self.calls, &self.sysfs) {
             Ok(read) => Some(read),
             Err(error) => {

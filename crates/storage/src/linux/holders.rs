@@ -1,9 +1,9 @@
-//! Who keeps a mount or a device in use, in any mount namespace.
+//! Finds the processes and mounts that keep a mount or a device in use, in any mount namespace.
 //!
-//! A mount namespace (mount_namespaces(7)) that was created while a file system was mounted has a copy of the mount, which
-//! stays when ours is unmounted: its processes go on using the file system. When our mount point is removed the kernel
-//! detaches the copy, and no mount table lists it any more; a file that a process has open there still holds the file
-//! system, and shows its device.
+//! A mount namespace (mount_namespaces(7)) that was created while a file system was mounted has a copy of the mount,
+//! which stays when our mount is unmounted: its processes go on using the file system. When our mount point is removed
+//! the kernel detaches the copy, and no mount table lists it any more; a file that a process has open there still holds
+//! the file system, and shows its device.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,18 +27,19 @@ use super::{
 };
 use crate::observed::{DeviceNumber, Holders};
 
-/// For all processes of a node, whose processors may be busy with a job. What may hang in the kernel has a deadline of its own.
+/// Deadline of a search of all processes of a node, whose processors may be busy with a job. Reads that may hang in the
+/// kernel have deadlines of their own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A process that waits for any file system may hold the lock of its mappings. Reading them then times out; its open
-/// files can be read without that lock.
+/// Reads the mappings of processes. A process that waits for a file system may hold the lock of its mappings: reading
+/// them then times out. Its open files can be read without that lock.
 static MAPPINGS: LazyLock<BoundedCalls> =
     LazyLock::new(|| BoundedCalls::at_locks(Duration::from_millis(200)));
 
-/// Who uses the mount of `device` at `target`, so that umount(2) says busy.
+/// Returns the holders of the mount of `device` at `target`, because of which umount(2) returns EBUSY.
 pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
     let path = target.to_owned();
-    found(&format!("holders of {}", target.display()), move || {
+    search_in_time(&format!("holders of {}", target.display()), move || {
         let mut search = Search::at(device);
         search.points.insert(search.own.clone(), vec![path.clone()]);
         let beneath = mount_table::points_beneath(&path).unwrap_or_default();
@@ -48,9 +49,9 @@ pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
     })
 }
 
-/// Who has `device` mounted or open, except this process.
+/// Returns the mounts of `device` and the processes that have it open, except this process.
 pub(super) fn of_device(device: DeviceNumber) -> Holders {
-    found(&format!("holders of {device}"), move || {
+    search_in_time(&format!("holders of {device}"), move || {
         let mut search = Search::at(device);
         let here = search.points.get(&search.own).cloned().unwrap_or_default();
         search.add_mounts(&here);
@@ -59,19 +60,19 @@ pub(super) fn of_device(device: DeviceNumber) -> Holders {
     })
 }
 
-/// Who has the device itself open, except this process.
+/// Returns the processes that have the device itself open, except this process.
 pub(super) fn with_open(device: DeviceNumber) -> io::Result<Holders> {
-    bounded::within(PATIENCE, &format!("who has {device} open"), move || {
+    bounded::within(PATIENCE, &format!("processes that have {device} open"), move || {
         let mut search = Search::where_mounted(|_| false);
         search.add_processes(|process| !is_us(process) && uses(process, device));
         search.holders
     })
 }
 
-/// Who has a file system without a device mounted, in another mount namespace.
+/// Returns the processes of other mount namespaces that have a file system without a device mounted.
 pub(super) fn of_source(kind: &str, source: &str) -> io::Result<Holders> {
     let (kind, source) = (kind.to_owned(), source.to_owned());
-    let name = format!("who has {kind} {source} mounted");
+    let name = format!("processes that have {kind} {source} mounted");
     bounded::within(PATIENCE, &name, move || {
         let mut search =
             Search::where_mounted(|entry| entry.kind == kind && entry.source == source);
@@ -85,18 +86,19 @@ pub(super) fn of_source(kind: &str, source: &str) -> io::Result<Holders> {
     })
 }
 
-fn found(name: &str, find: impl FnOnce() -> Holders + Send + 'static) -> Holders {
+fn search_in_time(name: &str, find: impl FnOnce() -> Holders + Send + 'static) -> Holders {
     bounded::within(PATIENCE, name, find).unwrap_or_else(|error| Holders {
-        names: vec![format!("somebody who cannot be looked for: {error}")],
+        names: vec![format!("unknown processes, because the search failed: {error}")],
         processes: Vec::new(),
     })
 }
 
-/// All processes, and where each of their mount namespaces has the wanted mount.
+/// All processes, and the places of the wanted mount in each of their mount namespaces.
 #[derive(Default)]
 struct Search {
     own: PathBuf,
-    /// PIDs, with the mount namespace of each. None is held open: there may be more than an agent may have descriptors.
+    /// PIDs, with the mount namespace of each. No process is held open: there may be more processes than an
+    /// agent may have descriptors.
     processes: Vec<(i32, PathBuf)>,
     points: HashMap<PathBuf, Vec<PathBuf>>,
     holders: Holders,
@@ -107,7 +109,7 @@ impl Search {
         Self::where_mounted(|entry| entry.shows() == device)
     }
 
-    fn where_mounted(is_it: impl Fn(&mount_table::Entry) -> bool) -> Self {
+    fn where_mounted(is_wanted: impl Fn(&mount_table::Entry) -> bool) -> Self {
         let own = fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
         let mut search = Self { own, ..Self::default() };
         let all = all_processes().into_iter().flatten().flatten();
@@ -116,7 +118,7 @@ impl Search {
             let Ok(namespace) = fs::read_link(format!("/proc/{pid}/ns/mnt")) else { continue };
             if !search.points.contains_key(&namespace) {
                 let entries = mount_table::of_process(pid).unwrap_or_default();
-                let points = entries.into_iter().filter(&is_it).map(|entry| entry.point);
+                let points = entries.into_iter().filter(&is_wanted).map(|entry| entry.point);
                 search.points.insert(namespace.clone(), points.collect());
             }
             search.processes.push((pid, namespace));
@@ -128,9 +130,9 @@ impl Search {
         self.holders.names.extend(points.iter().map(|point| format!("mount {}", point.display())));
     }
 
-    /// Adds the processes that use the mount, or are `others`. Where no process does, the mount in another namespace
-    /// itself is the holder, and the first process in that namespace stands for all. Copies of what our own namespace
-    /// has do not count: they never make umount(2) busy, and go with ours.
+    /// Adds the processes that use the mount, and those that `others` selects. When no process uses the mount, the
+    /// mount in another namespace is itself the holder, and the first process of that namespace is named. Such a copy
+    /// does not count while our own namespace has the mount: it does not cause EBUSY, and is removed with ours.
     fn add_processes(&mut self, others: impl Fn(&Process) -> bool) {
         let mut idle: BTreeMap<PathBuf, i32> = BTreeMap::new();
         let mut is_kept = self.points.get(&self.own).is_some_and(|here| !here.is_empty());
@@ -157,7 +159,7 @@ impl Search {
 }
 
 impl Holders {
-    /// Adds a process, with the mount points in its mount namespace when that is another one.
+    /// Adds a process, with its mount points when it is in another mount namespace.
     fn add(&mut self, process: &Process, elsewhere: Option<&[PathBuf]>) {
         let place = match elsewhere {
             None => String::new(),
@@ -171,13 +173,13 @@ impl Holders {
     }
 }
 
-/// A kernel thread has none.
+/// Returns whether a process can have open files: a kernel thread has none.
 fn has_files(process: &Process) -> bool {
     let is_kernels = |flags| StatFlags::from_bits_truncate(flags).contains(StatFlags::PF_KTHREAD);
     process.stat().is_ok_and(|stat| !is_kernels(stat.flags))
 }
 
-/// A process that ends meanwhile holds nothing.
+/// Returns whether a process uses `path` or a file beneath it. A process that ends meanwhile holds nothing.
 fn holds(process: &Process, path: &Path) -> bool {
     let within = |found: PathBuf| found.starts_with(path);
     process.cwd().is_ok_and(within)
@@ -192,7 +194,7 @@ fn holds(process: &Process, path: &Path) -> bool {
         })
 }
 
-/// The mappings of a process, if they can be read in time.
+/// Reads the mappings of a process, if that ends in time.
 fn mappings(process: &Process) -> Option<MemoryMaps> {
     let pid = process.pid;
     in_time(pid, move || Process::new(pid).ok()?.maps().ok())
@@ -209,7 +211,7 @@ fn is_us(process: &Process) -> bool {
     Ok(process.pid) == i32::try_from(std::process::id())
 }
 
-/// Whether a process has the device itself open, under any name, or files in the file system on it.
+/// Returns whether a process has the device itself open, under any name, or a file of the file system on it.
 fn uses(process: &Process, device: DeviceNumber) -> bool {
     let is_on = |link: &str| is_on(&format!("/proc/{}/{link}", process.pid), device);
     let is_open =
@@ -223,7 +225,7 @@ fn uses(process: &Process, device: DeviceNumber) -> bool {
         })
 }
 
-/// `AT_STATX_DONT_SYNC`: no server is asked.
+/// Returns whether a link leads to the device or to a file on it. `AT_STATX_DONT_SYNC`: the kernel asks no server.
 fn is_on(link: &str, device: DeviceNumber) -> bool {
     let Ok(seen) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
         return false;
@@ -233,7 +235,7 @@ fn is_on(link: &str, device: DeviceNumber) -> bool {
     on == device || (is_block && is == device)
 }
 
-/// A process's PID, name and start time.
+/// Describes a process by its PID, name and start time.
 fn name(process: &Process) -> String {
     let Ok(stat) = process.stat() else { return format!("process {}", process.pid) };
     let began = boot_time_secs().ok().and_then(|boot| {
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_hangs_is_passed_over_and_not_waited_for_again() {
+    fn a_hanging_read_is_skipped_and_not_repeated() {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let hang = move || held.recv().ok();
         assert_eq!(in_time(-7, hang), None);

@@ -1,5 +1,5 @@
-//! What a hanging call or command waits for: its processes, where in the kernel each stands, and the locks that this
-//! node was not granted. Only reads, and says what it could not read.
+//! Describes what a hanging call or command waits for: its processes, their kernel stacks, and the locks that this node
+//! was not granted. Only reads; each failed read is part of the description.
 
 use std::{fs, io, sync::LazyLock, time::Duration};
 
@@ -8,21 +8,21 @@ use procfs::process::{Process, all_processes};
 
 use super::{bounded::BoundedCalls, dlm};
 
-/// How many processes a message names; the others are counted.
+/// Maximum number of processes that a message names; it counts the others.
 const NAMED: usize = 8;
-/// How many frames of a kernel stack a message has, the innermost first.
+/// Maximum number of frames of a kernel stack in a message, the innermost first.
 const FRAMES: usize = 6;
-/// The lock manager takes locks of its own to show its tables, so reading them may hang too.
+/// Deadline of reading the lock manager's tables: the lock manager takes locks of its own for that, so it may hang too.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static CALLS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::at_locks(PATIENCE));
 
-/// What the processes of a process group (setpgid(2)) wait for.
+/// Describes what the processes of a process group (setpgid(2)) wait for.
 pub(super) fn group(group: Pid) -> String {
     let mut texts = match all_processes() {
         Ok(all) => {
             let members = all.flatten().filter(|process| is_member(process, group));
-            named(members.map(|process| standing(&process)).collect())
+            shorten(members.map(|process| describe(&process)).collect())
         }
         Err(error) => vec![format!("the processes of group {group} cannot be listed: {error}")],
     };
@@ -39,14 +39,14 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Whether it is still alive.
-    pub(super) fn goes_on(&self) -> bool {
+    /// Returns whether the process is still alive.
+    pub(super) fn is_alive(&self) -> bool {
         let stat = Process::new(self.pid.as_raw()).and_then(|process| process.stat());
         stat.is_ok_and(|stat| stat.starttime == self.began && stat.state != 'Z')
     }
 }
 
-/// The processes of a process group that have not ended.
+/// Returns the processes of a process group that have not ended.
 pub(super) fn members(group: Pid) -> Vec<Life> {
     let all = all_processes().into_iter().flatten().flatten();
     let life = |process: Process| {
@@ -56,17 +56,17 @@ pub(super) fn members(group: Pid) -> Vec<Life> {
     all.filter(|process| is_member(process, group)).filter_map(life).collect()
 }
 
-/// What one process waits for.
+/// Describes what one process waits for.
 pub(super) fn process(pid: Pid) -> String {
     let mut texts = vec![match Process::new(pid.as_raw()) {
-        Ok(process) => standing(&process),
+        Ok(process) => describe(&process),
         Err(error) => format!("process {pid} cannot be inspected: {error}"),
     }];
     texts.extend(locks());
     texts.join("; ")
 }
 
-/// Where in the kernel a thread of ours stands.
+/// Describes where in the kernel a thread of this process waits.
 pub(super) fn thread(id: Pid) -> String {
     let read = |file| fs::read_to_string(format!("/proc/self/task/{id}/{file}"));
     format!("thread {id}{}", place(read("stack"), read("wchan")))
@@ -76,15 +76,15 @@ fn is_member(process: &Process, group: Pid) -> bool {
     process.stat().is_ok_and(|stat| stat.pgrp == group.as_raw() && stat.state != 'Z')
 }
 
-fn named(mut all: Vec<String>) -> Vec<String> {
-    let more = all.len().saturating_sub(NAMED);
-    all.truncate(NAMED);
-    all.extend((more > 0).then(|| format!("and {more} more processes")));
-    all
+fn shorten(mut names: Vec<String>) -> Vec<String> {
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    names.extend((more > 0).then(|| format!("and {more} more processes")));
+    names
 }
 
-/// A process, its state (proc_pid_stat(5)), and where in the kernel it stands.
-fn standing(process: &Process) -> String {
+/// Describes a process, its state (proc_pid_stat(5)), and where in the kernel it waits.
+fn describe(process: &Process) -> String {
     let pid = process.pid;
     let Ok(stat) = process.stat() else { return format!("process {pid} has just ended") };
     let place = place(
@@ -94,8 +94,8 @@ fn standing(process: &Process) -> String {
     format!("process {pid} ({}, state {}{place})", stat.comm, stat.state)
 }
 
-/// From proc_pid_stack(5), which only root may read; else from proc_pid_wchan(5), which is `0` for a process that does
-/// not wait.
+/// Formats the place from proc_pid_stack(5), which only root may read; else from proc_pid_wchan(5), which is `0` for a
+/// process that does not wait.
 fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
     let unreadable = match stack {
         Ok(stack) => match frames(&stack) {
@@ -111,24 +111,24 @@ fn place(stack: io::Result<String>, wchan: io::Result<String>) -> String {
     }
 }
 
-/// The innermost functions of a kernel stack.
+/// Formats the innermost functions of a kernel stack.
 fn frames(text: &str) -> String {
     let frames: Vec<_> =
         text.lines().take(FRAMES).filter_map(|line| line.split_whitespace().nth(1)).collect();
     if frames.is_empty() { String::new() } else { format!(", in {}", frames.join(" < ")) }
 }
 
-/// Locks that this node asked for and was not granted.
+/// Describes the locks that this node requested and was not granted.
 pub(super) fn locks() -> Vec<String> {
-    let looked = CALLS.run("locks", dlm::ungranted);
-    looked.unwrap_or_else(|error| vec![format!("DLM's locks cannot be read: {error}")])
+    let lines = CALLS.run("locks", dlm::ungranted);
+    lines.unwrap_or_else(|error| vec![format!("DLM's locks cannot be read: {error}")])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// In the kernel's format: a mount of GFS2 that waits for its journal's lock.
+    /// A stack in the kernel's format: a mount of GFS2 that waits for its journal's lock.
     const STACK: &str = "[<0>] gfs2_glock_wait+0x3f/0x80 [gfs2]\n[<0>] gfs2_glock_nq+0x1f3/0x2e0 [gfs2]\n\
         [<0>] gfs2_glock_nq_num+0x7c/0xb0 [gfs2]\n";
 
@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_told_from_the_inside() {
+    fn a_stack_is_shown_from_the_innermost_function() {
         let texts = place(text(STACK), text("gfs2_glock_wait"));
         assert!(texts.starts_with(", in gfs2_glock_wait+0x3f/0x80 < gfs2_glock_nq+"), "{texts}");
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn failed_reads_are_part_of_the_description() {
         let denied = || Err(io::ErrorKind::PermissionDenied.into());
         assert_eq!(
             place(denied(), text("do_wait")),
@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn many_processes_are_counted() {
-        let texts = named((0..11).map(|pid| format!("process {pid}")).collect());
+    fn processes_beyond_the_limit_are_counted() {
+        let texts = shorten((0..11).map(|pid| format!("process {pid}")).collect());
         assert_eq!((texts.len(), texts[8].as_str()), (NAMED + 1, "and 3 more processes"));
     }
 
     #[test]
-    fn a_process_that_is_gone_is_said_to_be() {
-        // The kernel's greatest (PID_MAX_LIMIT) is 2^22.
+    fn a_process_that_is_gone_cannot_be_inspected() {
+        // The kernel's greatest PID (PID_MAX_LIMIT) is 2^22.
         let texts = process(Pid::from_raw(1 << 23));
         assert!(texts.starts_with("process 8388608 cannot be inspected"), "{texts}");
     }

@@ -1,4 +1,4 @@
-//! Whether a device is still in use after its unmount: other mount namespaces may still have the mount.
+//! Checks whether a device is still in use after its unmount: other mount namespaces may still have the mount.
 
 use std::{io, path::Path, time::Duration};
 
@@ -9,20 +9,21 @@ use crate::{
     observed::{Holders, Use, VolumeDevice},
 };
 
-/// Other programs open a device for a moment, so it is checked again after these pauses.
+/// Pauses between checks of a raw device: other programs open it for a moment.
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(300)];
 
-/// The node that is asked.
+/// The node on which the device is checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'a> {
     pub(super) roots: &'a AllowedRoots,
-    /// Whether other nodes share its kernel and its devices: mounts outside of its roots may be theirs.
+    /// Whether other nodes share the kernel and the devices: mounts outside this node's roots may be theirs.
     pub(super) shares_kernel: bool,
     pub(super) deadline: Duration,
 }
 
-/// Who uses a device after its unmount. A mount beneath this node's own roots is legitimate: another object has it there.
+/// Returns how a device is used after its unmount. A mount beneath this node's own roots is legitimate: it
+/// belongs to another object.
 pub(super) fn device(
     device: &VolumeDevice,
     kind: FileSystemKind,
@@ -37,7 +38,7 @@ pub(super) fn device(
         return Ok(Use::Free);
     }
     if kind == FileSystemKind::Raw
-        && let Some(holders) = opened(device)?
+        && let Some(holders) = openers(device)?
     {
         return Ok(Use::HeldBy(holders));
     }
@@ -45,7 +46,8 @@ pub(super) fn device(
     Ok((!is_free).then(|| users(device)).into())
 }
 
-/// Where nobody is seen, a call of ours may be that hangs in the kernel: a mount is not in the table yet, or no more.
+/// Returns the holders of a device. When no holder is visible, a hanging mount(2) or umount(2) of the agent may be the
+/// holder: its mount is not in the mount table yet, or not any more.
 fn users(device: &VolumeDevice) -> Holders {
     let seen = holders::of_device(device.number);
     if seen.names.is_empty() { child::unreturned() } else { seen }
@@ -61,8 +63,8 @@ fn is_beneath(points: &[impl AsRef<Path>], roots: &AllowedRoots) -> io::Result<b
     Ok(false)
 }
 
-/// A raw device has no exclusive use: it is in use while a process has it open.
-fn opened(device: &VolumeDevice) -> io::Result<Option<Holders>> {
+/// Returns the processes that have a raw device open: no mount shows that a raw device is in use.
+fn openers(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     for pause in LOOKS {
         if holders::with_open(device.number)?.names.is_empty() {
             return Ok(None);
@@ -73,8 +75,8 @@ fn opened(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     Ok((!holders.names.is_empty()).then_some(holders))
 }
 
-/// Who uses a Lustre file system that is mounted nowhere on this node any more. An unmount of ours at `target` may have taken it out
-/// of the mount table and still wait for servers, with data that they have not got.
+/// Returns the holders of a Lustre file system that this node's mount table no longer lists. An unmount at `target` by
+/// the agent may have removed it from the mount table and still wait for servers to which data must be written.
 pub(super) fn lustre(source: &str, target: &MountPoint) -> io::Result<Option<Holders>> {
     let seen = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
     let target = target.to_string();

@@ -1,5 +1,5 @@
-//! The kernel's log (Documentation/ABI/testing/dev-kmsg): what a file system says there when it refuses a mount, which the errno does
-//! not.
+//! Reads the kernel's log (Documentation/ABI/testing/dev-kmsg): when a file system refuses a mount, it logs a reason
+//! that the errno does not give.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,14 +10,14 @@ use std::{
 
 use super::mount_table::number;
 
-/// One record is read at a time, and has at most this many bytes (`PRINTK_MESSAGE_MAX`).
+/// Maximum bytes of a record (`PRINTK_MESSAGE_MAX`); each read returns one record.
 const RECORD: usize = 8192;
 /// Maximum lines in a message: a damaged file system writes dozens.
 const LINES: usize = 3;
 /// Maximum records read: the kernel may write faster than this module reads.
 const RECORDS: usize = 4096;
 
-/// The log from a moment on; nothing where it cannot be read.
+/// The log from a moment on; empty where it cannot be read.
 #[derive(Debug)]
 pub(super) struct KernelLog(Option<File>);
 
@@ -32,7 +32,7 @@ impl KernelLog {
         Self(open().ok())
     }
 
-    /// The first lines since then about what is mounted from `source`: a device, which the kernel calls by its own name, or any other.
+    /// Returns the first lines since then about `source`. The kernel names a device by its own name.
     pub(super) fn lines_about(mut self, source: &str) -> Vec<String> {
         let device = device_name(source);
         let is_wanted = |line: &String| is_about(line, source, device.as_deref());
@@ -45,7 +45,7 @@ impl KernelLog {
         loop {
             match self.0.as_mut()?.read(&mut bytes) {
                 Ok(length) => return Some(text(&String::from_utf8_lossy(&bytes[..length]))),
-                // The oldest ones were overwritten meanwhile.
+                // The oldest records were overwritten meanwhile.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return None,
@@ -54,18 +54,18 @@ impl KernelLog {
     }
 }
 
-/// The message of a record: between its numbers and its dictionary.
+/// Returns the message of a record, which stands between its numbers and its dictionary.
 fn text(record: &str) -> String {
     let (_, message) = record.split_once(';').unwrap_or_default();
     message.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Whether a line names the device as file systems do, `XFS (dm-3): …`, or has the source in it.
+/// Returns whether a line names the device as file systems do, `XFS (dm-3): …`, or contains the source.
 fn is_about(line: &str, source: &str, device: Option<&str>) -> bool {
     line.contains(source) || device.is_some_and(|device| line.contains(&format!("({device}): ")))
 }
 
-/// The kernel's name of a block device.
+/// Returns the kernel's name of a block device.
 fn device_name(source: &str) -> Option<String> {
     let device = fs::metadata(source).ok()?.rdev();
     let link = Path::new("/sys/dev/block").join(number(device).to_string());
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_belongs_to_the_device_that_it_names() {
+    fn a_line_is_about_the_device_that_it_names() {
         let record = "3,1187,1378355952,-;XFS (loop1): Filesystem has duplicate UUID 6e033c73 - can't mount\n SUBSYSTEM=block\n";
         let line = text(record);
         assert_eq!(line, "XFS (loop1): Filesystem has duplicate UUID 6e033c73 - can't mount");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_has_no_name() {
+    fn only_a_block_device_has_a_name() {
         assert_eq!(device_name("/dev/null"), None);
         assert_eq!(device_name("10.0.0.1@tcp:/aaaaaaaa"), None);
     }

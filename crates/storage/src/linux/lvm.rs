@@ -1,4 +1,4 @@
-//! LVM, by its commands: one report of all that is on a volume's devices, and one command per step.
+//! Runs the commands of LVM: one report of a volume's devices for an observation, and one command per step.
 //!
 //! Every command is given the volume's devices and sees no others: it neither scans the other disks of the node, nor
 //! finds a group of the same name on them.
@@ -25,7 +25,7 @@ use crate::{
 /// Interval for checking whether udev has created a device node.
 const NODE_EVERY: Duration = Duration::from_millis(20);
 
-/// What is asked of each group (lvm-fullreport(8)); `--nolocking`, because a lost node may hold the lock, and
+/// The fields to report of each group (lvm-fullreport(8)); `--nolocking`, because a lost node may hold the lock, and
 /// `--shared`, because a shared group is observed before this node joins its lock space.
 const REPORT: &str = "fullreport --reportformat json --nolocking --shared \
     --configreport vg -o vg_name,vg_tags,vg_lock_type,vg_missing_pv_count \
@@ -76,22 +76,22 @@ struct FoundLogical {
     lv_device_open: String,
 }
 
-/// What is on `devices`.
+/// Reads the LVM objects on `devices`.
 pub(super) fn report(
     devices: &[BlockDevice],
     deadline: Duration,
 ) -> Result<LvmReport, ObserveError> {
     let output = Cmd::shell(&format!("lvm {REPORT} {}", only(devices))).output(deadline)?;
-    understand(&output)
+    parse_report(&output)
         .map_err(|why| ObserveError::Malformed { what: "output of lvm fullreport".to_owned(), why })
 }
 
-fn understand(output: &[u8]) -> Result<LvmReport, String> {
+fn parse_report(output: &[u8]) -> Result<LvmReport, String> {
     let report: FullReport = serde_json::from_slice(output).map_err(|error| error.to_string())?;
     let mut seen = LvmReport::default();
     for found in report.report {
         let group = found.vg.into_iter().find(|group| !group.vg_name.is_empty());
-        // A member that is missing is called `[unknown]`.
+        // LVM shows a missing member as `[unknown]`.
         let members = found.pv.into_iter().filter(|member| member.pv_name.starts_with('/'));
         seen.physical.extend(members.map(|member| PhysicalVolume {
             membership: membership(&member, group.as_ref()),
@@ -99,7 +99,7 @@ fn understand(output: &[u8]) -> Result<LvmReport, String> {
         }));
         if let Some(group) = group {
             let volumes = found.lv.into_iter().map(logical).collect::<Result<_, _>>()?;
-            seen.groups.push(described(group, volumes)?);
+            seen.groups.push(volume_group(group, volumes)?);
         }
     }
     Ok(seen)
@@ -114,7 +114,7 @@ fn membership(member: &FoundPhysical, group: Option<&FoundGroup>) -> Membership 
     }
 }
 
-fn described(group: FoundGroup, volumes: Vec<LogicalVolume>) -> Result<VolumeGroup, String> {
+fn volume_group(group: FoundGroup, volumes: Vec<LogicalVolume>) -> Result<VolumeGroup, String> {
     let missing = group.vg_missing_pv_count.parse().map_err(|_| {
         format!("vg_missing_pv_count of {} is {:?}", group.vg_name, group.vg_missing_pv_count)
     })?;
@@ -146,7 +146,7 @@ fn only(devices: &[BlockDevice]) -> String {
     format!("--devices {}", shell_words::quote(&paths.join(",")))
 }
 
-/// Runs one command.
+/// Runs the LVM command of `action` with the site's arguments, on `devices` only.
 pub(super) fn run(
     action: VolumeAction,
     devices: &[BlockDevice],
@@ -156,20 +156,21 @@ pub(super) fn run(
     Cmd::shell(&command(action, devices, line)).run(deadline)
 }
 
-/// LVM refuses an option that is given twice, and some sites' lines contain `--yes` already.
+/// Builds the command, with `--yes` where LVM would ask a question. LVM refuses an option that is given twice, and some
+/// sites' lines contain `--yes` already.
 fn command(action: VolumeAction, devices: &[BlockDevice], line: &str) -> String {
     let says_yes = line.split_whitespace().any(|word| word == "--yes" || word == "-y");
     let yes = if action.is_asked_about() && !says_yes { " --yes" } else { "" };
     format!("{}{yes} {} {line}", action.command(), only(devices))
 }
 
-/// Waits for the node in `/dev/mapper`, which udev creates with some delay.
+/// Waits for a device node in `/dev/mapper`, which udev creates with some delay.
 pub(super) fn wait_for_node(path: &Path, deadline: Duration) -> io::Result<()> {
     let until = Instant::now() + deadline;
     while !path.try_exists()? {
         if Instant::now() >= until {
             return Err(io::Error::other(format!(
-                "there is no such device node after {} s: is systemd-udevd running?",
+                "the device node does not exist after {} s: check that systemd-udevd runs",
                 deadline.as_secs_f32()
             )));
         }
@@ -183,10 +184,10 @@ mod tests {
     use super::*;
     use crate::{desired::NamespaceId, observed::DeviceNumber};
 
-    /// LVM 2.03.16: two devices in no group.
+    /// Output of LVM 2.03.16 for two devices in no group.
     const ORPHANS: &str = r#"{"report":[{"pv":[{"pv_name":"/dev/nvme0n1"},{"pv_name":"/dev/nvme1n1"}],"pvseg":[{"pv_name":"/dev/nvme0n1"}]}]}"#;
 
-    /// A RAID 5 that is being made, in a group that has lost a device.
+    /// Output for a RAID 5 that is being built, in a group that has lost a device.
     const GROUP: &str = r#"{"report":[{
         "vg":[{"vg_name":"a4f0_0_1","vg_tags":"77,warren","vg_lock_type":"dlm","vg_missing_pv_count":"1"}],
         "pv":[{"pv_name":"/dev/nvme0n1","pv_missing":""},{"pv_name":"[unknown]","pv_missing":"missing"},
@@ -195,16 +196,16 @@ mod tests {
         "pvseg":[],"seg":[{"lv_name":"lv"}]}]}"#;
 
     #[test]
-    fn nothing_and_orphans_are_told_apart() {
-        assert_eq!(understand(br#"{"report":[]}"#).unwrap(), LvmReport::default());
-        let seen = understand(ORPHANS.as_bytes()).unwrap();
+    fn devices_without_a_group_are_reported_without_groups() {
+        assert_eq!(parse_report(br#"{"report":[]}"#).unwrap(), LvmReport::default());
+        let seen = parse_report(ORPHANS.as_bytes()).unwrap();
         assert_eq!((seen.physical.len(), seen.groups.len()), (2, 0));
         assert!(seen.physical.iter().all(|physical| physical.group().is_none()));
     }
 
     #[test]
-    fn a_group_is_understood() {
-        let seen = understand(GROUP.as_bytes()).unwrap();
+    fn a_group_is_parsed_with_its_members_and_volumes() {
+        let seen = parse_report(GROUP.as_bytes()).unwrap();
         let group = seen.group("a4f0_0_1").unwrap();
         assert!(group.is_shared && group.is_warrens());
         let members: Vec<_> =
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_sees_only_its_devices_and_says_yes_once() {
+    fn a_command_names_only_its_devices_and_has_yes_once() {
         let namespace = NamespaceId::parse("nqn.2026-01.io.warren:d0", "1").unwrap();
         let number = DeviceNumber { major: 259, minor: 1 };
         let path = PathBuf::from("/dev/nvme0n1");
@@ -233,11 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn what_lvm_never_printed_is_an_error() {
-        assert!(understand(b"").is_err());
+    fn malformed_reports_are_errors() {
+        assert!(parse_report(b"").is_err());
         let strange = GROUP.replace(r#""vg_missing_pv_count":"1""#, r#""vg_missing_pv_count":"""#);
-        assert!(understand(strange.as_bytes()).unwrap_err().contains("vg_missing_pv_count"));
+        assert!(parse_report(strange.as_bytes()).unwrap_err().contains("vg_missing_pv_count"));
         let strange = GROUP.replace("25.02", "half");
-        assert!(understand(strange.as_bytes()).unwrap_err().contains("sync_percent of lv"));
+        assert!(parse_report(strange.as_bytes()).unwrap_err().contains("sync_percent of lv"));
     }
 }

@@ -1,5 +1,5 @@
-//! Device-mapper's devices from sysfs (Documentation/ABI/testing/sysfs-block-dm): finding out whether a logical volume
-//! is active starts no tool.
+//! Reads device-mapper's devices from sysfs (Documentation/ABI/testing/sysfs-block-dm): no tool needs to run to see
+//! whether a logical volume is active.
 
 use std::{
     fs, io,
@@ -22,36 +22,36 @@ struct Found {
     name: String,
 }
 
-/// What is active of a logical volume here.
+/// Returns the active mappings of a logical volume on this node.
 pub(super) fn state(volume: &Volume, devices: &[BlockDevice]) -> io::Result<LvmState> {
     let wanted = volume.mapper_name();
     let group = mapper_name(&volume.group, "");
     let mut state =
         LvmState { in_lock_space: in_lock_space(&volume.group)?, ..LvmState::default() };
-    let mut left = Vec::new();
+    let mut leftovers = Vec::new();
     for mapping in all(Path::new(BLOCK))? {
         if mapping.name == wanted && is_usable(&mapping.block)? {
             let active = unless_gone(describe(&mapping, devices))?;
             state.activation = active.map_or(Activation::Inactive, Activation::Active);
-        } else if is_of(&mapping.name, &wanted) {
-            left.extend(unless_gone(unfinished(&mapping))?);
+        } else if belongs_to(&mapping.name, &wanted) {
+            leftovers.extend(unless_gone(unfinished(&mapping))?);
         } else if mapping.name.strip_prefix(&group).is_some_and(|rest| !rest.starts_with('-')) {
             state.siblings_active = true;
         }
     }
     if state.active().is_none() {
-        state.activation = Activation::of_left(left);
+        state.activation = Activation::of_leftovers(leftovers);
     }
     Ok(state)
 }
 
-/// A volume's own mapping, or that of a part of a RAID.
-pub(super) fn is_of(name: &str, volume: &str) -> bool {
+/// Returns whether a mapping is the volume's own or that of a part of its RAID.
+pub(super) fn belongs_to(name: &str, volume: &str) -> bool {
     name == volume || is_part_of(name, volume)
 }
 
-/// A mapping has no size before its first table is active (Linux drivers/md/dm.c, `__bind`), and reading a suspended
-/// one blocks.
+/// Returns whether a mapping can be read: it has no size before its first table is active (Linux drivers/md/dm.c,
+/// `__bind`), and reading a suspended mapping blocks.
 fn is_usable(block: &Path) -> io::Result<bool> {
     let read = |attribute: &str| match fs::read_to_string(block.join(attribute)) {
         Ok(text) => Ok(text),
@@ -78,7 +78,7 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
             .filter(|(_, device)| !is_ours(device))
             .map(|(name, _)| name)
             .collect(),
-        // [`super::unfinished`] finds them where a part is lost.
+        // [`super::unfinished`] finds unused parts where a part is lost.
         unused_parts: Vec::new(),
     })
 }
@@ -89,7 +89,7 @@ pub(super) fn find(name: &str) -> io::Result<Option<DeviceNumber>> {
     Ok(number.flatten())
 }
 
-/// All mappings, with the devices beneath them.
+/// Returns all mappings, with the devices beneath them.
 pub(super) fn mappings() -> io::Result<Vec<Mapping>> {
     mappings_in(Path::new(BLOCK))
 }
@@ -98,10 +98,10 @@ fn mappings_in(sysfs: &Path) -> io::Result<Vec<Mapping>> {
     let mut mappings = Vec::new();
     for Found { block, name } in all(sysfs)? {
         let mut on = Vec::new();
-        let looked = descend(&block, &mut on).and_then(|layers| Ok((layers, number(&block)?)));
-        match looked {
+        let read = descend(&block, &mut on).and_then(|layers| Ok((layers, number(&block)?)));
+        match read {
             Ok((layers, number)) => mappings.push(Mapping { name, number, layers, on }),
-            // It was removed meanwhile.
+            // The mapping was removed meanwhile.
             Err(error) if is_gone(&error) && !block.try_exists()? => {}
             Err(error) => return Err(error),
         }
@@ -109,8 +109,8 @@ fn mappings_in(sysfs: &Path) -> io::Result<Vec<Mapping>> {
     Ok(mappings)
 }
 
-/// Collects the devices beneath a mapping that are no mappings, and counts the layers down to them. A device that was
-/// pulled stays among the mapping's slaves as a dangling link, and does not count.
+/// Collects the devices beneath a mapping that are not mappings themselves, and counts the layers down to them. A
+/// device that was pulled stays among the mapping's slaves as a dangling link, and does not count.
 fn descend(block: &Path, on: &mut Vec<String>) -> io::Result<usize> {
     let mut layers = 0;
     for below in fs::read_dir(block.join("slaves"))? {
@@ -127,7 +127,7 @@ fn descend(block: &Path, on: &mut Vec<String>) -> io::Result<usize> {
     Ok(layers + 1)
 }
 
-/// The devices at the bottom of a mapping; none for a device that is no mapping.
+/// Returns the devices at the bottom of a mapping; none for a device that is not a mapping.
 pub(super) fn bottom_of(device: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
     let block = PathBuf::from(format!("/sys/dev/block/{device}"));
     if !block.join("dm").exists() {
@@ -136,8 +136,8 @@ pub(super) fn bottom_of(device: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
     Ok(bottom(&block)?.into_iter().map(|(_, number)| number).collect())
 }
 
-/// A device that was unplugged or detached while a mapping has it open is gone from sysfs, and its link among the
-/// mapping's slaves dangles: it does not count.
+/// Returns the devices at the bottom of a mapping. A device that was unplugged or detached while the mapping has it
+/// open is gone from sysfs; its link among the mapping's slaves dangles, and it does not count.
 fn bottom(block: &Path) -> io::Result<Vec<(String, DeviceNumber)>> {
     let mut found = Vec::new();
     let slaves = match fs::read_dir(block.join("slaves")) {
@@ -165,7 +165,7 @@ fn bottom(block: &Path) -> io::Result<Vec<(String, DeviceNumber)>> {
     Ok(found)
 }
 
-/// All mappings; one that is removed meanwhile is left out.
+/// Lists all mappings, without those that are removed meanwhile.
 fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(sysfs)? {
@@ -182,7 +182,8 @@ fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Device-mapper's own attributes of a mapping whose removal has begun (Linux drivers/md/dm-sysfs.c, `dm_attr_show`).
+/// Returns whether an attribute could not be read because the mapping's removal has
+/// begun (Linux drivers/md/dm-sysfs.c, `dm_attr_show`).
 fn is_being_removed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
@@ -195,8 +196,8 @@ fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// lvmlockd names a group's lock space `lvm_<group>` (lvm2, daemons/lvmlockd/lvmlockd-core.c); the kernel shows each that
-/// this node has joined (Linux fs/dlm/lockspace.c).
+/// Returns whether this node has joined a group's lock space. lvmlockd names the space `lvm_<group>` (lvm2,
+/// daemons/lvmlockd/lvmlockd-core.c); the kernel shows each space that this node has joined (Linux fs/dlm/lockspace.c).
 fn in_lock_space(group: &str) -> io::Result<bool> {
     Path::new("/sys/kernel/dlm").join(format!("lvm_{group}")).try_exists()
 }
@@ -208,18 +209,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_raid_are_no_siblings() {
-        assert!(is_of("vg-lv", "vg-lv"));
-        assert!(is_of("vg-lv_rimage_0", "vg-lv"));
-        assert!(is_of("vg-lv_rmeta_2", "vg-lv"));
-        assert!(!is_of("vg-lv--1", "vg-lv"));
-        assert!(!is_of("vg-lv2", "vg-lv"));
-        assert!(!is_of("vg-lv_reads", "vg-lv"), "a name like any other");
+    fn parts_of_a_raid_belong_to_its_volume() {
+        assert!(belongs_to("vg-lv", "vg-lv"));
+        assert!(belongs_to("vg-lv_rimage_0", "vg-lv"));
+        assert!(belongs_to("vg-lv_rmeta_2", "vg-lv"));
+        assert!(!belongs_to("vg-lv--1", "vg-lv"));
+        assert!(!belongs_to("vg-lv2", "vg-lv"));
+        assert!(!belongs_to("vg-lv_reads", "vg-lv"), "a name like any other");
     }
 
-    /// As sysfs shows a RAID of two drives of which the second was pulled.
+    /// Lays out a RAID of two drives, the second of them pulled, as sysfs does.
     #[test]
-    fn a_drive_that_was_pulled_lies_beneath_nothing() {
+    fn a_pulled_drive_is_not_beneath_a_mapping() {
         let sys = tempfile::tempdir().unwrap();
         let block = |name: &str| sys.path().join(name);
         for (mapping, slaves) in
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_are_told_with_what_they_lie_on_and_what_was_pulled_is_nothing() {
+    fn mappings_are_listed_with_the_devices_beneath_except_pulled_ones() {
         let sysfs = tempfile::tempdir().unwrap();
         let device = |name: &str, dm: Option<&str>, number: &str| {
             let block = sysfs.path().join(name);

@@ -1,30 +1,30 @@
-//! Commands on the Lustre management service of this node, which has no interface but its tools.
+//! Runs commands on the Lustre management service of this node: its tools are its only interface.
 
 use std::time::Duration;
 
 use super::cmd::Cmd;
 use crate::host::CommandError;
 
-/// What `lctl erase_lcfg` says of a name that the service does not have (any more): the ioctl's ENOENT.
+/// Message of `lctl erase_lcfg` for a name that the service does not have: the ioctl's ENOENT.
 const NOT_THERE: &str = "OBD_IOC_LCFG_ERASE failed: No such file or directory";
 
-/// What it says before that where the service cannot be reached: without Lustre's modules, or without the service, the
-/// same ENOENT follows and says nothing about the name.
+/// Messages of `lctl erase_lcfg` when it does not reach the service, because Lustre's modules or the service are
+/// missing. The same ENOENT follows then, and says nothing about the name.
 const NOT_ASKED: [&str; 2] = ["opening /dev/", "must be run on the MGS"];
 
 /// Runs a site's line in a shell.
 ///
 /// # Errors
-/// When it cannot be started, fails, or outlives `deadline`.
+/// When the command cannot be started, fails, or outlives `deadline`.
 pub fn run(line: &str, deadline: Duration) -> Result<(), CommandError> {
     Cmd::shell(line).run(deadline)
 }
 
-/// Makes the service forget a file system, by the site's `command` with the name after it (lctl(8), `erase_lcfg`). An
-/// unknown name is forgotten already; a service that was not reached forgets nothing.
+/// Makes the service forget a file system: runs the site's `command` with the name after it (lctl(8), `erase_lcfg`).
+/// Succeeds when the service does not know the name, but fails when the service was not reached.
 ///
 /// # Errors
-/// As [`run`]; the service may still know the name then.
+/// The errors of [`run`]; the service may still know the name then.
 pub fn erase(command: &str, fs_name: &str, deadline: Duration) -> Result<(), CommandError> {
     match run(&format!("{command} {fs_name}"), deadline) {
         Err(CommandError::Failed { stderr, .. }) if is_forgotten(&stderr) => Ok(()),
@@ -43,7 +43,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_is_not_there_is_erased_and_every_other_failure_is_one() {
+    fn erase_succeeds_for_an_unknown_name_and_returns_other_failures() {
         let saying = |words: &str| format!("say() {{ echo \"$1: {words}\" >&2; exit 2; }}; say");
         let gone = "error: erase_lcfg: OBD_IOC_LCFG_ERASE failed: No such file or directory";
         erase(&saying(gone), "aaaaaaab", PATIENCE).unwrap();
@@ -55,17 +55,17 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_was_not_there_to_be_asked_has_erased_nothing() {
+    fn erase_fails_when_the_service_is_not_reached() {
         let words = [
             "opening /dev/obd failed: No such file or directory",
             "hint: the kernel modules may not be loaded",
             "This command must be run on the MGS.",
             "error: erase_lcfg: OBD_IOC_LCFG_ERASE failed: No such file or directory",
         ];
-        for said in [&words[..], &words[2..], &[words[0], words[3]]] {
-            let line = format!("printf '%s\\n' '{}' >&2; exit 2 #", said.join("' '"));
+        for printed in [&words[..], &words[2..], &[words[0], words[3]]] {
+            let line = format!("printf '%s\\n' '{}' >&2; exit 2 #", printed.join("' '"));
             let error = erase(&line, "aaaaaaab", PATIENCE).unwrap_err().to_string();
-            assert!(error.contains(said[0]), "{error}");
+            assert!(error.contains(printed[0]), "{error}");
         }
     }
 }

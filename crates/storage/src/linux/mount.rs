@@ -1,4 +1,4 @@
-//! Mounts and unmounts; no other module does.
+//! Mounts and unmounts: the only module that does.
 
 use std::{
     io,
@@ -34,7 +34,7 @@ use crate::{
     observed::DeviceNumber,
 };
 
-/// Deadlines, one for each kind of call.
+/// One deadline for each kind of call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadlines {
     pub(super) command: Duration,
@@ -43,13 +43,13 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    /// For the unmount of a file system of this type.
+    /// Returns the deadlines for the unmount of a file system of this type.
     fn of_unmount(self, kind: &str) -> Self {
         if !is_lustre(kind) {
             return self;
         }
-        let of = self.lustre.deadline;
-        Self { command: self.command.max(of), call: self.call.max(of), ..self }
+        let lustre = self.lustre.deadline;
+        Self { command: self.command.max(lustre), call: self.call.max(lustre), ..self }
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) fn mount(
     let leaf = entry.leaf_within(target, deadlines.call).map_err(failed)?;
     let leaf = leaf.ok_or_else(|| failed(Errno::ENOENT.into()))?;
     if leaf.mount.is_some() {
-        return Err(StepError::Changed(format!("{target} is a mount by now")));
+        return Err(StepError::Changed(format!("{target} became a mount point of another mount")));
     }
     let log = KernelLog::from_now();
     let mounted = match way(kind.as_str(), line, source, &target.to_string()) {
@@ -101,7 +101,7 @@ pub(super) fn mount(
     verify(source, target, kind, &entry, deadlines.call)
 }
 
-/// Holds a source beneath an allowed root open, so that nobody can swap it.
+/// Holds a source beneath an allowed root open, so that no user can replace it.
 fn hold(source: &str, roots: &AllowedRoots) -> io::Result<Option<Leaf>> {
     let Ok(point) = MountPoint::parse(source, roots) else { return Ok(None) };
     match walk(&point)? {
@@ -110,7 +110,7 @@ fn hold(source: &str, roots: &AllowedRoots) -> io::Result<Option<Leaf>> {
     }
 }
 
-/// A site's line can mount anything anywhere: check what is mounted at the target now.
+/// Checks what is mounted at the target now: a site's line can mount anything anywhere.
 fn verify(
     source: &str,
     target: &MountPoint,
@@ -124,7 +124,7 @@ fn verify(
     let entry = mount.map(mount_table::entry).transpose().map_err(failed)?.flatten();
     let (Some(leaf), Some(entry)) = (leaf, entry) else {
         return Err(failed(io::Error::other(
-            "the command succeeded, and nothing is mounted there",
+            "the command succeeded, but nothing is mounted there",
         )));
     };
     if kind == FileSystemKind::Xfs
@@ -133,7 +133,7 @@ fn verify(
     {
         let found = entry.source;
         return Err(failed(io::Error::other(format!(
-            "the command succeeded, and {found} is mounted there"
+            "the command succeeded, but {found} is mounted there"
         ))));
     }
     Ok(())
@@ -144,7 +144,8 @@ fn is_on(entry: &Entry, device: &str, leaf: &Leaf) -> bool {
     wanted.is_ok_and(|wanted| wanted == leaf.device || wanted == entry.device)
 }
 
-/// Unmounts `device` from `target`, never lazily, and by force only a Lustre whose servers do not answer, where a site wants that.
+/// Unmounts `device` from `target`, never lazily. Unmounts by force only a Lustre whose servers do not answer, and only
+/// where the site configured that.
 pub(super) fn unmount(
     target: &MountPoint,
     device: DeviceNumber,
@@ -153,12 +154,12 @@ pub(super) fn unmount(
 ) -> Result<(), StepError> {
     let failed = StepError::system("umount(2)", target);
     let Walk::Entry(entry) = walk(target).map_err(failed)? else { return Ok(()) };
-    // Hooks ran since the observation, and somebody else may have mounted something on top.
-    let Some((there, kind)) = shown(&entry, target, deadlines.call).map_err(failed)? else {
+    // Hooks ran since the observation, and another program may have mounted something on top.
+    let Some((there, kind)) = top_mount(&entry, target, deadlines.call).map_err(failed)? else {
         return Ok(());
     };
     if there != device {
-        return Err(StepError::Changed(format!("{target} shows another mount by now")));
+        return Err(StepError::Changed(format!("{target} shows another mount")));
     }
     let patience = deadlines.of_unmount(&kind);
     let result = if is_plain_unmount(line, &target.to_string()) {
@@ -181,7 +182,8 @@ pub(super) fn unmount(
     }
 }
 
-/// Unmounts by force what hangs for want of its servers, unless it is detached already and hangs beyond that.
+/// Unmounts by force a mount whose unmount hangs. Returns the error `hung` when the mount is detached already:
+/// force cannot help then.
 fn unmount_by_force(
     target: &MountPoint,
     entry: &DirectoryEntry,
@@ -196,12 +198,14 @@ fn unmount_by_force(
     if top.is_none_or(|top| top.device != device) {
         return Err(hung);
     }
-    log::warn!("{hung}: {target} is unmounted by force, and what no server has of it is lost");
+    log::warn!(
+        "{hung}: {target} is unmounted by force; data that was not written to a server is lost"
+    );
     unmount_call(call, UnmountFlags::FORCE, target, entry, deadline)
 }
 
-/// The device and the type of the topmost mount at an entry.
-fn shown(
+/// Returns the device and the type of the topmost mount at an entry.
+fn top_mount(
     entry: &DirectoryEntry,
     target: &MountPoint,
     deadline: Duration,
@@ -239,7 +243,7 @@ pub(super) fn set_owner(
     let leaf = entry.leaf_within(target, deadline).map_err(failed)?;
     let leaf = leaf.filter(|leaf| leaf.mount.is_some());
     let Some(leaf) = leaf else {
-        return Err(StepError::Changed(format!("{target} is not mounted any more")));
+        return Err(StepError::Changed(format!("{target} is no longer mounted")));
     };
     let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
     child::run("chown(2)", &target.to_string(), deadline, &[leaf.fd.as_raw_fd()], || {
@@ -252,15 +256,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lustre_has_longer_to_be_unmounted_than_others() {
+    fn the_unmount_of_a_lustre_has_a_longer_deadline() {
         let seconds = Duration::from_secs;
         let lustre = LustreUnmount::default();
         let deadlines = Deadlines { command: seconds(90), call: seconds(60), lustre };
         for (kind, command, call) in
             [("xfs", 90, 60), ("gfs2", 90, 60), ("lustre", 180, 180), ("lustre_tgt", 180, 180)]
         {
-            let told = deadlines.of_unmount(kind);
-            assert_eq!((told.command, told.call), (seconds(command), seconds(call)), "{kind}");
+            let unmount = deadlines.of_unmount(kind);
+            assert_eq!(
+                (unmount.command, unmount.call),
+                (seconds(command), seconds(call)),
+                "{kind}"
+            );
         }
         let patient = Deadlines { call: seconds(600), ..deadlines };
         assert_eq!(patient.of_unmount("lustre").call, seconds(600), "never shorter than others");

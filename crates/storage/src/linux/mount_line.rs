@@ -1,13 +1,13 @@
-//! Which site lines need mount(8), and which are one mount(2). Pure text.
+//! Decides whether a site's line needs mount(8) or is one mount(2). Pure text.
 
 use sys_mount::MountFlags;
 
 /// How to carry out a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// mount(2) with these.
+    /// One mount(2) with these flags and data.
     Call { flags: MountFlags, data: String },
-    /// mount(8), through bash.
+    /// The program mount(8), through bash.
     Helper,
 }
 
@@ -17,13 +17,13 @@ const XFS_DATA: &str = "\
     logbufs noalign noattr2 nodiscard nogrpid noikeep nolargeio noquota norecovery nouuid pqnoenforce \
     pquota prjquota qnoenforce quota sunit swalloc swidth uquota wsync";
 
-/// Decides for `mount -t <kind> <line>`. mount(2) is used when the line is `[-o options] <source> <target>` with options
-/// whose meaning mount(8) gives to the kernel unchanged.
+/// Decides how to carry out `mount -t <kind> <line>`: by mount(2) when the line is `[-o options] <source> <target>` and
+/// mount(8) would pass the options to the kernel unchanged.
 pub(super) fn way(kind: &str, line: &str, source: &str, target: &str) -> Way {
     read(kind, line, source, target).unwrap_or(Way::Helper)
 }
 
-/// Whether a site's umount line is just the mount point.
+/// Returns whether a site's umount line is just the mount point.
 pub(super) fn is_plain_unmount(line: &str, target: &str) -> bool {
     !has_shell(line) && shell_words::split(line).is_ok_and(|words| words == [target])
 }
@@ -58,13 +58,13 @@ fn read(kind: &str, line: &str, source: &str, target: &str) -> Option<Way> {
     (!binds_with_more).then(|| Way::Call { flags, data: data.join(",") })
 }
 
-/// Types whose mount.<type>(8) does more than mount(2).
+/// Returns whether mount.<type>(8) does more than mount(2) for a type.
 fn has_helper(kind: &str) -> bool {
     matches!(kind, "lustre" | "nfs" | "nfs4" | "gfs2")
 }
 
 fn has_shell(line: &str) -> bool {
-    // shell_words reads quotes; these it takes literally and bash does not.
+    // shell_words interprets quotes, but takes these characters literally, unlike bash.
     line.contains([
         '$', '`', ';', '|', '&', '<', '>', '(', ')', '*', '?', '[', '{', '~', '#', '!', '\n',
     ])

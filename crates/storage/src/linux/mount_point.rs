@@ -1,4 +1,4 @@
-//! Mount points: what is at them, making them, and removing them with the directories that were made for them.
+//! Observes, creates and removes mount points, with the directories above them that were created for them.
 
 use std::{io, iter};
 
@@ -46,7 +46,7 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
 /// Creates the mount point, and the directories above it.
 pub(super) fn create(target: &MountPoint, file: bool) -> Result<(), StepError> {
     let failed = StepError::system("create mount point", target);
-    // Another unit that unmounts may remove an empty parent at the same moment.
+    // Another unit that unmounts at the same moment may remove an empty parent.
     for _ in 0..8 {
         let entry = entry_of(walk_making(target).map_err(failed)?, target)?;
         match if file { entry.make_file() } else { entry.make_directory() } {
@@ -57,7 +57,7 @@ pub(super) fn create(target: &MountPoint, file: bool) -> Result<(), StepError> {
     Err(failed(Errno::ENOENT.into()))
 }
 
-/// Removes an empty mount point, and those directories above it that were made for it and are empty then.
+/// Removes an empty mount point, and the directories above it that were created for it and are then empty.
 pub(super) fn remove(target: &MountPoint) -> Result<(), StepError> {
     let failed = StepError::system("remove mount point", target);
     if let Walk::Entry(entry) = walk(target).map_err(failed)? {
@@ -69,7 +69,7 @@ pub(super) fn remove(target: &MountPoint) -> Result<(), StepError> {
     Ok(())
 }
 
-/// The nearest directory above an absent mount point, when it is empty and as [`create`] makes it.
+/// Returns the nearest directory above an absent mount point, when it is empty and as [`create`] makes it.
 fn left_above(target: &MountPoint) -> io::Result<Option<DirectoryEntry>> {
     let above = iter::successors(Some(target.clone()), MountPoint::parent);
     for point in above {
@@ -86,7 +86,7 @@ fn left_above(target: &MountPoint) -> io::Result<Option<DirectoryEntry>> {
     Ok(None)
 }
 
-/// The entry that was walked to, or why there is none.
+/// Returns the entry that the walk reached, or an error that says where it stopped.
 pub(super) fn entry_of(walked: Walk, target: &MountPoint) -> Result<DirectoryEntry, StepError> {
     match walked {
         Walk::Entry(entry) => Ok(entry),
@@ -94,7 +94,7 @@ pub(super) fn entry_of(walked: Walk, target: &MountPoint) -> Result<DirectoryEnt
             Err(StepError::Changed(format!("the parent of {target} is gone")))
         }
         Walk::Stopped(state) => {
-            Err(StepError::Changed(format!("{target} is not reachable any more: {state:?}")))
+            Err(StepError::Changed(format!("{target} is no longer reachable: {state:?}")))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The mount table, with what proves whose each mount is.
+//! Reads the mount table, with the facts that prove which object each mount belongs to.
 //!
-//! Only relevant lines are parsed: users mount too (fusermount(1)), under names of their choice, and none of those may
-//! keep us from reading ours.
+//! Only relevant lines are parsed: users mount too (fusermount(1)), under names of their choice, and such a line must
+//! not keep the agent from reading its own mounts.
 
 use std::{
     borrow::Cow,
@@ -20,7 +20,7 @@ use crate::{
     observed::{DeviceNumber, MountedThing, Superblock},
 };
 
-/// A line of proc_pid_mountinfo(5), the fields used here.
+/// The fields of a line of proc_pid_mountinfo(5) that are used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) id: u64,
@@ -36,7 +36,7 @@ impl Entry {
         Self::from_info(&MountInfo::from_line(line).ok()?)
     }
 
-    /// procfs keeps the kernel's octal escapes.
+    /// Converts a line that the crate procfs has parsed, which keeps the kernel's octal escapes.
     fn from_info(info: &MountInfo) -> Option<Self> {
         let plain = |text: &str| unescape(text).into_owned();
         Some(Self {
@@ -49,12 +49,13 @@ impl Entry {
         })
     }
 
-    /// The device in view: a bound block device, else that of the file system.
+    /// Returns the device that the mount shows: the bound block device, or else the device of the file system.
     pub(super) fn shows(&self) -> DeviceNumber {
         self.bound().unwrap_or(self.device)
     }
 
-    /// The device of a block device bound on a file, by its name in devtmpfs; also when another mount covers it.
+    /// Returns the number of a block device that is bound on a file, by its name in devtmpfs; works also when another
+    /// mount covers this one.
     fn bound(&self) -> Option<DeviceNumber> {
         let name = self
             .root
@@ -64,7 +65,7 @@ impl Entry {
     }
 }
 
-/// Names that are not UTF-8 are never ours, and only displayed.
+/// Reads the mount table. Warren uses no names that are not UTF-8, so replacing them is safe.
 fn read() -> io::Result<String> {
     let bytes = fs::read("/proc/self/mountinfo")?;
     Ok(String::from_utf8(bytes)
@@ -86,7 +87,7 @@ fn lines_at(table: &str, wanted: impl Fn(&Path) -> bool) -> String {
     table.lines().filter(is_wanted).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The mounts at `point`, the latest first.
+/// Returns the mounts at `point`, the latest first.
 pub(super) fn at(point: &Path) -> io::Result<Vec<Entry>> {
     let mut found: Vec<_> =
         entries(&lines_at(&read()?, |there| there == point)).collect::<io::Result<_>>()?;
@@ -94,7 +95,7 @@ pub(super) fn at(point: &Path) -> io::Result<Vec<Entry>> {
     Ok(found)
 }
 
-/// The type of the file system that is mounted at exactly this place, where the table names it so; of several the latest.
+/// Returns the type of the file system that is mounted at exactly this path; the latest if there are several.
 ///
 /// # Errors
 /// When the mount table cannot be read.
@@ -102,13 +103,13 @@ pub fn kind_at(point: &Path) -> io::Result<Option<String>> {
     Ok(at(point)?.into_iter().next().map(|entry| entry.kind))
 }
 
-/// All mounts of the mount namespace of a process. Lines that cannot be parsed are left out.
+/// Returns all mounts of the mount namespace of a process, without lines that cannot be parsed.
 pub(super) fn of_process(pid: i32) -> io::Result<Vec<Entry>> {
     let bytes = fs::read(format!("/proc/{pid}/mountinfo"))?;
     Ok(String::from_utf8_lossy(&bytes).lines().filter_map(Entry::parse).collect())
 }
 
-/// All mounts of our own mount namespace.
+/// Returns all mounts of our own mount namespace, without lines that cannot be parsed.
 pub(super) fn all() -> io::Result<Vec<Entry>> {
     Ok(read()?.lines().filter_map(Entry::parse).collect())
 }
@@ -119,13 +120,13 @@ pub(super) fn entry(id: u64) -> io::Result<Option<Entry>> {
     line.map(|line| entries(line).next()).and_then(|entry| entry).transpose()
 }
 
-/// A device number from `st_rdev` or `st_dev`.
+/// Converts a device number from `st_rdev` or `st_dev`.
 pub(super) fn number(dev: libc::dev_t) -> DeviceNumber {
     let part = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     DeviceNumber { major: part(major(dev)), minor: part(minor(dev)) }
 }
 
-/// Which file system a file is on, and which device it is.
+/// Returns the device of the file system that a file is on, and the device that the file itself is.
 pub(super) fn numbers(seen: &Statx) -> (DeviceNumber, DeviceNumber) {
     (
         DeviceNumber { major: seen.stx_dev_major, minor: seen.stx_dev_minor },
@@ -154,7 +155,7 @@ pub(super) fn describe(
     }
 }
 
-/// A namespace beneath a logical volume, when nothing else is beneath it.
+/// Returns a namespace beneath a logical volume, when only namespaces are beneath it.
 fn beneath_mapping(device: DeviceNumber, drives: &dyn Drives) -> Option<NamespaceId> {
     let bottom = mapped::bottom_of(device).ok()?;
     let namespaces: Option<Vec<_>> =
@@ -162,12 +163,12 @@ fn beneath_mapping(device: DeviceNumber, drives: &dyn Drives) -> Option<Namespac
     namespaces?.into_iter().next()
 }
 
-/// Describes a mount that another one covers.
+/// Describes a mount that another mount covers.
 pub(super) fn describe_covered(entry: &Entry, drives: &dyn Drives) -> MountedThing {
     describe(entry, entry.bound(), drives)
 }
 
-/// All mounts beneath the roots, in the order they were made.
+/// Returns all mounts beneath the roots, in the order in which they were made.
 pub(super) fn beneath(
     roots: &AllowedRoots,
     drives: &dyn Drives,
@@ -176,16 +177,16 @@ pub(super) fn beneath(
     for root in roots.iter() {
         known.extend(real(root)?.map(|real| (root, real)));
     }
-    let named = |point: &Path| {
+    let mount_point = |point: &Path| {
         let below =
             |(root, real): &(&Path, PathBuf)| Some(root.join(point.strip_prefix(real).ok()?));
         let path = known.iter().find_map(below)?;
         MountPoint::parse(&path.to_string_lossy(), roots).ok()
     };
     let mut found = Vec::new();
-    for entry in entries(&lines_at(&read()?, |point| named(point).is_some())) {
+    for entry in entries(&lines_at(&read()?, |point| mount_point(point).is_some())) {
         let entry = entry?;
-        if let Some(target) = named(&entry.point) {
+        if let Some(target) = mount_point(&entry.point) {
             found.push((target, describe(&entry, bound_device(&entry), drives)));
         }
     }
@@ -197,14 +198,14 @@ pub(super) fn beneath(
 pub(super) struct Options {
     pub(super) device: DeviceNumber,
     pub(super) kind: String,
-    /// Of the mount.
+    /// Whether the mount is read-only.
     pub(super) mount_read_only: bool,
-    /// Of the file system, for all its mounts.
+    /// Whether the file system is read-only, for all its mounts.
     pub(super) super_read_only: bool,
 }
 
 impl Options {
-    fn of(entry: &Entry, info: &MountInfo) -> Self {
+    fn new(entry: &Entry, info: &MountInfo) -> Self {
         Self {
             device: entry.device,
             kind: entry.kind.clone(),
@@ -214,7 +215,7 @@ impl Options {
     }
 }
 
-/// All mounts beneath the roots with their options; of several at one mount point only the topmost.
+/// Returns all mounts beneath the roots with their options, at each mount point only the topmost.
 pub(super) fn options_beneath(roots: &AllowedRoots) -> io::Result<Vec<(PathBuf, Options)>> {
     let mut real_roots = Vec::new();
     for root in roots.iter() {
@@ -225,7 +226,7 @@ pub(super) fn options_beneath(roots: &AllowedRoots) -> io::Result<Vec<(PathBuf, 
     for line in lines_at(&read()?, is_beneath).lines() {
         let info = MountInfo::from_line(line).map_err(|_| unreadable(line))?;
         let entry = Entry::from_info(&info).ok_or_else(|| unreadable(line))?;
-        let options = Options::of(&entry, &info);
+        let options = Options::new(&entry, &info);
         found.insert(entry.point, options);
     }
     Ok(found.into_iter().collect())
@@ -236,13 +237,13 @@ pub(super) fn points_beneath(path: &Path) -> io::Result<Vec<PathBuf>> {
     entries(&lines).map(|entry| entry.map(|entry| entry.point)).collect()
 }
 
-/// The path by which the kernel knows a root, symbolic links resolved: the root is the admin's choice. `None` when it
-/// does not exist.
+/// Returns the path of a root as the kernel knows it, with symbolic links resolved: the admin chooses the root. `None`
+/// when it does not exist.
 pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
     found(root.canonicalize())
 }
 
-/// The block devices that are bound on files beneath a directory: those of raw storage.
+/// Returns the block devices that are bound on files beneath a directory, which are those of raw storage.
 ///
 /// # Errors
 /// When the mount table cannot be read.
@@ -254,7 +255,8 @@ pub fn devices_beneath(directory: &Path) -> io::Result<Vec<DeviceNumber>> {
     found.filter_map(|entry| entry.map(|entry| bound_device(&entry)).transpose()).collect()
 }
 
-/// Device nodes are on devtmpfs or tmpfs; only there the file is read, which cannot hang.
+/// Returns the block device of a device node that is bound on a file. Device nodes are on devtmpfs or tmpfs: only there
+/// a file is read, because that cannot hang.
 fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     if entry.kind == "tmpfs" {
         let stat = lstat(&entry.point).ok()?;
@@ -263,7 +265,8 @@ fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     entry.bound()
 }
 
-/// The kernel writes space, tab, newline and backslash as `\040` and so on (`mangle` in fs/proc_namespace.c).
+/// Undoes the kernel's escapes: it writes space, tab, newline and backslash as `\040` and so
+/// on (`mangle` in fs/proc_namespace.c).
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -291,7 +294,7 @@ fn unescape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `/dev/<name>` of a block device number; names in sysfs are what the kernel calls it.
+/// Returns `/dev/<name>` of a block device number, with the kernel's name from sysfs.
 pub(super) fn device_path(device: DeviceNumber) -> Option<PathBuf> {
     let link = fs::read_link(format!("/sys/dev/block/{device}")).ok()?;
     Some(PathBuf::from("/dev").join(link.file_name()?))

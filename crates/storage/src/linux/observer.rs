@@ -52,7 +52,7 @@ impl Observer for Node {
     }
 
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError> {
-        unfinished::of(volume, self.deadlines.call)
+        unfinished::activation(volume, self.deadlines.call)
     }
 
     fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError> {

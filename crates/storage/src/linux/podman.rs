@@ -1,11 +1,11 @@
-//! podman, which runs containers on this node.
+//! Runs podman, which runs containers on this node.
 
 use std::time::Duration;
 
 use super::cmd::Cmd;
 use crate::host::CommandError;
 
-/// The program, as it is called on this node.
+/// The name or path of podman on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Podman {
     program: String,
@@ -17,18 +17,18 @@ impl Podman {
         Self { program: program.to_owned() }
     }
 
-    /// Runs it and returns what it printed. Errors name `what` it was to do: its arguments hold what users wrote.
+    /// Runs podman and returns its stdout. Errors show `what` and not the arguments, which may hold users' secrets.
     ///
     /// # Errors
-    /// When it cannot be started, fails, or outlives `deadline`.
+    /// When podman cannot be started, fails, or outlives `deadline`.
     pub fn run(
         &self,
         what: &str,
         arguments: &[String],
         deadline: Duration,
     ) -> Result<Vec<u8>, CommandError> {
-        let shown = format!("{} {what}", self.program);
-        Cmd::shown(std::iter::once(&self.program).chain(arguments), shown).output(deadline)
+        let text = format!("{} {what}", self.program);
+        Cmd::with_text(std::iter::once(&self.program).chain(arguments), text).output(deadline)
     }
 }
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_prints_is_returned_and_a_failure_names_what_it_was_to_do() {
+    fn run_returns_stdout_and_its_errors_hide_the_arguments() {
         let echo = Podman::new("echo");
         let patience = Duration::from_secs(60);
         let printed = echo.run("say", &["a b".to_owned(), "$HOME".to_owned()], patience).unwrap();

@@ -1,7 +1,7 @@
-//! Records that hooks ran: the one thing a node cannot show.
+//! Records which hooks ran: an observation of the node cannot show that.
 //!
 //! ```text
-//! <state>/hooks/<scope>/<hook point>.<index>     empty files; the directory itself says that the scope is open
+//! <state>/hooks/<scope>/<hook point>.<index>     empty files; a scope is open while its directory exists
 //! ```
 
 use std::{

@@ -1,4 +1,5 @@
-//! A file of ours in the root of a mount, whose inside belongs to a user: nothing there is followed or trusted.
+//! Reads and writes a file of Warren's in the root of a mount, whose inside belongs to a user: no link there is
+//! followed, and no content trusted.
 
 use std::{
     fs::{File, Permissions},
@@ -26,10 +27,10 @@ use crate::{
     host::StepError,
 };
 
-/// Bytes; a longer file is not one of ours.
+/// Maximum bytes of the file; Warren writes no longer one.
 const LONGEST: u64 = 1 << 20;
 
-/// The file in the root of what is mounted at `target`; `None` when there is no plain file, or nothing is mounted.
+/// Reads the file in the root of the mount at `target`; `None` when it is not a plain file, or nothing is mounted.
 pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFile>> {
     match mounted(target, DirectoryEntry::leaf)? {
         Some(leaf) => read_in(&open_root(&leaf.fd)?, name),
@@ -37,7 +38,7 @@ pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFil
     }
 }
 
-/// Writes the file completely or not at all; never beneath a mount that was unmounted.
+/// Writes the file completely or not at all; never into the mount point of a mount that was unmounted.
 pub(super) fn write(
     target: &MountPoint,
     file: &RootFile,
@@ -47,7 +48,7 @@ pub(super) fn write(
     let failed = StepError::system("open(2)", target);
     let look = |entry: &DirectoryEntry| entry.leaf_within(target, deadline);
     let Some(leaf) = mounted(target, look).map_err(failed)? else {
-        return Err(StepError::Changed(format!("{target} is not mounted any more")));
+        return Err(StepError::Changed(format!("{target} is no longer mounted")));
     };
     child::run("write", &at, deadline, &[leaf.fd.as_raw_fd()], || {
         write_in(&open_root(&leaf.fd)?, file)
@@ -97,15 +98,15 @@ fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
     }))
 }
 
-/// Written under another name and renamed: a reader sees all of it or what was there before.
+/// Writes the file under another name and renames it: a reader sees the whole new or the whole old file.
 fn write_in(root: &OwnedFd, file: &RootFile) -> io::Result<()> {
     let new = format!("{}.new", file.name);
-    // A crash left it, or the user put it there.
+    // A crash may have left this file, or the user may have put it there.
     remove(root, &new)?;
     let written = fill(root, &new, file)
         .and_then(|()| Ok(renameat(root, new.as_str(), root, file.name.as_str())?));
     if written.is_err() {
-        // The failure to write it is reported.
+        // The caller gets the error of the write, which matters more.
         let _ = remove(root, &new);
     }
     written
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_with_its_owner_and_everybody_may_read_it() {
+    fn a_written_file_is_read_back_and_is_readable_for_all() {
         let directory = tempfile::tempdir().unwrap();
         let at = root(directory.path());
         assert_eq!(read_in(&at, NAME).unwrap(), None);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_and_what_a_crash_left_is_taken_away() {
+    fn links_are_not_followed_and_leftovers_of_a_crash_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let (at, outside) = (root(directory.path()), tempfile::NamedTempFile::new().unwrap());
         fs::write(&outside, "keep").unwrap();
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_file_is_none_of_ours_and_a_directory_is_not_replaced() {
+    fn only_plain_files_are_read_and_a_directory_is_not_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let at = root(directory.path());
         mkfifo(&directory.path().join("fifo"), Mode::S_IRWXU).unwrap();

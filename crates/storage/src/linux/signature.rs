@@ -1,4 +1,4 @@
-//! Signatures at the beginning of block devices.
+//! Reads, creates and wipes signatures at the beginning of block devices.
 
 use std::{
     fs::{self, File},
@@ -26,39 +26,40 @@ struct Superblock {
     in_progress: bool,
 }
 
-/// `struct xfs_dsb` in fs/xfs/libxfs/xfs_format.h.
+/// Offsets in `struct xfs_dsb` (fs/xfs/libxfs/xfs_format.h).
 mod xfs {
     pub(super) const MAGIC: &[u8] = b"XFSB";
     pub(super) const UUID_AT: usize = 32;
     pub(super) const IN_PROGRESS_AT: usize = 126;
 }
 
-/// `struct gfs2_sb` in include/uapi/linux/gfs2_ondisk.h, at `GFS2_SB_ADDR` basic blocks; mkfs.gfs2(8) writes it last.
+/// Offsets in `struct gfs2_sb` (include/uapi/linux/gfs2_ondisk.h), which lies at `GFS2_SB_ADDR` basic blocks;
+/// mkfs.gfs2(8) writes it last.
 mod gfs2 {
     pub(super) const AT: u64 = 64 * 1024;
-    /// `GFS2_MAGIC` and `GFS2_METATYPE_SB`.
+    /// The numbers `GFS2_MAGIC` and `GFS2_METATYPE_SB`, big-endian.
     pub(super) const MAGIC: &[u8] = &[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1];
     pub(super) const UUID_AT: usize = 256;
 }
 
 const BLOCK: usize = 4096;
 
-/// Whether this module reads superblocks of this type.
+/// Returns whether this module reads superblocks of this type.
 pub(super) fn is_read(kind: &str) -> bool {
     [FileSystemKind::Xfs, FileSystemKind::Gfs2].iter().any(|known| known.as_str() == kind)
 }
 
-/// Reads the signature of `device`; runs tools only for what is not ours.
+/// Reads the signature of `device`; runs wipefs(8) only when there is no superblock of XFS or GFS2.
 pub(super) fn read(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
     let superblock = read_superblock(device)
         .map_err(|source| ObserveError::Read { path: device.display().to_string(), source })?;
     match superblock {
-        Some(found) => Ok(whose(&found)),
+        Some(found) => Ok(classify(&found)),
         None => probe(device, deadline),
     }
 }
 
-fn whose(found: &Superblock) -> Signature {
+fn classify(found: &Superblock) -> Signature {
     match FileSystemId::recognise(found.uuid) {
         Some(id) if found.in_progress => Signature::HalfMade(id),
         Some(id) => Signature::Ours(id),
@@ -69,7 +70,7 @@ fn whose(found: &Superblock) -> Signature {
     }
 }
 
-/// Whose file system is mounted from `device`.
+/// Returns the owner of the file system that is mounted from `device`.
 pub(super) fn of_mounted(device: DeviceNumber) -> observed::Superblock {
     let read = |path: PathBuf| read_superblock(&path).ok().flatten();
     match mount_table::device_path(device).and_then(read) {
@@ -87,7 +88,7 @@ fn read_superblock(device: &Path) -> io::Result<Option<Superblock>> {
     Ok(parse_gfs2(&block_at(&file, gfs2::AT)?))
 }
 
-/// A block, as far as the device reaches: beyond its end lseek(2) returns EINVAL.
+/// Reads a block, or less at the end of the device: beyond it lseek(2) returns EINVAL.
 fn block_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let (mut block, mut filled) = (vec![0; BLOCK], 0);
     while filled < BLOCK {
@@ -130,14 +131,14 @@ struct Found {
 fn probe(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
     let device = device.display().to_string();
     let output = Cmd::new(["wipefs", "--no-act", "--json", &device]).output(deadline)?;
-    understand(&output).map_err(|error| ObserveError::Malformed {
+    parse_wipefs(&output).map_err(|error| ObserveError::Malformed {
         what: format!("output of wipefs --json {device}"),
         why: error.to_string(),
     })
 }
 
-/// wipefs(8) prints nothing at all for a device without signatures in some versions, an empty list in others.
-fn understand(output: &[u8]) -> Result<Signature, serde_json::Error> {
+/// Parses the output of wipefs(8): some versions print nothing for a device without signatures, others an empty list.
+fn parse_wipefs(output: &[u8]) -> Result<Signature, serde_json::Error> {
     if output.trim_ascii().is_empty() {
         return Ok(Signature::Blank);
     }
@@ -148,7 +149,7 @@ fn understand(output: &[u8]) -> Result<Signature, serde_json::Error> {
     })
 }
 
-/// Zeroes the superblock of an interrupted mkfs; refuses anything else, and a device in use.
+/// Zeroes the superblock of an interrupted mkfs; refuses any other device, and a device in use.
 pub(super) fn wipe_half_made(
     device: &Path,
     id: FileSystemId,
@@ -157,7 +158,8 @@ pub(super) fn wipe_half_made(
     exclusive::with("wipe", device, deadline, |mut file| {
         let mut block = [0; BLOCK];
         file.read_exact(&mut block)?;
-        let half_made = parse(&block).is_some_and(|found| whose(&found) == Signature::HalfMade(id));
+        let half_made =
+            parse(&block).is_some_and(|found| classify(&found) == Signature::HalfMade(id));
         if !half_made {
             return Err(Errno::ESTALE.into());
         }
@@ -167,7 +169,8 @@ pub(super) fn wipe_half_made(
     })
 }
 
-/// Makes a file system with its UUID: `mkfs -t xfs -m uuid=<id> …`, `mkfs -t gfs2 -O -U <id> …`, then the site's arguments.
+/// Makes a file system with its UUID: `mkfs -t xfs -m uuid=<id> …`, `mkfs -t gfs2 -O -U <id> …`,
+/// then the site's arguments.
 pub(super) fn make(
     device: &VolumeDevice,
     kind: FileSystemKind,
@@ -175,19 +178,19 @@ pub(super) fn make(
     line: &str,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    // mkfs needs the device for itself and says only that it is busy; this names the holders.
+    // mkfs would only report that the device is busy; this check names the holders.
     exclusive::with("mkfs", &device.path, deadline, |_| Ok(()))?;
     let own = if kind == FileSystemKind::Gfs2 { "-O -U " } else { "-m uuid=" };
     let output = Cmd::shell(&format!("mkfs -t {kind} {own}{id} {line}")).run(deadline);
-    output.map_err(|failed| explained(device, kind, failed))
+    output.map_err(|failed| explain(device, kind, failed))
 }
 
-/// The minimum size depends on mkfs' version and arguments. The size is the reason only when mkfs says so: it may also
-/// be missing, or have failed to read or write.
-fn explained(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) -> StepError {
+/// Returns `TooSmall` only when mkfs names the size as the reason: mkfs may also be missing, or have failed to read or
+/// write. The minimum size depends on mkfs' version and arguments.
+fn explain(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) -> StepError {
     let least = kind.least();
     let why = match &failed {
-        CommandError::Failed { stderr, .. } => of_size(stderr).map(str::to_owned),
+        CommandError::Failed { stderr, .. } => size_complaint(stderr).map(str::to_owned),
         _ => None,
     };
     match (why, size(device.number)) {
@@ -198,13 +201,14 @@ fn explained(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) 
     }
 }
 
-/// What mkfs says of a device's size; a warning may stand before it, and a usage text after it.
-fn of_size(stderr: &str) -> Option<&str> {
+/// Returns mkfs' line about a device's size; a warning may stand before it, and a usage text after it.
+fn size_complaint(stderr: &str) -> Option<&str> {
     const WORDS: [&str; 3] = ["too small", "must be larger than", "will not fit"];
     stderr.lines().find(|line| WORDS.iter().any(|words| line.contains(words)))
 }
 
-/// Size of a device in bytes, from sysfs, which never waits for the device and counts in sectors of 512 bytes.
+/// Returns the size of a device in bytes, from sysfs, which never waits for the device and counts in
+/// sectors of 512 bytes.
 fn size(device: DeviceNumber) -> io::Result<u64> {
     let sectors = fs::read_to_string(format!("/sys/dev/block/{device}/size"))?;
     let sectors: u64 = sectors.trim().parse().map_err(io::Error::other)?;
@@ -224,28 +228,28 @@ mod tests {
     }
 
     #[test]
-    fn a_superblock_tells_whose_it_is() {
+    fn a_superblock_is_classified_by_its_uuid() {
         let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
         let id = FileSystemId::derive(owner, "rabbit-1", "storage", 0);
-        assert_eq!(whose(&parse(&block(id.uuid(), 0)).unwrap()), Signature::Ours(id));
-        assert_eq!(whose(&parse(&block(id.uuid(), 1)).unwrap()), Signature::HalfMade(id));
+        assert_eq!(classify(&parse(&block(id.uuid(), 0)).unwrap()), Signature::Ours(id));
+        assert_eq!(classify(&parse(&block(id.uuid(), 1)).unwrap()), Signature::HalfMade(id));
         let other = Uuid::from_u128(7);
         let foreign = Signature::Foreign { kind: "xfs".into(), uuid: Some(other.to_string()) };
-        assert_eq!(whose(&parse(&block(other, 0)).unwrap()), foreign);
+        assert_eq!(classify(&parse(&block(other, 0)).unwrap()), foreign);
     }
 
-    /// What mkfs.gfs2 3.5.0 wrote.
+    /// The block has the layout that mkfs.gfs2 3.5.0 wrote.
     #[test]
-    fn gfs2_tells_whose_it_is() {
+    fn a_gfs2_superblock_is_classified_by_its_uuid() {
         let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
         let id = FileSystemId::derive(owner, "rabbit-1", "storage", 0);
         let mut block = vec![0; BLOCK];
         block[..8].copy_from_slice(&[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]);
         block[256..272].copy_from_slice(id.uuid().as_bytes());
-        assert_eq!(whose(&parse_gfs2(&block).unwrap()), Signature::Ours(id));
+        assert_eq!(classify(&parse_gfs2(&block).unwrap()), Signature::Ours(id));
         block[256] = 0;
-        let Signature::Foreign { kind, .. } = whose(&parse_gfs2(&block).unwrap()) else {
-            panic!("its UUID is none of ours")
+        let Signature::Foreign { kind, .. } = classify(&parse_gfs2(&block).unwrap()) else {
+            panic!("Warren did not derive its UUID")
         };
         assert_eq!(kind, "gfs2");
         block[7] = 2;
@@ -253,23 +257,23 @@ mod tests {
     }
 
     #[test]
-    fn a_short_or_strange_block_is_no_superblock() {
+    fn a_short_or_unknown_block_has_no_superblock() {
         assert!(parse(b"").is_none());
         assert!(parse(b"XFSB").is_none());
         assert!(parse(&[0; BLOCK]).is_none());
     }
 
-    /// What mkfs.xfs 6.1.0 and mkfs.gfs2 3.5.0 say of sizes (they end with 1 and 255), and what other failures look like.
+    /// Messages of mkfs.xfs 6.1.0 and mkfs.gfs2 3.5.0 about sizes (exit statuses 1 and 255), and about other failures.
     #[test]
-    fn mkfs_says_when_a_device_is_too_small() {
-        let said = [
+    fn only_complaints_about_the_size_are_recognised() {
+        let about_size = [
             "size 256 of data subvolume is too small, minimum 4096 blocks\nUsage: mkfs.xfs",
             "Filesystem must be larger than 300MB.\nUsage: mkfs.xfs",
             "agsize (103 blocks) too small, need at least 4096 blocks\nUsage: mkfs.xfs",
             "gfs2 will not fit on this device.",
             "Device '/dev/loop0' is too small",
         ];
-        let unsaid = [
+        let others = [
             "",
             "bash: mkfs: command not found",
             "mkfs: failed to execute mkfs.xfs: No such file or directory",
@@ -277,18 +281,18 @@ mod tests {
             "mkfs.xfs: pwrite failed: Input/output error",
         ];
         let first = |text: &'static str| text.lines().next();
-        said.iter().for_each(|text| assert_eq!(of_size(text), first(text)));
-        unsaid.iter().for_each(|text| assert_eq!(of_size(text), None));
+        about_size.iter().for_each(|text| assert_eq!(size_complaint(text), first(text)));
+        others.iter().for_each(|text| assert_eq!(size_complaint(text), None));
     }
 
     #[test]
-    fn wipefs_output_is_understood() {
-        assert_eq!(understand(b"").unwrap(), Signature::Blank);
-        assert_eq!(understand(br#"{"signatures":[]}"#).unwrap(), Signature::Blank);
+    fn wipefs_output_is_parsed() {
+        assert_eq!(parse_wipefs(b"").unwrap(), Signature::Blank);
+        assert_eq!(parse_wipefs(br#"{"signatures":[]}"#).unwrap(), Signature::Blank);
         // util-linux 2.38 on an ext4 image
         let ext4 = br#"{"signatures":[{"device":"loop0","offset":"0x438","type":"ext4","uuid":"0f1d","label":null}]}"#;
         let foreign = Signature::Foreign { kind: "ext4".into(), uuid: Some("0f1d".into()) };
-        assert_eq!(understand(ext4).unwrap(), foreign);
-        assert!(understand(b"{").is_err());
+        assert_eq!(parse_wipefs(ext4).unwrap(), foreign);
+        assert!(parse_wipefs(b"{").is_err());
     }
 }

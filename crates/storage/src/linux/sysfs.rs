@@ -2,7 +2,7 @@ use std::{fs, io, path::Path};
 
 use crate::observed::DeviceNumber;
 
-/// The number of a block device, by its directory in sysfs.
+/// Reads the number of a block device, from its directory in sysfs.
 pub(super) fn number(block: &Path) -> io::Result<DeviceNumber> {
     let text = fs::read_to_string(block.join("dev"))?;
     DeviceNumber::parse(text.trim())

@@ -1,4 +1,4 @@
-//! The root of an index tree and its symbolic links.
+//! Observes and changes the symbolic links of an index tree.
 
 use std::{ffi::OsStr, io};
 
@@ -15,8 +15,8 @@ use crate::{
     observed::{PathState, TreeEntry, TreeState},
 };
 
-/// One temporary name is enough: changes to a tree are serialised, and the next observation treats a leftover like any
-/// link.
+/// Name of a link before it replaces another. One name is enough: changes to a tree are serialised, and the next
+/// observation treats a leftover like any other link.
 const TEMPORARY: &str = ".link.new";
 
 pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
@@ -25,7 +25,7 @@ pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
         Walk::Entry(entry) => entry,
     };
     let Some(leaf) = top.leaf()? else { return Ok(TreeState::default()) };
-    // A mount on the root itself belongs to whoever owns that file system.
+    // A mount on the root itself belongs to the owner of that file system.
     if leaf.mount.is_some() {
         return Ok(TreeState {
             path: PathState::ThroughMount { at: root.path() },
@@ -52,11 +52,11 @@ fn entry(directory: &Directory, name: &OsStr) -> io::Result<TreeEntry> {
     }
 }
 
-/// Creates a link, or replaces one atomically.
+/// Creates a link, or atomically replaces an existing link.
 pub(super) fn link(root: &MountPoint, link: &IndexLink) -> io::Result<()> {
     let Directory(directory) = open(root)?;
     let name = link.compute().as_str();
-    gone_is_fine(unlinkat(&directory, TEMPORARY, UnlinkatFlags::NoRemoveDir))?;
+    accept_absent(unlinkat(&directory, TEMPORARY, UnlinkatFlags::NoRemoveDir))?;
     symlinkat(link.target(), &directory, TEMPORARY)?;
     // rename(2) would replace a file too; only a link may be replaced.
     if is_link(&directory, name)? {
@@ -71,7 +71,7 @@ pub(super) fn link(root: &MountPoint, link: &IndexLink) -> io::Result<()> {
 pub(super) fn unlink(root: &MountPoint, name: &str) -> io::Result<()> {
     let Directory(directory) = open(root)?;
     if is_link(&directory, name)? {
-        gone_is_fine(unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir))?;
+        accept_absent(unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir))?;
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ fn is_link(directory: &std::os::fd::OwnedFd, name: &str) -> io::Result<bool> {
     }
 }
 
-fn gone_is_fine(result: nix::Result<()>) -> nix::Result<()> {
+fn accept_absent(result: nix::Result<()>) -> nix::Result<()> {
     match result {
         Err(Errno::ENOENT) => Ok(()),
         other => other,

@@ -1,8 +1,8 @@
-//! Mappings that remain when a command of LVM's is killed while it activates or deactivates a volume.
+//! Finds mappings that remain when an LVM command is killed while it activates or deactivates a volume.
 //!
-//! A mapping without a table is in device-mapper's list alone: the kernel shows a block device only with its first
-//! table (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with the volume's own mapping, and resumes a
-//! suspended one, but refuses a RAID while mappings of its parts exist by themselves.
+//! A mapping without a table is only in device-mapper's own list: the kernel shows a block device from its first table
+//! on (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with the volume's own mapping, and resumes a
+//! suspended mapping, but refuses a RAID while mappings of its parts exist without the RAID's.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::{
     observed::{Activation, DeviceNumber, Unfinished},
 };
 
-/// dmsetup(8); libdm mangles tabs in names.
+/// Columns for dmsetup(8), separated by tabs: libdm escapes tabs in names.
 const COLUMNS: &str = "name,major,minor,tables_loaded,suspended,open";
 
-/// What it prints instead of an empty list.
+/// The line that dmsetup prints instead of an empty list.
 const NOTHING: &str = "No devices found";
 
 /// A line of `dmsetup info --columns`.
@@ -28,19 +28,19 @@ struct Row {
     is_open: bool,
 }
 
-/// The leftovers of `volume`, whose device cannot be used.
-pub(super) fn of(volume: &Volume, deadline: Duration) -> Result<Activation, ObserveError> {
+/// Returns the leftover mappings of `volume`, whose device cannot be used.
+pub(super) fn activation(volume: &Volume, deadline: Duration) -> Result<Activation, ObserveError> {
     let wanted = volume.mapper_name();
     let rows = rows(deadline)?;
-    Ok(left_of(&wanted, rows))
+    Ok(leftovers_of(&wanted, rows))
 }
 
-/// Mappings of an active RAID's parts that the RAID does not use.
+/// Returns the mappings of an active RAID's parts that the RAID does not use.
 pub(super) fn beside(volume: &Volume, deadline: Duration) -> Result<Vec<Unfinished>, ObserveError> {
     Ok(beside_of(&volume.mapper_name(), rows(deadline)?))
 }
 
-/// The number of the mapping with that name.
+/// Returns the number of the mapping with that name.
 pub(super) fn number_of(
     name: &str,
     deadline: Duration,
@@ -67,7 +67,7 @@ fn list(deadline: Duration) -> Result<Vec<u8>, CommandError> {
 fn row(line: &str) -> Result<Row, String> {
     let fields: Vec<_> = line.split('\t').map(str::trim).collect();
     let [name, major, minor, tables, suspended, open] = fields[..] else {
-        return Err(format!("{line:?} has not six columns"));
+        return Err(format!("{line:?} does not have six columns"));
     };
     let number = DeviceNumber::parse(&format!("{major}:{minor}"))
         .ok_or_else(|| format!("{line:?} names no device"))?;
@@ -80,26 +80,26 @@ fn row(line: &str) -> Result<Row, String> {
     })
 }
 
-fn left_of(volume: &str, rows: Vec<Row>) -> Activation {
+fn leftovers_of(volume: &str, rows: Vec<Row>) -> Activation {
     let (own, parts): (Vec<_>, Vec<_>) = rows
         .into_iter()
-        .filter(|row| mapped::is_of(&row.name, volume))
+        .filter(|row| mapped::belongs_to(&row.name, volume))
         .partition(|row| row.name == volume);
     match own.into_iter().next() {
         Some(own) if own.is_live && own.is_suspended => Activation::Suspended(own.number),
-        // It became active since the first check; the next observation sees it.
+        // The volume became active since the first check; the next observation sees it.
         Some(own) if own.is_live => Activation::Inactive,
-        own => Activation::of_left(own.into_iter().chain(parts).map(left).collect()),
+        own => Activation::of_leftovers(own.into_iter().chain(parts).map(leftover).collect()),
     }
 }
 
-/// The parts that the RAID uses are open.
+/// Returns the mappings of parts that are not open: the RAID has the parts open that it uses.
 fn beside_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
-    let is_part = |row: &Row| row.name != volume && mapped::is_of(&row.name, volume);
-    rows.into_iter().filter(|row| is_part(row) && !row.is_open).map(left).collect()
+    let is_part = |row: &Row| row.name != volume && mapped::belongs_to(&row.name, volume);
+    rows.into_iter().filter(|row| is_part(row) && !row.is_open).map(leftover).collect()
 }
 
-fn left(row: Row) -> Unfinished {
+fn leftover(row: Row) -> Unfinished {
     Unfinished { name: row.name, number: row.number }
 }
 
@@ -107,42 +107,42 @@ fn left(row: Row) -> Unfinished {
 mod tests {
     use super::*;
 
-    fn understood(lines: &[&str]) -> Vec<Row> {
+    fn parsed_rows(lines: &[&str]) -> Vec<Row> {
         lines.iter().map(|line| row(line).unwrap()).collect()
     }
 
-    fn left(lines: &[&str]) -> Activation {
-        left_of("vg-lv", understood(lines))
+    fn leftovers(lines: &[&str]) -> Activation {
+        leftovers_of("vg-lv", parsed_rows(lines))
     }
 
     fn number(minor: u32) -> DeviceNumber {
         DeviceNumber { major: 253, minor }
     }
 
-    /// As dmsetup 1.02.185 told it after `lvchange` was killed before each of its calls.
+    /// Outputs of dmsetup 1.02.185 after `lvchange` was killed before each of its calls.
     #[test]
-    fn what_is_left_goes_from_top_to_bottom() {
-        assert_eq!(left(&["other-lv\t253\t0\tLive\tActive\t0"]), Activation::Inactive);
+    fn leftover_mappings_are_listed_from_top_to_bottom() {
+        assert_eq!(leftovers(&["other-lv\t253\t0\tLive\tActive\t0"]), Activation::Inactive);
         let part = |name: &str, minor| Unfinished { name: name.to_owned(), number: number(minor) };
         let rows = ["vg-lv_rmeta_0\t253\t0\tNone\tActive\t0", "vg-lv2\t253\t9\tLive\tActive\t0"];
-        assert_eq!(left(&rows), Activation::Unfinished(vec![part("vg-lv_rmeta_0", 0)]));
+        assert_eq!(leftovers(&rows), Activation::Unfinished(vec![part("vg-lv_rmeta_0", 0)]));
         let rows =
             ["vg-lv_rimage_0\t253\t1\tLive\tActive\t0", "vg-lv\t253\t4\tInactive\tActive\t0"];
         let down = vec![part("vg-lv", 4), part("vg-lv_rimage_0", 1)];
-        assert_eq!(left(&rows), Activation::Unfinished(down));
+        assert_eq!(leftovers(&rows), Activation::Unfinished(down));
     }
 
     #[test]
-    fn what_is_whole_is_left_alone_and_what_stands_still_is_lvms() {
+    fn an_active_volume_has_no_leftovers_and_a_suspended_one_is_resumed_by_lvm() {
         let part = "vg-lv_rimage_0\t253\t1\tLive\tSuspended\t0";
-        assert_eq!(left(&["vg-lv\t253\t4\tLive\tActive\t0", part]), Activation::Inactive);
-        let still = left(&["vg-lv\t253\t4\tLive\tSuspended\t0", part]);
+        assert_eq!(leftovers(&["vg-lv\t253\t4\tLive\tActive\t0", part]), Activation::Inactive);
+        let still = leftovers(&["vg-lv\t253\t4\tLive\tSuspended\t0", part]);
         assert_eq!(still, Activation::Suspended(number(4)));
     }
 
-    /// As it told them after `lvconvert --repair` was killed.
+    /// Output of dmsetup after `lvconvert --repair` was killed.
     #[test]
-    fn new_parts_on_which_nothing_lies_are_beside() {
+    fn new_parts_that_the_raid_does_not_use_are_listed() {
         let rows = [
             "vg-lv\t253\t6\tLive\tActive\t1",
             "vg-lv_rimage_1\t253\t5\tLive\tActive\t1",
@@ -151,11 +151,11 @@ mod tests {
             "vg-lv2_rmeta_2\t253\t8\tNone\tActive\t0",
         ];
         let new = Unfinished { name: "vg-lv_rmeta_2".to_owned(), number: number(7) };
-        assert_eq!(beside_of("vg-lv", understood(&rows)), [new]);
+        assert_eq!(beside_of("vg-lv", parsed_rows(&rows)), [new]);
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn malformed_rows_are_errors() {
         assert!(row("vg-lv\t253\t0\tLive").is_err());
         assert!(row("vg-lv:253:0:Live:Active").is_err(), "not as an empty list");
         assert!(row("vg-lv\tx\t0\tLive\tActive\t0").is_err());

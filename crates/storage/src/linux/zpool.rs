@@ -1,7 +1,7 @@
-//! ZFS, by its commands: three short observations, and one command per step.
+//! Runs the commands of ZFS: three short ones for an observation, and one per step.
 //!
 //! `zpool status -P -L` prints whole paths with links resolved. ZFS partitions a whole device and uses the first
-//! partition, so a device of a pool is ours when it is one of our devices or a partition of one.
+//! partition, so a pool's device counts as ours when it is one of our devices or a partition of one.
 
 mod status;
 
@@ -23,10 +23,10 @@ use crate::{
     step::ZfsAction,
 };
 
-/// Where sysfs shows that the kernel has ZFS.
+/// Directory in sysfs that exists when the kernel has ZFS.
 const MODULE: &str = "/sys/module/zfs";
 
-/// The target's pool, when this node has imported it.
+/// Observes the target's pool; `None` when this node has not imported it.
 pub(super) fn imported(
     dataset: &Dataset,
     devices: &[BlockDevice],
@@ -35,21 +35,22 @@ pub(super) fn imported(
     let pool = dataset.pool();
     let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).output(deadline) {
         Ok(output) => output,
-        // Without its kernel module ZFS has imported nothing; a module without tools imports by other hands.
+        // Without the kernel module no pool can be imported. A module without tools is an error: a
+        // pool may be imported.
         Err(error) if error.is_not_installed() && !Path::new(MODULE).exists() => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     if !String::from_utf8_lossy(&names).lines().any(|name| name == pool) {
         return Ok(None);
     }
-    let (status, vdevs) = made_of(pool, devices, deadline)?;
+    let (status, vdevs) = status_and_vdevs(pool, devices, deadline)?;
     let Status { health, resilvered, .. } = status;
     let dataset = state(dataset, deadline)?;
     Ok(Some(Zpool { name: pool.to_owned(), health, vdevs, resilvered, dataset }))
 }
 
-/// The health of a pool, and its devices.
-fn made_of(
+/// Reads the status of a pool, and its devices.
+fn status_and_vdevs(
     pool: &str,
     devices: &[BlockDevice],
     deadline: Duration,
@@ -63,7 +64,7 @@ fn made_of(
     Ok((status, vdevs))
 }
 
-/// The state of the target. mkfs.lustre(8) writes `lustre:svname` last.
+/// Reads the state of the target: complete when `lustre:svname` is set, which mkfs.lustre(8) writes last.
 fn state(dataset: &Dataset, deadline: Duration) -> Result<DatasetState, ObserveError> {
     let (pool, property) = (dataset.pool(), "lustre:svname");
     let asked = ["zfs", "get", "-H", "-r", "-t", "filesystem", "-o", "name,value", property, pool];
@@ -86,8 +87,8 @@ fn read_state(text: &str, dataset: &Dataset) -> Result<DatasetState, String> {
     Ok(DatasetState::Absent)
 }
 
-/// Pools whose labels are on these devices and that are not imported. A search that could not run has found no pool and excluded
-/// none: it is an error also where ZFS is not installed, for a rabbit may get its modules after its agent.
+/// Returns the pools whose labels are on these devices and that are not imported. A search that could not run proves
+/// nothing: it is an error even where ZFS is not installed, because a rabbit may get its modules after its agent.
 pub(super) fn pools_on(
     devices: &[BlockDevice],
     deadline: Duration,
@@ -95,7 +96,7 @@ pub(super) fn pools_on(
     let line = format!("zpool import {}", only(devices)?);
     let output = match Cmd::shell(&line).output(deadline) {
         Ok(output) => output,
-        // Some versions fail when there are none.
+        // Some versions fail when there are no pools.
         Err(CommandError::Failed { stderr, .. }) if stderr.contains("no pools available") => {
             Vec::new()
         }
@@ -105,7 +106,7 @@ pub(super) fn pools_on(
         .map_err(|why| ObserveError::Malformed { what: format!("output of {line}"), why })
 }
 
-/// `-d` for each device and its first partition: ZFS searches no others.
+/// Returns the options that restrict a search to the devices: `-d` for each device and its partitions.
 fn only(devices: &[BlockDevice]) -> Result<String, ObserveError> {
     let mut words = Vec::new();
     for device in devices {
@@ -122,7 +123,7 @@ fn sysfs(number: DeviceNumber) -> String {
     format!("/sys/dev/block/{number}")
 }
 
-/// Device nodes of a device's partitions (Documentation/ABI/stable/sysfs-block, `partition`).
+/// Returns the device nodes of a device's partitions (Documentation/ABI/stable/sysfs-block, `partition`).
 fn partitions(number: DeviceNumber) -> io::Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(sysfs(number))? {
@@ -147,15 +148,15 @@ impl Leaf {
             (Some(namespace), _) => VdevDevice::Namespace(namespace),
             (None, Some(_)) if is_used => VdevDevice::Foreign,
             (None, _) if self.is_replaced => VdevDevice::Replaced,
-            // A lost device's name may belong to another device by now; and an idle pool has not noticed its loss yet
-            // and says `ONLINE`.
+            // The name of a lost device may now belong to another device; and an idle pool may not have noticed its
+            // loss yet and show `ONLINE`.
             (None, _) => VdevDevice::Missing,
         };
         Ok(Vdev { name: self.name, state: self.state, device })
     }
 }
 
-/// The number of a device, or of the device that it is a partition of; `None` for a GUID in a lost device's place, and
+/// Returns the number of a device, or of the disk of a partition; `None` for a GUID in a lost device's place, and
 /// for an absent device.
 fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     if !name.starts_with('/') {
@@ -175,7 +176,8 @@ fn whole(name: &str) -> io::Result<Option<DeviceNumber>> {
     Ok(DeviceNumber::parse(text.trim()))
 }
 
-/// Runs one command. A destructive one first checks its object again, and one that makes a target checks the result.
+/// Runs the ZFS command of `action`. A destructive command first checks its object again, and one that makes a
+/// target checks the result.
 pub(super) fn run(
     action: ZfsAction,
     on: &str,
@@ -183,19 +185,22 @@ pub(super) fn run(
     line: &str,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    let seen = |error: ObserveError| StepError::Changed(format!("look at {on}: {error}"));
+    let seen = |error: ObserveError| StepError::Changed(format!("observe {on}: {error}"));
     let searched = match action {
         ZfsAction::Import => only(devices).map_err(seen)?,
         ZfsAction::Destroy => {
-            let (_, vdevs) = made_of(on, devices, deadline).map_err(seen)?;
+            let (_, vdevs) = status_and_vdevs(on, devices, deadline).map_err(seen)?;
             let strange = vdevs.iter().find(|vdev| vdev.device == VdevDevice::Foreign);
             if let Some(vdev) = strange {
-                return Err(StepError::Changed(format!("zpool {on} has {} by now", vdev.name)));
+                return Err(StepError::Changed(format!(
+                    "zpool {on} now has the foreign device {}",
+                    vdev.name
+                )));
             }
             String::new()
         }
         ZfsAction::Discard if at(on, deadline).map_err(seen)? != DatasetState::HalfMade => {
-            return Err(StepError::Changed(format!("{on} is no unfinished target any more")));
+            return Err(StepError::Changed(format!("{on} is no longer an unfinished target")));
         }
         ZfsAction::Create | ZfsAction::Replace | ZfsAction::Discard | ZfsAction::Format => {
             String::new()
@@ -204,7 +209,7 @@ pub(super) fn run(
     Cmd::shell(&command(action, &searched, line)).run(deadline)?;
     let is_formatted = action != ZfsAction::Format
         || at(on, deadline).is_ok_and(|state| state == DatasetState::Whole);
-    let nothing = || io::Error::other("the command succeeded, and no Lustre target is there");
+    let nothing = || io::Error::other("the command succeeded, but no Lustre target exists");
     if is_formatted { Ok(()) } else { Err(StepError::system("mkfs.lustre", on)(nothing())) }
 }
 

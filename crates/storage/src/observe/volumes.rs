@@ -10,20 +10,20 @@ use crate::{
     observed::{BlockDevice, LvmReport, Membership, Namespace, OwnGroup, VolumeGroup},
 };
 
-/// LVM sees our namespaces on drives that answer, and no other device of the node.
+/// Observes the groups: LVM reads Warren's namespaces on drives that answer, and no other device of the node.
 pub(super) fn volumes(observer: &impl Observer) -> Result<Observed, ObserveError> {
     let mut observed = observer.inventory()?;
     let mut devices = Vec::new();
     for namespace in &observed.namespaces {
-        let of_ours = namespace.owner.allocation();
-        if of_ours.is_some() && fault(namespace, &observed).is_none() {
-            devices.extend(observer.device(&namespace.id, of_ours)?);
+        let allocation = namespace.owner.allocation();
+        if allocation.is_some() && fault(namespace, &observed).is_none() {
+            devices.extend(observer.device(&namespace.id, allocation)?);
         }
     }
     // LVM without a device list would read every disk of the node.
     let report = if devices.is_empty() { LvmReport::default() } else { observer.lvm(&devices)? };
-    let looked = Looked { report: &report, devices: &devices, observed: &observed };
-    observed.groups = report.groups.iter().map(|group| looked.describe(group)).collect();
+    let context = GroupContext { report: &report, devices: &devices, observed: &observed };
+    observed.groups = report.groups.iter().map(|group| context.describe(group)).collect();
     observed.mappings = observer.mappings()?;
     observed.lock_spaces = observer.lock_spaces()?;
     Ok(observed)
@@ -31,27 +31,27 @@ pub(super) fn volumes(observer: &impl Observer) -> Result<Observed, ObserveError
 
 fn fault<'a>(namespace: &Namespace, observed: &'a Observed) -> Option<&'a str> {
     let drive = observed.drives.iter().find(|drive| drive.nqn == namespace.id.subsystem);
-    drive.map_or(Some("its drive is not there"), |drive| drive.fault.as_deref())
+    drive.map_or(Some("its drive is missing"), |drive| drive.fault.as_deref())
 }
 
 /// The facts from which a group is described.
-struct Looked<'a> {
+struct GroupContext<'a> {
     report: &'a LvmReport,
     devices: &'a [BlockDevice],
     observed: &'a Observed,
 }
 
-/// How a namespace of a group's allocation relates to the group.
+/// The relation of a namespace to the volume group on its allocation.
 enum Standing {
-    /// It is a member that LVM uses.
+    /// The namespace is a member that LVM uses.
     Used,
-    /// It is not attached to this node.
+    /// The namespace is not attached to this node.
     Unattached,
-    /// It should be a member and is not; the text says why.
+    /// The namespace should be a member and is not; the text says why.
     Lost(String),
 }
 
-impl Looked<'_> {
+impl GroupContext<'_> {
     fn describe(&self, group: &VolumeGroup) -> OwnGroup {
         let members =
             self.report.physical.iter().filter(|physical| physical.group() == Some(&group.name));
@@ -71,7 +71,7 @@ impl Looked<'_> {
         OwnGroup { group: group.clone(), allocation, devices, unattached, lost }
     }
 
-    /// The allocation of the namespaces under these devices, when all belong to one.
+    /// Returns the allocation of the namespaces under these devices, when all belong to the same.
     fn allocation(&self, on: &[PathBuf]) -> Option<AllocationId> {
         let under = |namespace: &&Namespace| {
             self.device(namespace).is_some_and(|device| on.contains(&device.path))
@@ -90,23 +90,23 @@ impl Looked<'_> {
         }
     }
 
-    /// A namespace that this rabbit already has, or that LVM was shown, is not waiting to be attached: it is a member
-    /// that LVM no longer finds, or one whose replacement is to come.
+    /// Returns the standing of a namespace. A namespace that this rabbit has access to, or that LVM read, is not
+    /// waiting to be attached: LVM no longer uses it as a member, or its replacement is still to come.
     fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
         if let Some(why) = fault(namespace, self.observed) {
             return Standing::Lost(why.to_owned());
         }
         let Some(device) = self.device(namespace) else {
             let rabbit = Some(Endpoint::Rabbit);
-            let is_given = namespace.access.iter().any(|host| host.endpoint == rabbit);
-            let why = || "it is given to this rabbit, and has no device here".to_owned();
-            return if is_given { Standing::Lost(why()) } else { Standing::Unattached };
+            let is_attached = namespace.access.iter().any(|host| host.endpoint == rabbit);
+            let why = || "it is attached to this rabbit, but has no block device here".to_owned();
+            return if is_attached { Standing::Lost(why()) } else { Standing::Unattached };
         };
         let path = device.path.display();
         match self.report.on(&device.path).map(|physical| &physical.membership) {
             Some(Membership::Of(name)) if *name == group.name => Standing::Used,
             Some(Membership::Stale(name)) if *name == group.name => Standing::Lost(format!(
-                "the group went on without {path}, and LVM does not use it until that is taken back"
+                "the group continued without {path}, and LVM does not use it until an admin restores it (vgextend --restoremissing)"
             )),
             _ => Standing::Lost(format!("LVM finds no member on {path}")),
         }

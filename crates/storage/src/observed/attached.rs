@@ -1,4 +1,4 @@
-//! The hosts that a drive attached a namespace to.
+//! The hosts that a namespace is attached to.
 
 use std::fmt;
 
@@ -6,23 +6,24 @@ use crate::desired::{Access, Endpoint, NodeName};
 
 /// A host that a namespace is attached to.
 ///
-/// The SystemConfiguration says who gets access and may change afterwards: `node` is then the host that was meant, and
-/// `endpoint` the one that has the access.
+/// The SystemConfiguration maps nodes to endpoints, and may change afterwards: `node` is the name when access was
+/// granted, and `endpoint` is the port that has the access.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attached {
-    /// Its port in the chassis. File drives have none: there the name alone identifies a host.
+    /// Port of the host in the chassis; `None` for file drives, where the name alone identifies a host.
     pub endpoint: Option<Endpoint>,
-    /// Its name when it got access; the name of its port when none was recorded. Unique among the hosts of a namespace.
+    /// Name of the host when it got access; the name of its port when none was recorded. Unique among the
+    /// hosts of a namespace.
     pub node: NodeName,
 }
 
 impl Attached {
-    /// Whether it is the host that `access` means, whatever its name was.
+    /// Returns whether this is the host that `access` describes, whatever its recorded name is.
     pub fn is_at(&self, access: &Access) -> bool {
         self.endpoint.map_or(self.node == access.node, |endpoint| endpoint == access.endpoint)
     }
 
-    /// Whether it is that host and has its name.
+    /// Returns whether this is the host that `access` describes and also has its name.
     pub fn is(&self, access: &Access) -> bool {
         self.is_at(access) && self.node == access.node
     }

@@ -1,37 +1,38 @@
-//! Volume groups on the rabbit's namespaces, and what remains on a node of groups that are gone.
+//! Volume groups on the rabbit's namespaces, and the leftovers of groups that are gone.
 
 use std::path::PathBuf;
 
 use super::{DeviceNumber, VolumeGroup};
 use crate::desired::{AllocationId, NamespaceId, ObjectUid};
 
-/// A volume group that lies on namespaces of ours.
+/// A volume group on namespaces of allocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnGroup {
     pub group: VolumeGroup,
-    /// The allocation whose namespaces it lies on; `None` when they belong to several.
+    /// The allocation whose namespaces are the group's devices; `None` when they belong to several allocations.
     pub allocation: Option<AllocationId>,
     pub devices: Vec<PathBuf>,
-    /// Namespaces of its allocation on usable drives that are not attached to this node, or not yet.
+    /// Namespaces of the allocation on usable drives that are not attached to this node, or not yet.
     pub unattached: Vec<NamespaceId>,
-    /// Namespaces that should be members and that LVM does not use, each with the reason.
+    /// Namespaces that should be members but that LVM does not use, each with the reason.
     pub lost: Vec<(NamespaceId, String)>,
 }
 
 /// A device of device-mapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its name in `/dev/mapper`.
+    /// Name of the mapping in `/dev/mapper`.
     pub name: String,
     pub number: DeviceNumber,
-    /// How many mappings are stacked up to and including this one. The uppermost must be removed first.
+    /// Number of stacked mappings up to and including this one. The uppermost must be removed first.
     pub layers: usize,
-    /// The devices at the bottom of its stack, by their names in `/sys/block`.
+    /// The devices at the bottom of the stack, by their names in `/sys/block`.
     pub on: Vec<String>,
 }
 
 impl Mapping {
-    /// The volume group in its name: LVM doubles hyphens in both parts (lvm2, libdm `dm_build_dm_name`).
+    /// Returns the volume group in the mapping's name: LVM doubles hyphens in both
+    /// parts (lvm2, libdm `dm_build_dm_name`).
     pub fn group(&self) -> Option<String> {
         let marked = self.name.replace("--", "\0");
         let (group, _) = marked.split_once('-')?;
@@ -39,7 +40,8 @@ impl Mapping {
     }
 }
 
-/// The owner's uid in a volume group's name, `<owner uid>_<directive>[_<index>]`, as the sites' controllers form it.
+/// Returns the owner's uid in a volume group's name, `<owner uid>_<directive>[_<index>]`, as the
+/// sites' controllers form it.
 pub fn owner_of_group(name: &str) -> Option<ObjectUid> {
     let mut parts = name.split('_');
     let owner = parts.next().filter(|uid| uid.len() == 36)?.parse().ok()?;
@@ -56,7 +58,7 @@ mod tests {
     const UID: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
 
     #[test]
-    fn a_group_is_ours_by_the_whole_of_its_name() {
+    fn the_owner_is_taken_only_from_a_complete_group_name() {
         for (name, ours) in [
             (format!("{UID}_0"), true),
             (format!("{UID}_0_15"), true),
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_tells_its_group() {
+    fn the_group_is_taken_from_the_name_of_a_mapping() {
         let mapping = |name: &str| Mapping {
             name: name.to_owned(),
             number: DeviceNumber { major: 253, minor: 0 },

@@ -1,25 +1,25 @@
-//! Who keeps something in use that should be released.
+//! The mounts and processes that keep a device or a mount in use that should be released.
 
 use std::fmt;
 
-/// How many holders a message names; the others are counted.
+/// Maximum number of holders that a message names; it counts the others.
 const NAMED: usize = 8;
 
-/// Who keeps a mount or a device in use.
+/// The mounts and processes that keep a mount or a device in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holders {
-    /// Mounts and processes, described.
+    /// Descriptions of the mounts and processes.
     pub names: Vec<String>,
     /// PIDs of the processes: a retry makes sense once all have ended.
     pub processes: Vec<i32>,
 }
 
-/// Whether anybody uses the device of a mount that should go, or its file system where there is no device.
+/// How the device of a mount that should go is used, or its file system where there is no device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Use {
     #[default]
     Free,
-    /// This node has the device mounted at another mount point of ours: it is released with the last of them.
+    /// This node has the device mounted at another mount point of Warren's: it is released with the last of them.
     MountedHere,
     HeldBy(Holders),
 }
@@ -33,11 +33,11 @@ impl From<Option<Holders>> for Use {
 impl fmt::Display for Holders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.names.is_empty() {
-            return f.write_str("somebody who is not among the processes that this agent can see");
+            return f.write_str("a process that this agent cannot see");
         }
-        let named = self.names.len().min(NAMED);
-        f.write_str(&self.names[..named].join(", "))?;
-        match self.names.len() - named {
+        let count = self.names.len().min(NAMED);
+        f.write_str(&self.names[..count].join(", "))?;
+        match self.names.len() - count {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
         }
@@ -49,10 +49,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_are_counted_and_nobody_is_said() {
+    fn holders_beyond_the_limit_are_counted_and_no_holder_is_a_process_unseen() {
         let names: Vec<_> = (0..11).map(|pid| format!("process {pid}")).collect();
         let text = Holders { names, processes: Vec::new() }.to_string();
         assert!(text.ends_with("process 7 and 3 more"), "{text}");
-        assert!(Holders::default().to_string().starts_with("somebody"));
+        assert!(Holders::default().to_string().starts_with("a process that"));
     }
 }

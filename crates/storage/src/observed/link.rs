@@ -1,4 +1,4 @@
-//! PCIe links, as the switches between hosts and drives see them.
+//! PCIe links, as the switches between hosts and drives report them.
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ pub struct PortLink {
     pub port: u8,
     pub end: LinkEnd,
     pub state: LinkState,
-    /// Lanes in use, and lanes it is made for.
+    /// Lanes in use, and lanes when fully trained.
     pub width: Pair,
-    /// PCIe generation in use (4 is 16 GT/s), and the one it is made for.
+    /// PCIe generation in use (4 is 16 GT/s), and generation when fully trained.
     pub generation: Pair,
 }
 
-/// What is, and what should be.
+/// A negotiated value and the value that it should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pair {
-    /// As negotiated; 0 when there is no link.
+    /// Negotiated value; 0 when there is no link.
     pub now: u8,
-    /// As configured.
+    /// Value that the switch is configured for.
     pub full: u8,
 }
 
-/// Who is at the other end of a port.
+/// The device at the other end of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkEnd {
     Host(Endpoint),
     Drive {
-        /// Within the rabbit, from 0.
+        /// Index of the slot within the rabbit, from 0.
         index: u8,
-        /// What is printed beside the slot.
+        /// Label printed beside the slot.
         label: u8,
     },
     OtherSwitch,
@@ -43,19 +43,19 @@ pub enum LinkEnd {
 /// State of a link (PCI Express Base Specification, 4.2.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkState {
-    /// Data passes.
+    /// The link carries data.
     Up,
-    /// No device, or no power.
+    /// The port has no device, or the device has no power.
     Down,
-    /// Both ends see each other (Polling).
+    /// Both ends detect each other (Polling).
     Starting,
-    /// They negotiate, or do it again (Configuration, Recovery).
+    /// Both ends negotiate, for the first time or again (Configuration, Recovery).
     Training,
     /// The port is switched off.
     Disabled,
-    /// A state that is none of these.
+    /// Any other state, by its number.
     Other(u8),
-    /// The switch could not be asked, for this reason: neither up nor down.
+    /// The switch did not answer, for this reason: the link may be up or down.
     Unknown(String),
 }
 

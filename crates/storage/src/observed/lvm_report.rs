@@ -1,4 +1,4 @@
-//! What LVM reports of physical volumes, volume groups and logical volumes.
+//! LVM's report on physical volumes, volume groups and logical volumes.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::desired::{FileSystemId, Volume};
 
-/// What LVM has on a volume's devices (lvm-fullreport(8)).
+/// The LVM objects on a volume's devices (lvm-fullreport(8)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LvmReport {
     pub physical: Vec<PhysicalVolume>,
@@ -20,8 +20,8 @@ impl LvmReport {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// The group and name of the volume that `guess` stands for: the volume of that name in the only group, or the only
-    /// volume there. `None` when neither exists.
+    /// Returns the group and the name of the volume that `guess` stands for: the volume of that name in the only group,
+    /// or the only volume there. `None` when neither exists.
     pub fn names_of(&self, guess: &Volume) -> Option<(String, String)> {
         let [group] = &self.groups[..] else { return None };
         let volume = match &group.volumes[..] {
@@ -43,15 +43,16 @@ pub struct PhysicalVolume {
     pub membership: Membership,
 }
 
-/// To which group a physical volume belongs.
+/// The relation of a physical volume to a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
     Free,
-    /// Its header names a group that does not exist: a command was interrupted between the two writes. LVM refuses to
-    /// use it.
+    /// The label is marked as used by a group, but no group exists: a command was interrupted between two writes. LVM
+    /// refuses to use the device.
     Marked,
     Of(String),
-    /// This group, which went on without it and recorded that: LVM does not use it until somebody restores it.
+    /// This group continued without the device and recorded that: LVM does not use the device until
+    /// an admin restores it.
     Stale(String),
 }
 
@@ -69,7 +70,7 @@ impl PhysicalVolume {
         self.membership.group()
     }
 
-    /// Whether it names a group that does not exist.
+    /// Returns whether the label is marked as used by a group that does not exist.
     pub fn is_marked(&self) -> bool {
         self.membership == Membership::Marked
     }
@@ -79,9 +80,9 @@ impl PhysicalVolume {
 pub struct VolumeGroup {
     pub name: String,
     pub tags: Vec<String>,
-    /// Whether a lock manager guards it (`vg_lock_type` other than `none`).
+    /// Whether the group is shared under a lock manager (`vg_lock_type` other than `none`).
     pub is_shared: bool,
-    /// Members that are not among the devices that LVM was shown.
+    /// Number of members that are not among the devices given to LVM.
     pub missing: u32,
     pub volumes: Vec<LogicalVolume>,
 }
@@ -91,19 +92,20 @@ impl VolumeGroup {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// Parts of a RAID that are visible volumes: LVM hides them except while it creates or repairs the RAID.
+    /// Returns the parts of a RAID that are visible volumes: LVM hides them except while it creates
+    /// or repairs the RAID.
     pub fn parts_of<'a>(&'a self, raid: &'a str) -> impl Iterator<Item = &'a LogicalVolume> + 'a {
         self.volumes.iter().filter(move |volume| volume.is_part_of(raid))
     }
 
-    /// Whether Warren made it, and not an earlier agent.
+    /// Returns whether Warren made the group; the sites' earlier agents set no such tag.
     pub fn is_warrens(&self) -> bool {
         self.tags.iter().any(|tag| tag == WARRENS)
     }
 }
 
-/// Whether this is the name of a part of the RAID: `<raid>_rimage_0`, `<raid>_rmeta_0`. LVM reserves these names (lvm(8),
-/// VALID NAMES).
+/// Returns whether this is the name of a part of the RAID: `<raid>_rimage_0`, `<raid>_rmeta_0`. LVM reserves these
+/// names (lvm(8), VALID NAMES).
 pub(crate) fn is_part_of(name: &str, raid: &str) -> bool {
     let rest = name.strip_prefix(raid);
     rest.is_some_and(|rest| rest.starts_with("_rimage_") || rest.starts_with("_rmeta_"))
@@ -118,21 +120,21 @@ pub struct LogicalVolume {
     pub tags: Vec<String>,
     /// Whether a mount or a program on this node, in any mount namespace, has its device open.
     pub is_open: bool,
-    /// Whether it is a RAID, which synchronises its parts.
+    /// Whether the volume is a RAID, which synchronises its parts.
     pub is_raid: bool,
-    /// How much is synchronised; `None` while it is not active.
+    /// Synchronised share; `None` while the volume is not active.
     pub synced: Option<Percent>,
-    /// What is wrong with it (`lv_health_status`: `partial`, `refresh needed`, `mismatches exist`), when something is.
+    /// The problem of the volume, if any (`lv_health_status`: `partial`, `refresh needed`, `mismatches exist`).
     pub trouble: Option<String>,
 }
 
 impl LogicalVolume {
-    /// The tag that says that mkfs completed this file system on the volume.
+    /// Returns the tag of a volume on which mkfs completed this file system.
     pub fn tag_of(id: FileSystemId) -> String {
         format!("{WARRENS}.{id}")
     }
 
-    /// Whether any file system is noted to be whole on it.
+    /// Returns whether a tag says that mkfs completed any file system on the volume.
     pub fn is_noted(&self) -> bool {
         self.tags
             .iter()
@@ -143,37 +145,37 @@ impl LogicalVolume {
         is_part_of(&self.name, raid)
     }
 
-    /// Whether it was one until a repair gave that another (lvm2, lib/metadata/raid_manip.c): the end of the repair removes it,
-    /// unless it is cut off.
+    /// Returns whether the volume was a part of the RAID until a repair replaced it (lvm2, lib/metadata/raid_manip.c):
+    /// the repair removes it at its end, unless it is interrupted.
     pub fn was_part_of(&self, raid: &str) -> bool {
         self.is_part_of(raid) && self.name.ends_with("_extracted")
     }
 
-    /// Whether it carries this file system, whole.
+    /// Returns whether mkfs completed this file system on the volume.
     pub fn has_made(&self, id: FileSystemId) -> bool {
         self.tags.contains(&Self::tag_of(id))
     }
 
-    /// Whether a device that it lies on is lost.
+    /// Returns whether a device of the volume is lost.
     pub fn is_partial(&self) -> bool {
         self.trouble.as_deref() == Some("partial")
     }
 
-    /// Whether its RAID is still being synchronised.
+    /// Returns whether the RAID is still being synchronised.
     pub fn is_syncing(&self) -> bool {
         self.is_raid && self.synced.is_some_and(|percent| percent < Percent::ALL)
     }
 }
 
-/// Hundredths of a percent, as LVM counts.
+/// A share in hundredths of a percent, the precision of LVM.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percent(u16);
 
 impl Percent {
-    /// Everything.
+    /// The whole, 100 %.
     pub const ALL: Self = Self(10_000);
 
-    /// How many whole tenths they are.
+    /// Returns the number of whole tenths: 4 for 42.17 %.
     pub fn tenth(self) -> u16 {
         self.0 / 1000
     }
@@ -182,7 +184,7 @@ impl Percent {
 impl FromStr for Percent {
     type Err = std::num::ParseFloatError;
 
-    /// As in LVM's reports: `42.17`.
+    /// Parses a percentage as in LVM's reports, for example `42.17`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let percent: f64 = text.parse()?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]

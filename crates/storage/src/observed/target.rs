@@ -1,18 +1,18 @@
-//! Paths beneath the allowed roots, and what is mounted there.
+//! Paths beneath the allowed roots, and the mounts there.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
 use super::DeviceNumber;
 use crate::desired::{FileSystemId, FileSystemKind, NamespaceId, Owner};
 
-/// What a path beneath an allowed root leads to. Symbolic links are not followed.
+/// The object at a path beneath an allowed root. Symbolic links are not followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PathState {
     /// The path, or a parent of it, does not exist.
     #[default]
     Absent,
     Directory {
-        /// Whether it is empty; false without looking when something is mounted there.
+        /// Whether the directory is empty; false without a check when it is a mount point.
         empty: bool,
     },
     File {
@@ -30,31 +30,31 @@ pub enum PathState {
     NotDirectory {
         at: PathBuf,
     },
-    /// A parent is a mount point: what is beneath belongs to whoever owns that file system.
+    /// A parent is a mount point: the path belongs to the owner of that file system.
     ThroughMount {
         at: PathBuf,
     },
 }
 
-/// A mount point.
+/// A mount point, and the mounts at its path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetState {
     pub path: PathState,
-    /// The topmost mount there, when it can be reached.
+    /// The topmost mount at the path, when it can be reached.
     pub mounted: Option<MountedThing>,
-    /// Mounts at this path that another mount covers, there or at a parent; topmost first.
+    /// Mounts at the path that another mount covers, at the path or at a parent; topmost first.
     pub beneath: Vec<MountedThing>,
     pub owner: Option<Owner>,
-    /// Whether it is absent and its nearest existing parent is an empty directory that was made for mount points.
+    /// Whether the path is absent and its nearest existing parent is an empty directory that was made for mount points.
     pub parent_empty: bool,
 }
 
-/// One entry of the mount table (proc_pid_mountinfo(5)), with what proves whose it is.
+/// One entry of the mount table (proc_pid_mountinfo(5)), with the facts that prove its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedThing {
-    /// The file system's device; of a bound block device, that device.
+    /// Device of the file system; for a bound block device, that device.
     pub device: DeviceNumber,
-    /// Its source, as the mount table has it.
+    /// Source of the mount, from the mount table.
     pub source: String,
     /// File system type; `none` for a block device bound on a file.
     pub kind: String,
@@ -62,24 +62,24 @@ pub struct MountedThing {
     pub root: String,
     /// The owner of the file system, from its superblock.
     pub superblock: Superblock,
-    /// The namespace behind `device`, when it is one of the drives'.
+    /// The namespace behind `device`, when it is on one of the drives.
     pub namespace: Option<NamespaceId>,
 }
 
 impl MountedThing {
-    /// Whether it is provably a mount of Warren's: a file system Warren made, or a namespace bound on a file.
+    /// Returns whether the mount is provably Warren's: a file system that Warren made, or a namespace bound on a file.
     pub fn is_warrens(&self) -> bool {
         matches!(self.superblock, Superblock::Ours(_))
             || (self.namespace.is_some() && self.kind == FileSystemKind::Raw.as_str())
     }
 }
 
-/// Whose a mounted file system is.
+/// The owner of a mounted file system, from its superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Superblock {
     Ours(FileSystemId),
     Foreign,
-    /// Unknown: its device cannot be read, or the agent does not read superblocks of its type.
+    /// The device cannot be read, or the agent does not read superblocks of this type.
     Unknown,
 }
 

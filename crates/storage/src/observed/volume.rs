@@ -33,7 +33,7 @@ impl fmt::Display for DeviceNumber {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockDevice {
     pub namespace: NamespaceId,
-    /// Its path now; device names change from boot to boot.
+    /// Current path; device names change from boot to boot.
     pub path: PathBuf,
     pub number: DeviceNumber,
 }
@@ -72,14 +72,14 @@ impl From<&BlockDevice> for VolumeDevice {
     }
 }
 
-/// A volume as this node sees it.
+/// The state of a volume on this node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeState {
     /// Devices of the namespaces that this node reaches.
     pub devices: Vec<BlockDevice>,
     /// Namespaces that this node does not reach.
     pub missing: Vec<NamespaceId>,
-    /// What LVM has on them; `None` with the `plain` layer.
+    /// LVM's state on the devices; `None` with the `plain` layer.
     pub lvm: Option<LvmState>,
     /// The signature of the device that carries the file system; `None` unless there is exactly one device.
     pub signature: Option<Signature>,
@@ -91,21 +91,21 @@ impl VolumeState {
     }
 }
 
-/// A logical volume as this node sees it.
+/// The state of a logical volume on this node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LvmState {
     pub activation: Activation,
-    /// Whether other volumes of its group are active here.
+    /// Whether other volumes of the group are active on this node.
     pub siblings_active: bool,
     pub in_lock_space: bool,
     /// LVM's metadata on the devices; `None` when it was not read because the volume is active.
     pub report: Option<LvmReport>,
-    /// The names of its group and volume as LVM has them, when the desired ones were a guess.
+    /// The names of group and volume in LVM's report, when the desired names were a guess.
     pub names: Option<(String, String)>,
 }
 
 impl LvmState {
-    /// Its device, when it is active here.
+    /// Returns the volume's device, when it is active on this node.
     pub fn active(&self) -> Option<&Mapped> {
         match &self.activation {
             Activation::Active(mapped) => Some(mapped),
@@ -113,23 +113,23 @@ impl LvmState {
         }
     }
 
-    /// What an interrupted command left of it, in the order in which it can be removed.
-    pub fn left(&self) -> &[Unfinished] {
+    /// Returns the mappings that an interrupted command left, in the order in which they can be removed.
+    pub fn leftovers(&self) -> &[Unfinished] {
         match &self.activation {
             Activation::Active(mapped) => &mapped.unused_parts,
-            Activation::Unfinished(left) => left,
+            Activation::Unfinished(leftovers) => leftovers,
             Activation::Inactive | Activation::Suspended(_) => &[],
         }
     }
 }
 
-/// Whether a logical volume has a device on a node.
+/// The state of a logical volume's device on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Activation {
     #[default]
     Inactive,
     Active(Mapped),
-    /// Its device is suspended: a command was interrupted while it changed the table.
+    /// The device is suspended: a command was interrupted while it changed the table.
     Suspended(DeviceNumber),
     /// A command was interrupted while it activated or deactivated the volume. These mappings remain, in the order in
     /// which they can be removed.
@@ -137,35 +137,34 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The state of a volume that is not active, with what is left of its device.
-    pub fn of_left(left: Vec<Unfinished>) -> Self {
-        if left.is_empty() { Self::Inactive } else { Self::Unfinished(left) }
+    /// Returns the state of a volume that is not active, with its leftover mappings.
+    pub fn of_leftovers(leftovers: Vec<Unfinished>) -> Self {
+        if leftovers.is_empty() { Self::Inactive } else { Self::Unfinished(leftovers) }
     }
 }
 
 /// An active logical volume: a device of device-mapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapped {
-    /// `/dev/mapper/<name>`.
+    /// Path of the device, `/dev/mapper/<name>`.
     pub path: PathBuf,
     pub number: DeviceNumber,
-    /// Devices at its bottom that are no namespaces of the volume, by their names in `/sys/block`.
+    /// Devices beneath the volume that are not its namespaces, by their names in `/sys/block`.
     pub foreign_devices: Vec<String>,
-    /// Of a RAID that lost a part: parts that its table does not use because the repair was interrupted, the new ones
-    /// or the old.
+    /// Parts of a RAID, new or old, that its table does not use because a repair was interrupted.
     pub unused_parts: Vec<Unfinished>,
 }
 
-/// A mapping that does not give access to a volume: one without an active table, or a part of a RAID.
+/// A mapping that does not give access to a volume: it has no active table, or is a part of a RAID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Its name in `/dev/mapper`.
+    /// Name of the mapping in `/dev/mapper`.
     pub name: String,
     pub number: DeviceNumber,
 }
 
 impl Mapped {
-    /// The mapping as the device that carries the volume's file system.
+    /// Returns the mapping as the device that carries the volume's file system.
     pub fn device(&self, volume: &Volume) -> VolumeDevice {
         let (group, name) = (volume.group.clone(), volume.logical.clone());
         let name = DeviceName::Logical { group, name };
@@ -173,20 +172,20 @@ impl Mapped {
     }
 }
 
-/// What a device begins with.
+/// The signature at the beginning of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signature {
-    /// Nothing that any tool knows.
+    /// No signature that wipefs(8) knows.
     Blank,
-    /// A whole file system that Warren made.
+    /// A complete file system that Warren made.
     Ours(FileSystemId),
-    /// One whose mkfs was cut off (`sb_inprogress` is set).
+    /// A file system of Warren's whose mkfs was interrupted (`sb_inprogress` is set).
     HalfMade(FileSystemId),
-    /// Somebody else's.
+    /// A signature that Warren did not write.
     Foreign {
-        /// As wipefs(8) names it.
+        /// Type of the signature, as wipefs(8) names it.
         kind: String,
-        /// Its UUID, when it has one.
+        /// UUID of the file system, if it has one.
         uuid: Option<String>,
     },
 }

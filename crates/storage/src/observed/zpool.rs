@@ -1,38 +1,38 @@
-//! Pools of ZFS, and what is in them.
+//! ZFS pools and their datasets.
 
 use std::fmt;
 
 use super::{BlockDevice, Percent};
 use crate::desired::NamespaceId;
 
-/// A Lustre target's pool as this node sees it.
+/// The state of a Lustre target's pool on this node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolState {
-    /// Devices of those of its namespaces that this node reaches.
+    /// Devices of the target's namespaces that this node reaches.
     pub devices: Vec<BlockDevice>,
-    /// Namespaces that it does not reach.
+    /// Namespaces of the target that this node does not reach.
     pub missing: Vec<NamespaceId>,
-    /// The pool of that name, when this node has it imported.
+    /// The pool of the target's name, when this node has imported it.
     pub imported: Option<Zpool>,
-    /// Pools that could be imported from those devices; looked for only while there is none of the name.
+    /// Pools that could be imported from the devices; searched only while no pool of the target's name is imported.
     pub found: Vec<FoundPool>,
 }
 
-/// A pool that was written to the devices, and that no kernel uses.
+/// A pool on the devices that is not imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPool {
     pub name: String,
-    /// What it would be once imported.
+    /// The health that the pool would have once imported.
     pub health: PoolHealth,
 }
 
-/// How a pool is (zpoolconcepts(7)).
+/// The health of a pool (zpoolconcepts(7)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolHealth {
     Online,
-    /// A device is lost, and nothing of what is written.
+    /// A device is lost, but no data.
     Degraded,
-    /// It cannot be used: `FAULTED`, `UNAVAIL`, `SUSPENDED`, …
+    /// The pool cannot be used: `FAULTED`, `UNAVAIL`, `SUSPENDED`, …
     Broken(String),
 }
 
@@ -47,8 +47,8 @@ impl fmt::Display for PoolHealth {
 }
 
 impl PoolHealth {
-    /// From the word that zpool(8) uses.
-    pub fn of(word: &str) -> Self {
+    /// Parses the word that zpool(8) prints.
+    pub fn parse(word: &str) -> Self {
         match word {
             "ONLINE" => Self::Online,
             "DEGRADED" => Self::Degraded,
@@ -57,21 +57,21 @@ impl PoolHealth {
     }
 }
 
-/// An imported pool.
+/// A pool that this node has imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zpool {
     pub name: String,
     pub health: PoolHealth,
-    /// The devices at its bottom.
+    /// The devices of the pool.
     pub vdevs: Vec<Vdev>,
-    /// How much of what a device lacks was written to it, while that is being done (`resilver` in zpoolconcepts(7)).
+    /// Progress of a resilver, while one runs (zpoolconcepts(7)).
     pub resilvered: Option<Percent>,
     pub dataset: DatasetState,
 }
 
 impl Zpool {
-    /// Whether it does without something: zpool(8) calls some pools `ONLINE` that have lost a device (openzfs/zfs 4653), and
-    /// the device too until it is next written to.
+    /// Returns whether the pool lacks redundancy. zpool(8) shows some pools as `ONLINE` that have lost a device
+    /// (openzfs/zfs 4653), and also the lost device until the next write to it.
     pub fn is_degraded(&self) -> bool {
         let is_away =
             |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);
@@ -85,7 +85,7 @@ impl Zpool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DatasetState {
     Absent,
-    /// mkfs.lustre(8) has begun: its last word, `lustre:svname`, is missing.
+    /// mkfs.lustre(8) was interrupted: the property that it sets last, `lustre:svname`, is missing.
     HalfMade,
     Whole,
 }
@@ -93,21 +93,21 @@ pub enum DatasetState {
 /// A device of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vdev {
-    /// As zpool(8) calls it: a path, or a number where the device is lost.
+    /// Name of the device in zpool(8): a path, or a number where the device is lost.
     pub name: String,
-    /// Its state, as zpool(8) says it.
+    /// State of the device in the words of zpool(8).
     pub state: String,
     pub device: VdevDevice,
 }
 
 impl Vdev {
-    /// Whether the pool uses it.
+    /// Returns whether the pool uses the device.
     pub fn is_used(&self) -> bool {
         matches!(self.state.as_str(), "ONLINE" | "AVAIL" | "INUSE")
     }
 }
 
-/// What is behind a device of a pool on this node.
+/// The block device behind a device of a pool on this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VdevDevice {
     /// A namespace of the allocation.
@@ -115,6 +115,6 @@ pub enum VdevDevice {
     /// Another device of this node.
     Foreign,
     Missing,
-    /// It is missing, and the pool is writing its contents to a replacement.
+    /// The device is missing, and the pool is writing its contents to a replacement.
     Replaced,
 }

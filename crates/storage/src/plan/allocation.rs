@@ -1,16 +1,16 @@
-//! Allocations: creates, attaches, detaches and deletes namespaces.
+//! Plans the creation, attachment, detachment and deletion of an allocation's namespaces.
 //!
 //! An allocation is created whole or not at all, one namespace on each of its drives. Once its object reports the
-//! namespaces, the planner replaces none that is lost: a replacement would be empty, so the allocation continues with
-//! the rest. The one exception is a drive that is gone for good, when the allocation has others: there redundancy needs
-//! a replacement to rebuild on.
+//! namespaces, the planner replaces no lost namespace: a replacement would be empty, so the allocation continues with
+//! the rest. The only exception is a drive that is gone for good, when the allocation has others: there redundancy
+//! needs a replacement to rebuild on.
 
 mod members;
 mod place;
 
 use std::collections::BTreeSet;
 
-pub use members::{Absence, Missing, missing};
+pub use members::{Absence, Missing, missing_namespaces};
 pub use place::allocatable;
 
 use self::{
@@ -31,7 +31,7 @@ pub(super) fn allocate(
     if allocation.capacity == 0 {
         return Err(Rejection::ZeroCapacity { allocation: allocation.id });
     }
-    let members = Members::of(allocation, observed);
+    let members = Members::new(allocation, observed);
     // Steps on a drive that cannot be used now wait for it and hold up no others.
     let can_go = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
     let leftovers: Vec<_> = partial(allocation.id, observed).filter(can_go).collect();
@@ -56,9 +56,10 @@ pub(super) fn allocate(
     Ok(placement.steps(allocation.id))
 }
 
-/// Adopts what the object's status proves to be the allocation's own; the allocation does without the rest.
+/// Adopts the namespaces that the object's status proves to be the allocation's; the allocation
+/// does without the others.
 pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
-    Members::of(allocation, observed).adopt()
+    Members::new(allocation, observed).adopt()
 }
 
 pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
@@ -70,7 +71,7 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
         .filter(|namespace| mine.contains(&namespace.owner))
         .filter(is_there);
     let ours: Vec<_> = ours.collect();
-    // The planner deletes nothing while a host has any of it attached, and detaching does not wait for an erasure.
+    // A namespace is deleted only once no host has any of them attached, and detaching does not wait for an erasure.
     let nobody = BTreeSet::new();
     let reached = ours
         .iter()
@@ -80,14 +81,14 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     let delete =
         |namespace: &&Namespace| Step::DeleteNamespace { id: namespace.id.clone(), allocation: id };
     steps.extend(ours.iter().map(delete));
-    steps.extend(lost(id, observed));
+    steps.extend(delete_vanished(id, observed));
     steps.extend(forget(id, observed));
     steps
 }
 
-/// Deleting a vanished namespace asks its drive once more and removes its record. The record would otherwise claim the
-/// namespace for a deleted object whenever the drive cannot be asked.
-fn lost(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
+/// Plans the deletion of vanished namespaces, which asks their drive once more and removes their records. Otherwise the
+/// record would assign the namespace to a deleted object whenever the drive does not answer.
+fn delete_vanished(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let lost = observed.vanished.iter().filter(move |(_, owner)| owner.allocation() == Some(id));
     lost.map(move |(lost_id, _)| Step::DeleteNamespace { id: lost_id.clone(), allocation: id })
 }
@@ -101,7 +102,7 @@ fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
         .map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
 }
 
-/// Partly created namespaces too: a host that reaches one could write to it.
+/// Detaches all namespaces of an allocation from a host, also partly created ones: the host could write to them.
 pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) -> Vec<Step> {
     let reached = observed.of_allocation(id).filter(|namespace| namespace.access.contains(host));
     reached.map(|namespace| detach(namespace, host)).collect()
@@ -139,13 +140,13 @@ impl Placement<'_> {
 /// Attaches all namespaces before it detaches any, with one exception: a host at a port that a host of the allocation
 /// has left was never meant to have access, and loses it first, whatever else fails.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
-    let has_left = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
-    let of_it = |namespace| {
-        unwanted(namespace, wanted).map(move |host| (has_left(host), detach(namespace, host)))
+    let has_moved = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
+    let detachments = |namespace| {
+        unwanted(namespace, wanted).map(move |host| (has_moved(host), detach(namespace, host)))
     };
-    let (left, others): (Vec<_>, Vec<_>) =
-        ours.iter().copied().flat_map(of_it).partition(|(has_left, _)| *has_left);
-    let mut steps: Vec<_> = left.into_iter().map(|(_, step)| step).collect();
+    let (moved, others): (Vec<_>, Vec<_>) =
+        ours.iter().copied().flat_map(detachments).partition(|(has_moved, _)| *has_moved);
+    let mut steps: Vec<_> = moved.into_iter().map(|(_, step)| step).collect();
     steps.extend(ours.iter().flat_map(|namespace| attach(namespace, wanted, observed)));
     steps.extend(others.into_iter().map(|(_, step)| step));
     steps
@@ -171,7 +172,7 @@ fn attach<'a>(
     )
 }
 
-/// Hosts that have access and should not.
+/// Returns the hosts that have access and should not.
 fn unwanted<'a>(
     namespace: &'a Namespace,
     wanted: &'a BTreeSet<Access>,

@@ -1,4 +1,4 @@
-//! File systems on a rabbit: created once, set up once, torn down once.
+//! Plans the creation, set-up and tear-down of a file system on a rabbit, each once.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
-    let Some(lvm) = Lvm::of(&fs.volume, observed.volume.as_ref()) else {
+    let Some(lvm) = Lvm::new(&fs.volume, observed.volume.as_ref()) else {
         let device = volume::device(&fs.volume, observed)?;
         return device.map_or(Ok(Vec::new()), |device| ready_on(fs, observed, &device));
     };
@@ -39,8 +39,8 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     Ok(note.into_iter().chain(lvm.deactivate_if_idle()).collect())
 }
 
-/// What an observation would show of a volume whose tag says that its file system is complete, if the volume were
-/// active.
+/// Returns the observation as it would be if the volume were active, for a volume whose tag says that its
+/// file system is complete.
 fn as_complete(fs: &FileSystem, observed: &Observed) -> Observed {
     let mut observed = observed.clone();
     if let Some(state) = &mut observed.volume {
@@ -49,7 +49,7 @@ fn as_complete(fs: &FileSystem, observed: &Observed) -> Observed {
     observed
 }
 
-/// Makes it and sets it up on a device that is there.
+/// Plans making the file system and setting it up, on an existing device.
 fn ready_on(
     fs: &FileSystem,
     observed: &Observed,
@@ -66,16 +66,16 @@ fn ready_on(
 }
 
 pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
-    let lvm = Lvm::of(&fs.volume, observed.volume.as_ref());
+    let lvm = Lvm::new(&fs.volume, observed.volume.as_ref());
     if let Some(lvm) = lvm {
         let temporary = observed.temporary.as_ref();
         lvm.is_idle(temporary.and_then(|target| target.mounted.as_ref()))?;
     }
     let device = volume::device(&fs.volume, observed).ok().flatten();
-    // A volume that lost a device may never become active again; what is on it is released in any case.
+    // A volume that lost a device may never become active again: it is released whatever its contents.
     let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
     let whole = !is_lost && is_whole(fs, observed, device.as_ref());
-    // Without the file system there is nothing to show to these hooks.
+    // These hooks need the file system; they cannot run without it.
     let shown = whole.then_some(HookPoint::PreTeardown);
     let wanted =
         observed.hooks_open && shown.is_some_and(|phase| hooks::is_due(&fs.hooks, phase, observed));
@@ -95,7 +95,8 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
     Ok(steps)
 }
 
-/// Whether the file system is known to be complete: by its superblock or, while the volume is not active, by its tag.
+/// Returns whether the file system is known to be complete: by its superblock or, while the volume is not
+/// active, by its tag.
 fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>) -> bool {
     let Some(state) = &observed.volume else { return false };
     match device {
@@ -103,7 +104,7 @@ fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>)
             volume::completeness(device, &fs.volume, state, (fs.id, fs.kind))
                 == Ok(Completeness::Complete)
         }
-        None => Lvm::of(&fs.volume, Some(state)).is_some_and(|lvm| lvm.has_made(fs.id)),
+        None => Lvm::new(&fs.volume, Some(state)).is_some_and(|lvm| lvm.has_made(fs.id)),
     }
 }
 
@@ -138,7 +139,8 @@ fn making(
     })
 }
 
-/// Whether options in `line` set the UUID: `-m uuid=…`, `-mcrc=1,uuid=…` of mkfs.xfs(8), `-U …` of mkfs.gfs2(8).
+/// Returns whether options in `line` set the UUID: `-m uuid=…`, `-mcrc=1,uuid=…` of mkfs.xfs(8),
+/// `-U …` of mkfs.gfs2(8).
 fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     let words = shell_words::split(line).unwrap_or_default();
     if kind == FileSystemKind::Gfs2 {
@@ -150,8 +152,8 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// Runs the phase's hooks with the file system mounted at its temporary mount point, and unmounts it afterwards. A mount of ours
-/// that a crash left there is used, or unmounted.
+/// Plans the phase's hooks with the file system mounted at its temporary mount point, and its unmount afterwards. A
+/// mount of this file system that a crash left there is used, or unmounted.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

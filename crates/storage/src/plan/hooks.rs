@@ -1,4 +1,4 @@
-//! Which hooks must run.
+//! Determines the hooks that must run.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -8,7 +8,7 @@ use crate::{
     observed::Observed,
 };
 
-/// Steps for those of the phase's hooks that are not recorded, with `more` variables known now.
+/// Plans the hooks of the phase that are not recorded as run, with `more` variables known now.
 pub(super) fn due<'a>(
     hooks: &'a [Hook],
     phase: HookPoint,
@@ -21,14 +21,14 @@ pub(super) fn due<'a>(
         .map(|hook| Step::RunHook { id: hook.id.clone(), line: hook.command.expand(more) })
 }
 
-/// Whether any of the phase's hooks must run.
+/// Returns whether any of the phase's hooks must run.
 pub(super) fn is_due(hooks: &[Hook], phase: HookPoint, observed: &Observed) -> bool {
     due(hooks, phase, observed, &BTreeMap::new()).next().is_some()
 }
 
-/// Begins the set-up of a scope. Its records are stale when tear-down hooks ran since, because set-up must then repeat
-/// what they undid, and when the hooks' object `is_new`. Stale records are dropped first, and the observation that is
-/// returned has none.
+/// Plans the beginning of a scope's set-up. Its records are stale when tear-down hooks ran since, because set-up must
+/// then repeat the undone work, and when the hooks' object `is_new`. Stale records are dropped first, and are removed
+/// from the returned observation.
 pub(super) fn begin<'a>(
     scope: &HookScope,
     hooks: &[Hook],
@@ -48,8 +48,8 @@ pub(super) fn begin<'a>(
     (steps, known)
 }
 
-/// Opens the scope when it has any hooks. An open scope later tells the planner that tear-down hooks must run, a closed
-/// one that all of them ran.
+/// Plans opening the scope when it has hooks. Later an open scope means that tear-down hooks must run, and a closed
+/// scope that all of them have run.
 pub(super) fn open(scope: &HookScope, hooks: &[Hook], observed: &Observed) -> Option<Step> {
     let is_needed = !hooks.is_empty() && !observed.hooks_open;
     is_needed.then(|| Step::OpenHooks { scope: scope.clone() })

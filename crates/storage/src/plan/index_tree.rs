@@ -1,4 +1,4 @@
-//! Index trees: one symbolic link per compute.
+//! Plans the symbolic links of an index tree, one per compute.
 
 use std::collections::BTreeMap;
 
@@ -69,8 +69,8 @@ fn state_entries(observed: &Observed) -> BTreeMap<String, TreeEntry> {
     observed.tree.as_ref().map(|tree| tree.entries.clone()).unwrap_or_default()
 }
 
-/// The links that Warren made. Only root writes in a tree's root, and Warren's links lead to a name in the same
-/// directory.
+/// Returns the names of the links that Warren made: only root can write in a tree's root, and only Warren's links lead
+/// to a name in the same directory.
 fn ours(entries: &BTreeMap<String, TreeEntry>) -> impl Iterator<Item = String> {
     entries
         .iter()

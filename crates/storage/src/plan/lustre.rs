@@ -1,7 +1,7 @@
-//! Lustre targets: created once, mounted while they are wanted, mounted again after a restart of the node.
+//! Plans Lustre targets: created once, mounted while they are wanted, mounted again after a restart of the node.
 //!
-//! The name of the mount is known only once it is mounted. Hooks that see the file system mounted are therefore planned
-//! after another observation.
+//! The device of a Lustre mount is known only once it is mounted. Hooks that need the mounted file system are therefore
+//! planned after another observation.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
-    let pool = Pool::of(target, observed);
+    let pool = Pool::new(target, observed);
     let building = pool.build()?;
     if !building.is_empty() {
         return Ok(building);
@@ -32,7 +32,7 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
         steps.extend(with_client(target, client, observed, Some(HookPoint::PostSetup), &pool)?);
     }
     if steps.is_empty() {
-        // Last: a device that does not fit must not keep the target from serving.
+        // Replace lost devices last: a replacement that does not fit must not keep the target from serving.
         steps = pool.replace();
     }
     if steps.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
 }
 
 pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
-    let pool = Pool::of(target, observed);
+    let pool = Pool::new(target, observed);
     let importing = pool.take_up()?;
     if !importing.is_empty() {
         return Ok(importing);
@@ -56,7 +56,7 @@ pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<S
     let mut steps = Vec::new();
     let hooked = observed.hooks_open;
     if let Some(client) = &target.client {
-        // Without the target there is nothing to show to these hooks.
+        // These hooks need the target; they cannot run without it.
         let shown = (hooked && is_whole).then_some(HookPoint::PreTeardown);
         steps.extend(with_client(target, client, observed, shown, &pool)?);
     }
@@ -72,7 +72,7 @@ pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<S
     Ok(steps)
 }
 
-/// After a restart of the node, mounts the target once more for tear-down hooks that still have to see it.
+/// Plans mounting the target once more after a restart of the node, for tear-down hooks that need it mounted.
 fn show_again(
     target: &LustreTarget,
     observed: &Observed,
@@ -92,7 +92,7 @@ fn show_again(
     Ok(mounting.into_iter().chain(showing).collect())
 }
 
-/// The steps that mount the target; empty when it is mounted.
+/// Plans the steps that mount the target; empty when it is mounted.
 fn mounting(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let Some(command) = &target.lines.mount else { return Ok(Vec::new()) };
     let state = mount::target_state(observed.target.as_ref());
@@ -115,13 +115,13 @@ fn unmounting(
     unmount::clear(&target.target, &state, Some(line), |there| is_target(target, there))
 }
 
-/// Whether the mount is the target. Lustre names the type of its servers' mounts `lustre` or `lustre_tgt`, so the
-/// source decides: a dataset, which apart from Lustre only ZFS itself mounts.
+/// Returns whether the mount is the target. Lustre names the type of its servers' mounts `lustre` or `lustre_tgt`, so
+/// the source decides: a dataset, which apart from Lustre only ZFS itself mounts.
 fn is_target(target: &LustreTarget, there: &MountedThing) -> bool {
     there.source == target.dataset.to_string() && there.kind != "zfs"
 }
 
-/// Runs the phase's hooks with the file system mounted, and unmounts it afterwards.
+/// Plans the phase's hooks with the file system mounted, and its unmount afterwards.
 fn with_client(
     target: &LustreTarget,
     client: &LustreClient,
@@ -144,7 +144,7 @@ fn with_client(
     Ok(steps)
 }
 
-/// Mounts the file system where hooks see it; empty when it is mounted there.
+/// Plans mounting the file system at its temporary mount point; empty when it is mounted there.
 fn show(
     client: &LustreClient,
     observed: &Observed,

@@ -1,7 +1,7 @@
-//! Logical volumes: created, activated, deactivated, repaired, removed.
+//! Plans the creation, activation, deactivation, repair and removal of logical volumes.
 //!
-//! A group is ours when it has our name and lies on our namespaces; LVM sees those devices and no others. Its tag says
-//! whether Warren made it or an earlier agent.
+//! A group belongs to the volume when it has the volume's name and is on the volume's namespaces; LVM reads only these
+//! devices. The group's tag says whether Warren made it or the site's earlier agent.
 
 mod activate;
 mod lines;
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// A volume, its lines, and what was seen of it.
+/// A volume, the site's lines for it, and its observed state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lvm<'a> {
     volume: &'a Volume,
@@ -28,13 +28,14 @@ pub(super) struct Lvm<'a> {
 }
 
 impl<'a> Lvm<'a> {
-    /// `None` for a volume without LVM.
-    pub(super) fn of(volume: &'a Volume, state: Option<&'a VolumeState>) -> Option<Self> {
+    /// Returns `None` for a volume without LVM.
+    pub(super) fn new(volume: &'a Volume, state: Option<&'a VolumeState>) -> Option<Self> {
         let (lines, state) = (volume.layer.lines()?, state?);
         Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
     }
 
-    /// Its device, when it is active here. A mapping on any other device than the volume's namespaces is a rejection.
+    /// Returns the volume's device, when it is active on this node. Rejects a mapping on other devices
+    /// than the volume's namespaces.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
         let Some(active) = self.seen.active() else { return Ok(None) };
         if !active.foreign_devices.is_empty() {
@@ -46,7 +47,7 @@ impl<'a> Lvm<'a> {
         Ok(Some(active.device(self.volume)))
     }
 
-    /// The device that it will have once it is active; its name is known before.
+    /// Returns the device that the volume will have once it is active; its path is known before.
     pub(super) fn device_to_be(&self) -> VolumeDevice {
         let number = DeviceNumber { major: 0, minor: 0 };
         let path = mapper_path(self.volume);
@@ -54,27 +55,28 @@ impl<'a> Lvm<'a> {
             .device(self.volume)
     }
 
-    /// Whether another agent made the group: then its file systems have UUIDs that were not derived.
+    /// Returns whether another agent made the group: its file systems then have UUIDs that Warren did not derive.
     pub(super) fn is_adopted(&self) -> bool {
         self.group().is_some_and(|group| !group.is_warrens())
     }
 
-    /// Whether its tag says that its file system is complete.
+    /// Returns whether the volume's tag says that its file system is complete.
     pub(super) fn has_made(&self, id: FileSystemId) -> bool {
         self.logical().is_some_and(|logical| logical.has_made(id))
     }
 
-    /// Whether it must be active once before it is ready, because a RAID synchronises only while it is active.
+    /// Returns whether the volume is a RAID: it must be active once before it is ready, because a RAID synchronises
+    /// only while it is active.
     pub(super) fn is_raid(&self) -> bool {
         self.logical().is_some_and(|logical| logical.is_raid)
     }
 
-    /// Whether the site's lines create no volume, so that nothing has to be ready.
+    /// Returns whether the site's lines create no volume, so that no volume has to be ready.
     pub(super) fn is_without_volume(&self) -> bool {
         self.logical().is_none() && self.lines.lv_create.is_none()
     }
 
-    /// Whether a device is missing from the group, or cannot be reached.
+    /// Returns whether a device is missing from the group, or cannot be reached.
     pub(super) fn has_lost_a_device(&self) -> bool {
         !self.state.missing.is_empty() || self.group().is_some_and(|group| group.missing > 0)
     }
@@ -103,7 +105,7 @@ impl<'a> Lvm<'a> {
         }
     }
 
-    /// Rejects a volume that somebody else has mounted: that mount must go first.
+    /// Rejects a volume that another program has mounted or open: it must be released first.
     pub(super) fn is_idle(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
         let busy = self.seen.active().is_some_and(|active| {

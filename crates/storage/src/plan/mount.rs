@@ -1,4 +1,4 @@
-//! Mounts: from a device to a directory that its user owns.
+//! Plans a mount, from the device to the owner of the mount's root.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
     Ok(steps)
 }
 
-/// What to mount once the steps towards it are done.
+/// The source of a mount, and the steps that are needed before it can be mounted.
 struct Source {
     steps: Vec<Step>,
     what: Option<Mountable>,
@@ -49,7 +49,7 @@ impl From<Mountable> for Source {
     }
 }
 
-/// Checks everything that proves that it is the right source.
+/// Checks all facts that prove the right source, and returns it.
 fn source(mount: &Mount, observed: &Observed) -> Result<Source, Rejection> {
     match &mount.source {
         MountSource::Volume { volume, id } => on_volume(mount, volume, *id, observed),
@@ -73,7 +73,7 @@ fn on_volume(
     id: FileSystemId,
     observed: &Observed,
 ) -> Result<Source, Rejection> {
-    let lvm = Lvm::of(volume, observed.volume.as_ref());
+    let lvm = Lvm::new(volume, observed.volume.as_ref());
     if let Some(lvm) = lvm.filter(|_| mount.kind != FileSystemKind::Raw) {
         lvm.is_finished(id)?;
     }
@@ -104,8 +104,8 @@ fn mounting(
     on(&mount.target, mount.kind, source, line, &target, |there| is_asked(mount, there, observed))
 }
 
-/// The steps that mount `source` on `target`, whose state is known; empty when `is_asked` recognises what is mounted
-/// there.
+/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_asked`
+/// recognises the existing mount.
 pub(super) fn on(
     target: &MountPoint,
     kind: FileSystemKind,
@@ -122,7 +122,7 @@ pub(super) fn on(
     Ok(steps)
 }
 
-/// The steps to the mount point: created when absent, rejected when this kind of mount cannot use it.
+/// Plans the mount point: creates it when absent, and rejects it when this kind of mount cannot use it.
 fn usable(
     target: &MountPoint,
     kind: FileSystemKind,
@@ -150,7 +150,7 @@ fn usable(
     }
 }
 
-/// Whether the mount is the desired one, and not just something at the same path.
+/// Returns whether the mount is the desired one, and not just another mount at the same path.
 pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed) -> bool {
     match &mount.source {
         MountSource::Volume { volume, id } => {
@@ -163,7 +163,8 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
                         && match there.superblock {
                             Superblock::Ours(found) => found == *id,
                             Superblock::Unknown => by_device,
-                            // A file system of an earlier agent on a volume of ours has a UUID of its own.
+                            // A file system that an earlier agent made on this volume has a UUID that
+                            // Warren did not derive.
                             Superblock::Foreign => by_device && volume.layer.lines().is_some(),
                         }
                 }
@@ -172,7 +173,7 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
         MountSource::Bind(_) => {
             match observed.source.as_ref().and_then(|source| source.mounted.as_ref()) {
                 Some(shown) => shown.device == there.device && shown.root == there.root,
-                // The device is gone already; its UUID still shows that it is one of ours.
+                // The source is gone already; the UUID still shows that the mount is Warren's.
                 None => {
                     matches!(there.superblock, Superblock::Ours(_)) || there.namespace.is_some()
                 }
@@ -182,20 +183,20 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
     }
 }
 
-/// Whether it is a Lustre client's mount of this source. No other file system has an LNet address for a source: the `@` in it is
-/// in no host name.
+/// Returns whether this is a Lustre client's mount of this source. Only Lustre has an LNet address as its source,
+/// recognised by the `@`, which no host name contains.
 pub(super) fn is_client(source: &str, there: &MountedThing) -> bool {
     there.source == source && (there.kind == "lustre" || source.contains('@'))
 }
 
-/// Whether what is mounted is on the volume's device: its namespace, or the logical volume's mapping.
+/// Returns whether the mount is on the volume's device: its namespace, or the logical volume's mapping.
 fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
     let lies_on =
         || there.namespace.as_ref().is_some_and(|namespace| volume.namespaces.contains(namespace));
     if volume.layer.lines().is_none() {
         return lies_on();
     }
-    let lvm = Lvm::of(volume, observed.volume.as_ref());
+    let lvm = Lvm::new(volume, observed.volume.as_ref());
     if lvm.is_some_and(|lvm| lvm.is_suspended_at(there.device)) {
         return true;
     }
@@ -204,7 +205,7 @@ fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
     device.is_some_and(|device| device.number == there.device) || volume.is_guessed() && lies_on()
 }
 
-/// Whether the mount could be the desired one, with nothing left that would prove or disprove it.
+/// Returns whether the mount could be the desired one, when no fact is available that would prove or disprove it.
 pub(super) fn may_be_asked(mount: &Mount, there: &MountedThing) -> bool {
     matches!(mount.source, MountSource::Volume { .. })
         && mount.kind != FileSystemKind::Raw
@@ -231,8 +232,8 @@ fn chown(mount: &Mount, observed: &Observed) -> Option<Step> {
     (will_be_mounted && !given).then(|| Step::SetOwner { target: mount.target.clone(), owner })
 }
 
-/// Writes only into a mounted file system: beneath the mount the file would be hidden, and make the mount point
-/// non-empty.
+/// Plans writing the root file, only into a mounted file system: in the bare mount point the file would be hidden by
+/// the mount, and the mount point would not be empty.
 fn write_root_file(mount: &Mount, observed: &Observed) -> Option<Step> {
     let file = mount.file.as_ref().filter(|wanted| observed.file.as_ref() != Some(wanted))?;
     let mounted = observed.target.as_ref().is_some_and(|state| state.mounted.is_some());

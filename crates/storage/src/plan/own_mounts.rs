@@ -1,12 +1,12 @@
-//! Clean-up after a start: unmounts mounts of ours that no object asks for.
+//! Clean-up after a start: unmounts Warren's mounts that no object asks for.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{Rejection, unmount};
 use crate::{Step, desired::MountPoint, observed::Observed};
 
-/// Unmounts the latest mount first, because a mount may lie on another. Mounts that somebody else's mount covers are
-/// rejected once the rest is gone.
+/// Plans the unmounts, the latest mount first, because a mount may lie on another. Rejects a mount that a foreign mount
+/// covers, once all others are gone.
 pub(super) fn only(keep: &[MountPoint], observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
     let mut staying: Vec<PathBuf> = Vec::new();

@@ -1,5 +1,5 @@
-//! Clean-up after a start: removes leftovers of volume groups that are gone. A group that exists may hold data, so this
-//! leaves it alone.
+//! Clean-up after a start: removes leftovers of volume groups that are gone, and leaves existing groups alone, because
+//! they may hold data.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,17 @@ use crate::{
     observed::{Mapping, NamespaceOwner, Observed, owner_of_group},
 };
 
-/// Removes mappings that lie on no device, the uppermost first, then lock spaces of groups of which nothing else is
-/// left.
+/// Plans the removal of mappings that lie on no device, the uppermost first, and of lock spaces of groups of which
+/// nothing else is left.
 pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step> {
     let is_left = |group: &str| owner_of_group(group).is_some_and(|owner| !keep.contains(&owner));
-    let of_left = |mapping: &&Mapping| mapping.group().is_some_and(|group| is_left(&group));
-    let mut dangling: Vec<_> =
-        observed.mappings.iter().filter(of_left).filter(|mapping| mapping.on.is_empty()).collect();
+    let of_leftovers = |mapping: &&Mapping| mapping.group().is_some_and(|group| is_left(&group));
+    let mut dangling: Vec<_> = observed
+        .mappings
+        .iter()
+        .filter(of_leftovers)
+        .filter(|mapping| mapping.on.is_empty())
+        .collect();
     dangling.sort_by_key(|mapping| std::cmp::Reverse(mapping.layers));
     let mut steps: Vec<_> = dangling
         .iter()
@@ -29,8 +33,8 @@ pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step>
     steps
 }
 
-/// Whether a group that was not found does not exist anywhere: every drive answers, and LVM read all our namespaces on
-/// them. A drive that is gone for good does not count.
+/// Returns whether the observation is complete, so that a group that was not found does not exist: every drive answers,
+/// and LVM read all namespaces of allocations on them. A drive that is gone for good does not count.
 fn is_whole(observed: &Observed) -> bool {
     let is_there = |drive: &Nqn| !observed.is_replaced(drive);
     let mut drives = observed.drives.iter().filter(|drive| is_there(&drive.nqn));
@@ -43,8 +47,8 @@ fn is_whole(observed: &Observed) -> bool {
         })
 }
 
-/// Whether a group is neither on a namespace nor active. An active volume may be in use, and its lock keeps other nodes
-/// out.
+/// Returns whether a group is neither on a namespace nor active. An active volume may be in use, and its lock
+/// keeps other nodes out.
 fn is_gone(group: &str, observed: &Observed) -> bool {
     let is_active =
         observed.mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group));

@@ -1,4 +1,4 @@
-//! Why the planner leaves a node untouched.
+//! The reasons for which the planner changes nothing.
 
 mod class;
 
@@ -15,7 +15,7 @@ use crate::{
     observed::{Holders, PathState, Percent},
 };
 
-/// A desire that cannot be carried out as things are. Nothing was changed.
+/// A desired unit that cannot be carried out in the current state of the node. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Rejection {
     #[error("allocation {allocation}: capacity is 0 bytes: ask for at least 1")]
@@ -30,7 +30,7 @@ pub enum Rejection {
         crowded(.full)
     )]
     TooFewDrives { asked: u64, usable: usize, least: usize, drives: usize, full: Vec<(Nqn, u32)> },
-    /// Too few drives are usable now; with those that cannot be used at the moment there would be enough.
+    /// Too few drives are usable now; together with the temporarily unusable drives there would be enough.
     #[error(
         "{asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can be used now: {}: wait \
          for them, or exchange them if they stay so",
@@ -58,7 +58,7 @@ pub enum Rejection {
         capacity: u64,
     },
     #[error(
-        "{}: nothing is made in the place of what may hold data: bring the drives back, or give the allocation up",
+        "{}: the agent does not replace namespaces that may hold data: bring the drives back, or give the allocation up",
         list(.missing)
     )]
     Lost { allocation: AllocationId, missing: Vec<Missing> },
@@ -69,7 +69,7 @@ pub enum Rejection {
     PoolFull {
         asked: u64,
         available: u64,
-        /// Bytes that sparse files may still claim.
+        /// Bytes that sparse files may still take.
         promised: u64,
     },
     #[error(
@@ -83,7 +83,7 @@ pub enum Rejection {
     )]
     TooManyDevices { volume: String, count: usize },
     #[error(
-        "{} belongs to volume group {group}, not {wanted}: the agent leaves it alone; find out whose that group is", .device.display()
+        "{} belongs to volume group {group}, not {wanted}: the agent leaves it alone; find out who made that group", .device.display()
     )]
     ForeignGroup { device: PathBuf, group: String, wanted: String },
     #[error(
@@ -102,7 +102,7 @@ pub enum Rejection {
     #[error("logical volume {volume} is mounted, or open, on this node: unmount it first")]
     StillMounted { volume: String },
     #[error(
-        "{what} is not mounted at {target} any more, and still in use, by {holders}: the agent gives it up when they have ended"
+        "{what} is no longer mounted at {target}, but is still in use by {holders}: the agent releases it when they have ended"
     )]
     StillInUse { what: String, target: MountPoint, holders: Holders },
     #[error(
@@ -121,25 +121,25 @@ pub enum Rejection {
         unused: Vec<PathBuf>,
     },
     #[error(
-        "the devices of zpool {wanted} carry zpool {found}: they are left alone; find out whose that pool is"
+        "the devices of zpool {wanted} carry zpool {found}: the agent leaves them alone; find out who made that pool"
     )]
     OtherPool { found: String, wanted: String },
     #[error(
-        "{count} pools called {pool} are on its devices, and which is the one cannot be told: import the right one by its number"
+        "{count} pools called {pool} are on its devices, and the agent cannot choose one: import the right one by its number"
     )]
     ManyPools { pool: String, count: usize },
     #[error(
-        "zpool {pool} is {state}: bring its drives back, or give the allocation up (zpool-status(8) tells what it lacks)"
+        "zpool {pool} is {state}: bring its drives back, or give the allocation up (zpool status shows the missing devices)"
     )]
     PoolBroken {
         pool: String,
-        /// Its health in zpool(8)'s word, e.g. `UNAVAIL`.
+        /// Health of the pool in the word of zpool(8), for example `UNAVAIL`.
         state: String,
     },
-    #[error("{} carries a foreign {kind} signature{}: the agent leaves it alone; wipe it by hand if nobody needs it", .device.display(), with_uuid(.uuid))]
+    #[error("{} carries a foreign {kind} signature{}: the agent leaves it alone; wipe it by hand if its data is not needed", .device.display(), with_uuid(.uuid))]
     ForeignSignature {
         device: PathBuf,
-        /// As wipefs(8) names it.
+        /// Type of the signature, as wipefs(8) names it.
         kind: String,
         uuid: Option<String>,
     },
@@ -150,17 +150,17 @@ pub enum Rejection {
     #[error(transparent)]
     TooSmall(TooSmall),
     #[error(
-        "{} could not be read in this look, so whether it carries a file system is not known and nothing is made on it: the agent \
-         tries again; if this stays, check the drive and the kernel log", .device.display()
+        "{} could not be read, so it may carry a file system and the agent makes none on it: the agent tries again; if this stays, \
+         check the drive and the kernel log", .device.display()
     )]
     NotLookedAt { device: PathBuf },
     #[error("{target} is occupied by {kind} {from}: unmount it or use another mount path")]
     Occupied { target: MountPoint, from: String, kind: String },
     #[error("{target} is mounted, and another mount on {} covers it: unmount that one first", .at.display())]
     Covered { target: MountPoint, at: PathBuf },
-    /// The mount may be ours; nothing proves it.
+    /// The mount may be Warren's, but nothing proves it.
     #[error(
-        "{target} carries {kind} {from}, and its device cannot be read to tell whose it is: unmount it by hand"
+        "{target} carries {kind} {from}, and its owner is unknown because its device cannot be read: unmount it by hand"
     )]
     Unproved { target: MountPoint, from: String, kind: String },
     #[error("{target} leads through the symbolic link {}: use the path it stands for, or remove it", .at.display())]
@@ -186,7 +186,7 @@ pub enum Rejection {
     #[error("{from} is not mounted, so {target} cannot show it: wait until it is")]
     SourceNotMounted { from: MountPoint, target: MountPoint },
     #[error(
-        "mkfs: {line:?} sets uuid: remove it from the profile, file systems are recognised by the one that is derived"
+        "mkfs: {line:?} sets uuid: remove it from the profile, because the agent recognises file systems by the UUID that it derives"
     )]
     MkfsSetsUuid { line: String },
     #[error("{root}/{name} is not a symbolic link: remove it, the index tree needs the name")]
@@ -198,7 +198,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// What keeps `path` from leading to the directory `target`.
+    /// Returns the rejection for a `path` that does not lead to the directory `target`.
     pub(super) fn through(target: &MountPoint, path: &PathState) -> Self {
         let target = target.clone();
         match path {
@@ -215,9 +215,8 @@ impl Rejection {
 }
 
 fn crowded(full: &[(Nqn, u32)]) -> String {
-    let described = |(drive, most): &(Nqn, u32)| {
-        format!("; {drive} has all {most} namespaces that it can have")
-    };
+    let described =
+        |(drive, most): &(Nqn, u32)| format!("; all {most} namespaces of {drive} are in use");
     full.iter().map(described).collect()
 }
 

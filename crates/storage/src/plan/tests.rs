@@ -1,4 +1,4 @@
-//! Tables: what is wanted and seen, and the exact steps.
+//! Compares the exact steps for a desire and an observation.
 
 mod allocation;
 mod cut_off;
@@ -68,7 +68,7 @@ fn allocation(capacity: u64) -> Allocation {
 
 fn drive(slot: u32, capacity: u64, allocated: u64) -> Drive {
     let nqn = format!("nqn.2026-01.io.warren:p:drive-{slot}").parse().unwrap();
-    Drive { slot, capacity, allocated, ..Drive::named(nqn) }
+    Drive { slot, capacity, allocated, ..Drive::with_nqn(nqn) }
 }
 
 fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) -> Namespace {
@@ -201,7 +201,7 @@ fn file_system() -> FileSystem {
 }
 
 #[test]
-fn a_tree_is_made_exactly_what_is_asked() {
+fn a_tree_gets_exactly_the_requested_entries() {
     let link = |name: &str, target: &str| IndexLink::new(name, target).unwrap();
     let links = vec![link("a", "node-0"), link("b", "node-1"), link("c", "node-2")];
     let tree = IndexTree { root: point("/mnt/nnf/wf-0"), links };

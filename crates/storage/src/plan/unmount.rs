@@ -1,4 +1,4 @@
-//! Unmounts a mount, only when it is provably the desired one.
+//! Plans an unmount, only of a mount that is provably the desired one.
 
 use std::borrow::Cow;
 
@@ -20,12 +20,12 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let more = mounting::variables(mount, observed);
     let run = |phase| hooks::due(&mount.hooks, phase, observed, &more);
     let unmounting = unmounting(mount, observed, &target)?;
-    // Other mounts of ours use it: it is released with the last of them.
+    // Other mounts of Warren's use the volume: it is released with the last of them.
     let stays = observed.in_use == Use::MountedHere;
     let leaving = if stays { Vec::new() } else { leaving(mount, observed) };
 
     let mut steps = Vec::new();
-    // A closed scope and no mount of ours: it was never mounted, or all its tear-down hooks ran.
+    // With a closed scope and no mount, the volume was never mounted, or all its tear-down hooks ran.
     let due = observed.hooks_open || !unmounting.is_empty() || !leaving.is_empty();
     let opening = hooks::open(&mount.scope, &mount.hooks, observed).filter(|_| due);
     let hooked = due && (observed.hooks_open || opening.is_some());
@@ -70,13 +70,13 @@ fn still_in_use(mount: &Mount, holders: &Holders) -> Rejection {
     Rejection::StillInUse { what, target: mount.target.clone(), holders: holders.clone() }
 }
 
-/// The volume of the mount that exists, where the desired names were a guess.
+/// Returns the mount with the names of the existing volume, where the desired names were a guess.
 fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
     let seen = observed.volume.as_ref().and_then(|state| state.lvm.as_ref());
     let names = seen.and_then(|seen| seen.names.as_ref());
     match &mount.source {
         MountSource::Volume { volume, id } if names.is_some() => {
-            let source = MountSource::Volume { volume: volume.named(names), id: *id };
+            let source = MountSource::Volume { volume: volume.with_names(names), id: *id };
             Cow::Owned(Mount { source, ..mount.clone() })
         }
         _ => Cow::Borrowed(mount),
@@ -85,13 +85,13 @@ fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
 
 fn resuming(mount: &Mount, observed: &Observed) -> Option<Step> {
     let MountSource::Volume { volume, .. } = &mount.source else { return None };
-    Lvm::of(volume, observed.volume.as_ref())?.resume()
+    Lvm::new(volume, observed.volume.as_ref())?.resume()
 }
 
-/// Deactivates the logical volume of the mount.
+/// Plans the deactivation of the mount's logical volume.
 fn leaving(mount: &Mount, observed: &Observed) -> Vec<Step> {
     let MountSource::Volume { volume, .. } = &mount.source else { return Vec::new() };
-    Lvm::of(volume, observed.volume.as_ref())
+    Lvm::new(volume, observed.volume.as_ref())
         .map_or_else(Vec::new, |lvm| lvm.deactivate_and_stop_locks())
 }
 
@@ -117,8 +117,8 @@ fn unmounting(
     Ok(open.into_iter().map(step).collect())
 }
 
-/// Unmounts everything of ours at a mount point and removes it, with the site's `line` or without one. An absent mount
-/// point with nothing of ours is left as it is.
+/// Plans unmounting all mounts at a mount point that `is_ours` accepts, with the site's `line` if any, and removing the
+/// mount point. An absent mount point without such mounts is left as it is.
 pub(super) fn clear(
     target: &MountPoint,
     state: &TargetState,
@@ -137,7 +137,7 @@ pub(super) fn clear(
     Ok(unmounting.chain(removal).collect())
 }
 
-/// Unmounts without a line of the site's.
+/// Plans an unmount without a site's line.
 pub(super) fn plainly(target: &MountPoint, device: DeviceNumber) -> Step {
     Step::Unmount { target: target.clone(), device, line: plain_line(target) }
 }
@@ -146,8 +146,8 @@ fn plain_line(target: &MountPoint) -> String {
     shell_words::quote(&target.to_string()).into_owned()
 }
 
-/// The mounts at a target that are `ours`, topmost first. Other mounts stay: they hinder nothing, unless one of ours
-/// lies beneath.
+/// Returns the mounts at a target that are `ours`, topmost first. Other mounts stay; one that covers a mount of
+/// ours is a rejection.
 pub(super) fn in_reach<'a>(
     target: &MountPoint,
     state: &'a TargetState,
@@ -171,16 +171,16 @@ pub(super) fn in_reach<'a>(
     Ok(open)
 }
 
-/// The owner of a raw volume is the owner of the device node itself, which outlives the mount and serves another job
-/// next.
+/// Plans giving a raw volume back to root: its owner is the owner of the device node itself, which outlives the mount
+/// and serves another job next.
 fn take_back(mount: &Mount, target: &TargetState) -> Option<Step> {
     let given =
         mount.kind == FileSystemKind::Raw && target.owner.is_some_and(|owner| owner != ROOT);
     given.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
 }
 
-/// Removes the mount point when no mount stays on it. Whether it is empty shows only once the mount is gone, so the
-/// step checks that.
+/// Plans the removal of the mount point when no mount stays on it. Only once the mount is gone can the step see whether
+/// the mount point is empty, so the step checks that.
 pub(super) fn remove(target: &MountPoint, state: &TargetState, unmounted: usize) -> Option<Step> {
     let empty = matches!(
         state.path,

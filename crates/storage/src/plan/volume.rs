@@ -1,4 +1,4 @@
-//! The device of a volume's file system, and its signature.
+//! Checks the device of a volume's file system, and its signature.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use crate::{
     observed::{BlockDevice, Observed, Signature, VolumeDevice, VolumeState},
 };
 
-/// The volume's device, checked; `None` while the volume is not active.
+/// Returns the volume's device, checked; `None` while the volume is not active.
 pub(super) fn device(
     volume: &Volume,
     observed: &Observed,
 ) -> Result<Option<VolumeDevice>, Rejection> {
-    match (&volume.layer, Lvm::of(volume, observed.volume.as_ref())) {
+    match (&volume.layer, Lvm::new(volume, observed.volume.as_ref())) {
         (VolumeLayer::Plain, _) => plain(volume, observed).map(Some),
         (VolumeLayer::Lvm(_), Some(lvm)) => lvm.device(),
         (VolumeLayer::Lvm(_), None) => Ok(None),
     }
 }
 
-/// The `plain` layer: a volume is the one namespace beneath it.
+/// Returns the device of a volume with the `plain` layer, which is its only namespace.
 fn plain(volume: &Volume, observed: &Observed) -> Result<VolumeDevice, Rejection> {
     let name = || format!("volume {volume}");
     if volume.namespaces.len() > 1 {
@@ -37,19 +37,19 @@ fn plain(volume: &Volume, observed: &Observed) -> Result<VolumeDevice, Rejection
     }
 }
 
-/// How complete the file system `wanted` is on a device of ours.
+/// The completeness of the wanted file system on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Completeness {
     Missing,
-    /// An interrupted mkfs of ours.
+    /// A mkfs of Warren's was interrupted.
     Interrupted,
     Complete,
 }
 
-/// Whether `device` holds `wanted`; anything else on it is a rejection.
+/// Returns whether `device` holds the file system `wanted`; any other contents are a rejection.
 ///
 /// On a volume of an earlier agent's group any file system of the right kind counts: that agent derived no UUIDs, and
-/// the group's name and devices prove whose it is.
+/// the group's name and devices prove its owner.
 pub(super) fn completeness(
     device: &VolumeDevice,
     volume: &Volume,
@@ -57,7 +57,7 @@ pub(super) fn completeness(
     (wanted, kind): (FileSystemId, FileSystemKind),
 ) -> Result<Completeness, Rejection> {
     let path = || device.path.clone();
-    let is_adopted = Lvm::of(volume, Some(state)).is_some_and(|lvm| lvm.is_adopted());
+    let is_adopted = Lvm::new(volume, Some(state)).is_some_and(|lvm| lvm.is_adopted());
     match &state.signature {
         // An unread device may hold a file system, which a mkfs would destroy.
         None => Err(Rejection::NotLookedAt { device: path() }),
@@ -78,14 +78,15 @@ pub(super) fn completeness(
     }
 }
 
-/// The variables that a site's line may use once the node was observed.
+/// Collects the variables that a site's line may use once the node was observed.
 pub(super) fn variables(
     pairs: impl IntoIterator<Item = (String, String)>,
 ) -> BTreeMap<String, String> {
     pairs.into_iter().collect()
 }
 
-/// `$DEVICE_LIST`, `$DEVICE_NUM`, `$DEVICE_NUM-1`, `$DEVICE_NUM-2` and `$DEVICE1` onwards.
+/// Returns the variables of devices: `$DEVICE_LIST`, `$DEVICE_NUM`, `$DEVICE_NUM-1`,
+/// `$DEVICE_NUM-2` and `$DEVICE1` onwards.
 pub(super) fn of_devices(devices: &[BlockDevice]) -> Vec<(String, String)> {
     let paths: Vec<_> = devices.iter().map(|device| device.path.display().to_string()).collect();
     let count = paths.len();

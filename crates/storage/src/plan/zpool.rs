@@ -1,7 +1,7 @@
-//! ZFS pools: created, imported, repaired, destroyed.
+//! Plans the creation, import, repair and destruction of ZFS pools.
 //!
-//! A pool is ours when it has our name and lies on exactly our namespaces. Devices that it has lost prove nothing
-//! either way.
+//! A pool is the target's when it has the target's pool name and lies on exactly the target's namespaces. Lost devices
+//! prove nothing either way.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    pub(super) fn of(target: &'a LustreTarget, observed: &Observed) -> Self {
+    pub(super) fn new(target: &'a LustreTarget, observed: &Observed) -> Self {
         Self { target, seen: observed.zpool.clone().unwrap_or_default() }
     }
 
@@ -33,12 +33,12 @@ impl<'a> Pool<'a> {
         self.target.dataset.pool()
     }
 
-    /// The state of the target's dataset; `None` without a pool.
+    /// Returns the state of the target's dataset; `None` without a pool.
     pub(super) fn dataset(&self) -> Option<DatasetState> {
         self.seen.imported.as_ref().map(|pool| pool.dataset)
     }
 
-    /// The steps until the pool is imported and usable.
+    /// Plans the steps until the pool is imported and usable.
     pub(super) fn build(&self) -> Result<Vec<Step>, Rejection> {
         if let Some(pool) = &self.seen.imported {
             self.is_ours(pool)?;
@@ -58,8 +58,8 @@ impl<'a> Pool<'a> {
         Ok(vec![self.step(ZfsAction::Create, self.name(), line)])
     }
 
-    /// The step that imports a pool so that it can be destroyed. An unusable pool is left to the erasure of its
-    /// namespaces.
+    /// Plans the import of a pool so that it can be destroyed. An unusable pool is left to the
+    /// erasure of its namespaces.
     pub(super) fn take_up(&self) -> Result<Vec<Step>, Rejection> {
         if let Some(pool) = &self.seen.imported {
             self.is_ours(pool)?;
@@ -70,7 +70,7 @@ impl<'a> Pool<'a> {
         Ok(found.filter(|_| goes).map(|_| self.import()).into_iter().collect())
     }
 
-    /// The steps that make the Lustre target; leftovers of an interrupted mkfs are removed first.
+    /// Plans the steps that make the Lustre target, after removing leftovers of an interrupted mkfs.
     pub(super) fn format(&self) -> Vec<Step> {
         let (Some(mkfs), Some(state)) = (&self.target.lines.mkfs, self.dataset()) else {
             return Vec::new();
@@ -93,7 +93,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Replaces each lost device of the pool by one that the pool does not use yet.
+    /// Plans replacing each lost device of the pool by a device that the pool does not use yet.
     pub(super) fn replace(&self) -> Vec<Step> {
         let (Some(pool), Some(line)) = (&self.seen.imported, &self.target.lines.replace) else {
             return Vec::new();
@@ -110,7 +110,7 @@ impl<'a> Pool<'a> {
         self.step(ZfsAction::Replace, self.name(), line.expand(&more))
     }
 
-    /// The step that destroys it. The caller has checked whose it is.
+    /// Plans the destruction of the pool. The caller has checked that it is the target's.
     pub(super) fn destroy(&self) -> Option<Step> {
         let line = self.target.lines.destroy.as_ref().filter(|_| self.seen.imported.is_some())?;
         Some(self.step(ZfsAction::Destroy, self.name(), line.expand(&self.variables())))
@@ -120,7 +120,7 @@ impl<'a> Pool<'a> {
         self.step(ZfsAction::Import, self.name(), self.name().to_owned())
     }
 
-    /// The one pool whose labels are on the devices.
+    /// Returns the only pool whose labels are on the devices; rejects a pool with another name, or several pools.
     fn found(&self) -> Result<Option<&FoundPool>, Rejection> {
         let stranger = self.seen.found.iter().find(|found| found.name != self.name());
         let wanted = || self.name().to_owned();
@@ -161,7 +161,7 @@ impl<'a> Pool<'a> {
         Rejection::PoolBroken { pool: self.name().to_owned(), state: state.to_owned() }
     }
 
-    /// Devices of the allocation that the pool does not use.
+    /// Returns the devices of the allocation that the pool does not use.
     fn spare(&self, pool: &Zpool) -> Vec<&BlockDevice> {
         let has = |device: &&BlockDevice| {
             let device = VdevDevice::Namespace(device.namespace.clone());
@@ -179,13 +179,14 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Whether it has lost all of its devices. Then nothing shows whose it was, so it is left alone, and is no rejection.
+/// Returns whether the pool has lost all of its devices: then no device proves its owner, and it does
+/// not count as foreign.
 fn is_bare(pool: &Zpool) -> bool {
     let is_away = |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);
     !pool.vdevs.is_empty() && pool.vdevs.iter().all(is_away)
 }
 
-/// Whether a device is lost and has no replacement yet.
+/// Returns whether a device is lost and has no replacement yet.
 fn is_lost(vdev: &Vdev) -> bool {
     vdev.device == VdevDevice::Missing
 }

@@ -1,4 +1,4 @@
-//! The log lines of the steps.
+//! Formats the log lines of the steps.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use crate::observed::VolumeDevice;
 /// The source of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mountable {
-    /// A device. Its path may belong to another device by the time it is mounted, so the step checks.
+    /// A device. Its path may belong to another device by the time of the mount, so the step checks that.
     Device(VolumeDevice),
     /// A directory or file to bind, a Lustre target's dataset, or `<mgs>:/<fsname>`.
     Name(String),

@@ -1,4 +1,4 @@
-//! LVM's commands.
+//! The LVM commands that a step can run.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum VolumeAction {
 }
 
 impl VolumeAction {
-    /// The word for journals, the command, and the action in words.
+    /// Returns the word for journals, the command, and the action in words.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::CreatePhysical => ("pvcreate", "pvcreate", "make physical volume"),
@@ -53,19 +53,19 @@ impl VolumeAction {
         }
     }
 
-    /// The word for the step in journals.
+    /// Returns the word for the step in journals.
     pub fn kind(self) -> &'static str {
         self.words().0
     }
 
-    /// LVM's command, with the options that make it this action. A group that Warren creates gets its tag, and no udev
-    /// event activates its volumes: a volume that two nodes write is lost. A volume to refresh lacks a part, and LVM
-    /// needs an option to accept that.
+    /// Returns LVM's command, with the options that make it this action. A group that Warren creates gets Warren's tag,
+    /// and no udev event activates its volumes: a volume that two nodes write is lost. A volume to refresh lacks a
+    /// part, and LVM needs an option to accept that.
     pub fn command(self) -> &'static str {
         self.words().1
     }
 
-    /// Whether LVM would ask for confirmation, which nobody could answer.
+    /// Returns whether LVM would ask for confirmation, which an agent cannot give.
     pub fn is_asked_about(self) -> bool {
         matches!(
             self,

@@ -1,22 +1,22 @@
-//! Commands of ZFS and of Lustre's tools.
+//! The commands of ZFS and of Lustre's tools that a step can run.
 
 use std::fmt;
 
-/// One command on one pool, or on the dataset in it.
+/// One command on a pool, or on the dataset in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZfsAction {
     Create,
     Import,
     Replace,
     Destroy,
-    /// Destroys what an interrupted mkfs left.
+    /// Destroys the dataset that an interrupted mkfs left.
     Discard,
     Format,
 }
 
 impl ZfsAction {
-    /// The word for journals, the command, and the action in words. An imported pool is not in the cache from which the node
-    /// imports pools at boot, and ZFS mounts none of its datasets by itself.
+    /// Returns the word for journals, the command, and the action in words. The options of the import keep the pool out
+    /// of the cache from which the node imports pools at boot, and keep ZFS from mounting its datasets.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Create => ("zpool-create", "zpool create", "make zpool"),
@@ -28,12 +28,12 @@ impl ZfsAction {
         }
     }
 
-    /// The word for the step in journals.
+    /// Returns the word for the step in journals.
     pub fn kind(self) -> &'static str {
         self.words().0
     }
 
-    /// The command, with the options that make it this action.
+    /// Returns the command, with the options that make it this action.
     pub fn command(self) -> &'static str {
         self.words().1
     }

@@ -1,4 +1,4 @@
-//! Substitutes values in a line that bash will read. The meaning of a quote around a value depends on its place.
+//! Substitutes values in a line that bash will read. A value must be quoted differently inside and outside quotes.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -50,7 +50,8 @@ fn turn(char: char, quotes: Quotes) -> Quotes {
     }
 }
 
-/// Whether bash reads parts of the line twice, so that the quotes in the text are not those that count.
+/// Returns whether bash interprets parts of the line twice, so that the visible quotes do not determine how
+/// a value is read.
 fn substitutes(line: &str) -> bool {
     ["`", "$(", "${", "$'", "<(", ">("].iter().any(|opening| line.contains(opening))
 }
@@ -75,7 +76,7 @@ fn escaped(char: char) -> impl Iterator<Item = char> {
     matches!(char, '$' | '`' | '"' | '\\').then_some('\\').into_iter().chain([char])
 }
 
-/// Characters without a meaning to bash anywhere in a word.
+/// Returns whether bash gives the character no special meaning anywhere in a word.
 fn plain(char: char) -> bool {
     char.is_ascii_alphanumeric()
         || matches!(char, '_' | '-' | '.' | '/' | ':' | '=' | ',' | '+' | '@' | '%')

@@ -77,14 +77,14 @@ fn overrides_may_name_other_variables() {
 }
 
 #[test]
-fn what_the_command_has_wins_over_what_the_node_shows() {
+fn values_of_the_command_win_over_values_of_the_node() {
     let command =
         SiteCommand::new("mkfs", "$DEVICE", table(&[("$DEVICE", "/dev/site")])).unwrap().unwrap();
     assert_eq!(command.expand(&table(&[("$DEVICE", "/dev/loop0")])), "/dev/site");
 }
 
 #[test]
-fn cycles_and_bombs_end() {
+fn cyclic_and_exploding_overrides_end() {
     assert_eq!(expand("$A", &table(&[("$A", "a$B"), ("$B", "b$A")])), "ab$A");
     assert_eq!(expand("$A", &table(&[("$A", "$A$A")])), "$A$A");
     let bomb: Vec<(String, String)> =

@@ -1,4 +1,4 @@
-//! What tests do to a node behind Warren's back.
+//! Runs programs on a node without Warren, as an admin would.
 #![expect(unreachable_pub, reason = "a module of several test binaries")]
 
 use std::process::{Child, Command, Output, Stdio};

@@ -1,4 +1,5 @@
-//! From any state, whatever step fails and however, a few rounds reach the empty plan, and nobody else's things change.
+//! Tests that a few rounds reach the empty plan from any state and after any failure of any step, and that foreign
+//! things do not change.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod wishes;
@@ -36,22 +37,23 @@ fn rabbit() -> Arc<FakeHost> {
     Arc::new(host)
 }
 
-/// Nothing of ours can be done while it is mounted, and that is told.
+/// Reports whether every failed step failed with EBUSY.
 fn is_busy(error: &ConvergeError) -> bool {
-    matches!(error, ConvergeError::Step(failed) if every_one_is_busy(&failed.source))
+    matches!(error, ConvergeError::Step(failed) if all_failed_with_ebusy(&failed.source))
 }
 
-fn every_one_is_busy(error: &StepError) -> bool {
+fn all_failed_with_ebusy(error: &StepError) -> bool {
     match error {
         StepError::System { source, .. } => source.raw_os_error() == Some(libc::EBUSY),
         StepError::Several { first, others } => {
-            every_one_is_busy(first) && others.iter().all(|other| every_one_is_busy(&other.source))
+            all_failed_with_ebusy(first)
+                && others.iter().all(|other| all_failed_with_ebusy(&other.source))
         }
         _ => false,
     }
 }
 
-/// A desire that failed once is as desired after another call, or is refused for a reason that stays.
+/// Checks that the next call fulfils a desire whose call failed, or refuses it for a permanent reason.
 fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError> {
     match converger.converge(desired) {
         Ok(_) => prop_assert_eq!(converger.plan(desired).unwrap(), vec![]),
@@ -62,7 +64,7 @@ fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// Everything is wanted gone, in the order in which a controller takes it down.
+/// Converges to the removal of everything, in the order of a controller.
 fn take_down(host: &Arc<FakeHost>, converger: &Converger) -> Result<(), TestCaseError> {
     for index in 0..PLACES {
         for wish in [Wish::Unmounted(index), Wish::Gone(index), Wish::Released(index)] {
@@ -88,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_failure_is_mended_and_nobody_elses_things_change(
+    fn any_failure_is_repaired_and_foreign_things_do_not_change(
         story in prop::collection::vec((wish(), fault()), 1..24),
         occupied in any::<bool>(),
     ) {
@@ -102,14 +104,14 @@ proptest! {
             let foreign = host.foreign();
             if let Some((after, fault)) = fault {
                 host.fail(*after, *fault);
-                // Whether it strikes depends on how many steps there are.
+                // The failure occurs only when there are enough steps.
                 let _ = converger.converge(&desired);
                 host.fail(usize::MAX, Fault::Before);
             }
             settles(&converger, &desired)?;
             prop_assert_eq!(&host.foreign(), &foreign);
         }
-        // What covers ours is told as long as it does.
+        // A mount that covers one of ours is reported while it exists.
         (0..=PLACES).for_each(|index| host.lift_mounts(&covered(&host, index)));
         let last = mount(&host, OCCUPIED);
         let seen = host.observe(&Desired::Unmounted(last.clone())).unwrap().target.unwrap();
@@ -123,7 +125,7 @@ proptest! {
     }
 }
 
-/// A host that notices when two threads are in it for one group.
+/// Fails when two threads work on one group.
 #[derive(Debug)]
 struct Alone {
     host: FakeHost,
@@ -168,7 +170,7 @@ fn two_units_of_one_group_never_run_at_once() {
     });
 }
 
-/// A host whose first attachment tells that it began, and ends when the other end is dropped.
+/// Announces the start of its first attachment, which ends when the other end of the channel is dropped.
 #[derive(Debug)]
 struct Slow {
     host: Arc<FakeHost>,
@@ -191,9 +193,9 @@ impl Host for Slow {
     }
 }
 
-/// A fence withdraws, and other work on the allocation may go on for hours.
+/// A fence withdraws access while other work on the allocation may continue for hours.
 #[test]
-fn what_is_withdrawn_waits_for_no_other_work_on_its_allocation() {
+fn a_withdrawal_does_not_wait_for_other_work_on_its_allocation() {
     let host = rabbit();
     Converger::new(host.clone()).converge(&Desired::Allocated(allocation(0, 1))).unwrap();
     let (begun, began) = mpsc::channel();
@@ -208,7 +210,7 @@ fn what_is_withdrawn_waits_for_no_other_work_on_its_allocation() {
         scope.spawn(|| converger.converge(&Desired::Allocated(allocation(0, 2))).unwrap());
         began.recv().unwrap();
         scope.spawn(|| done.send(converger.converge(&withdrawn)).unwrap());
-        // Only a failing test waits.
+        // Only a failing test waits this long.
         let result = ended.recv_timeout(Duration::from_secs(30));
         drop(hold);
         assert!(matches!(result.unwrap().unwrap().steps[..], [Step::Detach { .. }]));
@@ -216,7 +218,7 @@ fn what_is_withdrawn_waits_for_no_other_work_on_its_allocation() {
 }
 
 #[test]
-fn results_come_in_the_order_asked() {
+fn results_have_the_order_of_the_requests() {
     let host = rabbit();
     let converger = Converger::new(host.clone());
     let wanted: Vec<_> = (0..40)
@@ -257,10 +259,11 @@ fn a_host_that_undoes_every_step_ends_the_rounds() {
     assert!(error.to_string().contains("create directory /mnt/nnf/wf-0"), "{error}");
 }
 
-/// As many units as drives, and each drive has room for one: all want the freest at once, and all get one.
+/// There are as many units as drives, and each drive has room for one: all units request the freest drive,
+/// and each gets one.
 #[test]
-fn a_unit_that_is_outrun_looks_again_until_it_has_a_drive() {
-    /// Lets a step through only after others took its drive this often.
+fn a_unit_observes_again_when_another_took_its_drive() {
+    /// Lets a step succeed only after other units took its drive this number of times.
     #[derive(Debug)]
     struct Contested(FakeHost, std::sync::atomic::AtomicUsize);
     impl Host for Contested {
@@ -270,7 +273,7 @@ fn a_unit_that_is_outrun_looks_again_until_it_has_a_drive() {
         fn apply(&self, step: &Step) -> Result<(), StepError> {
             if self.1.load(Ordering::SeqCst) > 0 {
                 self.1.fetch_sub(1, Ordering::SeqCst);
-                return Err(StepError::Changed("the drive is full by now".into()));
+                return Err(StepError::Changed("the drive is full".into()));
             }
             self.0.apply(step)
         }
@@ -289,10 +292,10 @@ fn tree_at(workflow: u32) -> Desired {
     Desired::IndexTree(IndexTree { root: point(&format!("/mnt/nnf/wf-{workflow}")), ..tree(1) })
 }
 
-/// Where a node has a defect that concerns one unit.
+/// The place of a defect that affects one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
-    InLook,
+    InObservation,
     InStep,
     None,
 }
@@ -308,7 +311,10 @@ impl Defective {
 
 impl Host for Defective {
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError> {
-        assert!(!self.has(Defect::InLook) || *desired != tree_at(6), "a bug in a look");
+        assert!(
+            !self.has(Defect::InObservation) || *desired != tree_at(6),
+            "a bug in an observation"
+        );
         self.0.observe(desired)
     }
     fn apply(&self, step: &Step) -> Result<(), StepError> {
@@ -319,9 +325,10 @@ impl Host for Defective {
 }
 
 #[test]
-fn a_panic_costs_its_unit_until_it_is_over() {
+fn a_panic_fails_only_its_unit_until_it_ends() {
     let units = [5, 6, 7].map(tree_at);
-    for (defect, told) in [(Defect::InLook, "a bug in a look"), (Defect::InStep, "a bug in a step")]
+    for (defect, panic) in
+        [(Defect::InObservation, "a bug in an observation"), (Defect::InStep, "a bug in a step")]
     {
         let node = Arc::new(Defective(rabbit(), defect.into()));
         let converger = Converger::new(node.clone());
@@ -330,10 +337,10 @@ fn a_panic_costs_its_unit_until_it_is_over() {
             assert!(results[0].is_ok() && results[2].is_ok(), "{results:?}");
             let error = results[1].as_ref().unwrap_err();
             assert!(matches!(error, ConvergeError::Panicked(_)), "{error:?}");
-            assert!(error.to_string().contains(told), "{error}");
+            assert!(error.to_string().contains(panic), "{error}");
         }
-        if defect == Defect::InLook {
-            assert!(converger.observe(&units[1]).unwrap_err().to_string().contains(told));
+        if defect == Defect::InObservation {
+            assert!(converger.observe(&units[1]).unwrap_err().to_string().contains(panic));
             let error = converger.plan(&units[1]).unwrap_err();
             assert!(matches!(error, ConvergeError::Observe(ObserveError::Panicked(_))), "{error}");
         }
@@ -343,7 +350,7 @@ fn a_panic_costs_its_unit_until_it_is_over() {
     }
 }
 
-/// Foreign data on a namespace that an allocation of ours owns.
+/// A namespace of one of our allocations has foreign data.
 #[test]
 fn a_foreign_signature_survives_everything_but_release() {
     let host = rabbit();

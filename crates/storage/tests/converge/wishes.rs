@@ -1,4 +1,4 @@
-//! What a controller may ask of a rabbit, and what else may happen to it.
+//! Generates the requests of controllers and the events on a rabbit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ use storage::{
 
 pub(crate) const PLACES: u32 = 3;
 
-/// The allocation that a Lustre target's pool is on.
+/// The allocation of a Lustre target's pool.
 const TARGET: u32 = PLACES;
 
 const POOL: &str = "pool-0";
 
-/// The place whose mount point may be somebody else's.
+/// The place whose mount point may have a foreign mount.
 pub(crate) const OCCUPIED: u32 = 2;
 
 pub(crate) fn roots() -> AllowedRoots {
@@ -90,7 +90,8 @@ fn namespaces(host: &FakeHost, index: u32) -> Vec<NamespaceId> {
     found.map(|namespace| namespace.id).collect()
 }
 
-/// What a controller would ask for, given what exists; objects outlive what they name.
+/// Returns the file system that a controller would request on the existing namespaces; objects
+/// may name deleted namespaces.
 pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
     let gone = || NamespaceId::parse("nqn.2026-01.io.warren:fake:gone", "1").unwrap();
     let namespace = namespaces(host, index).first().cloned().unwrap_or_else(gone);
@@ -192,9 +193,9 @@ pub(crate) enum Wish {
     TargetGone,
     TargetReleased,
     Reboot,
-    /// Somebody mounts over a place, or over them all.
+    /// A foreign mount covers a place, or all places.
     Cover(u32),
-    /// And takes it away again.
+    /// The foreign mount is unmounted.
     Lift(u32),
 }
 

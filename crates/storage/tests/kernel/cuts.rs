@@ -1,9 +1,8 @@
-//! LVM's commands killed in their middle: before each write to a device and each call of the kernel that they make, one
-//! after another, over the whole life of a volume. An agent that is killed takes its commands along, and so does a loss of
-//! power.
+//! Kills LVM's commands before each of their writes to a device and each of their system calls, one after another, over
+//! the whole life of a volume. Commands end this way when their agent is killed or the node loses power.
 //!
-//! The directory that `WARREN_TEST_CUTS` names, first in `PATH`, is filled with stand-ins of LVM's commands, which start the
-//! real ones beneath strace(1).
+//! The test fills the directory that `WARREN_TEST_CUTS` names, first in `PATH`, with stand-ins of LVM's commands, which
+//! start the real ones under strace(1).
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -20,7 +19,7 @@ use crate::{
     with_lvm,
 };
 
-/// The commands of which a volume is made, and those of which it is undone.
+/// The commands that create a volume, and the commands that remove it.
 const COMMANDS: [&str; 11] = [
     "pvcreate",
     "vgcreate",
@@ -35,11 +34,11 @@ const COMMANDS: [&str; 11] = [
     "pvremove",
 ];
 
-/// Those of a life.
+/// The commands of a whole life.
 const LIFE: [&str; 6] = ["pvcreate", "vgcreate", "lvcreate", "lvchange", "lvremove", "vgremove"];
 
-/// Each start of a command counts how far it may go, and one further each time; one that ends by itself has been cut
-/// everywhere. What it starts is left alone: that may be dmeventd(8), which stays.
+/// Kills a command before its n-th call, where n grows by one with each start; a command that ends by itself has been
+/// cut everywhere. Does not kill the processes that the command starts, such as dmeventd(8), which stays.
 const STAND_IN: &str = r#"#!/bin/bash
 here=${0%/*}; command=${0##*/}
 real=$(PATH=${PATH#*:} type -P "$command")
@@ -53,7 +52,7 @@ code=$?
 exit $code
 "#;
 
-/// What is there when it does not go on.
+/// Commands that print the state of the node when the test does not continue.
 const LEFT: &str = "dmsetup info -c; dmsetup table; pvs -a; lvs -a; true";
 
 struct Cuts {
@@ -73,12 +72,12 @@ impl Cuts {
         cuts
     }
 
-    /// From now on every command is cut.
+    /// Starts to cut every command.
     fn begin(&self) {
         self.at("1");
     }
 
-    /// From now on none is.
+    /// Stops cutting commands.
     fn end(&self) {
         self.at("0");
     }
@@ -89,16 +88,16 @@ impl Cuts {
         }
     }
 
-    fn told(&self) -> Vec<String> {
-        let told = fs::read_to_string(self.stand_ins.join("cuts")).unwrap();
-        told.lines().map(str::to_owned).collect()
+    fn recorded_cuts(&self) -> Vec<String> {
+        let cuts = fs::read_to_string(self.stand_ins.join("cuts")).unwrap();
+        cuts.lines().map(str::to_owned).collect()
     }
 
-    /// Converges, over as many cuts as it takes; whatever fails must have been cut.
+    /// Converges, repeating the call after each cut; fails when a call fails without a cut.
     #[expect(clippy::disallowed_methods, reason = "no event tells how far a mirror is")]
     fn through(&self, host: &Arc<dyn Host>, desired: &Desired) {
         loop {
-            let before = self.told().len();
+            let before = self.recorded_cuts().len();
             let error = match converge(host, desired) {
                 Ok(_) => break,
                 Err(ConvergeError::Rejected(Rejection::Syncing { .. })) => {
@@ -107,23 +106,23 @@ impl Cuts {
                 }
                 Err(error) => error,
             };
-            let told = self.told();
-            if told.len() == before {
+            let cuts = self.recorded_cuts();
+            if cuts.len() == before {
                 let left = must("sh", &["-c", LEFT]);
-                panic!("after {:?}: {}\n{left}", told.last(), chain(&error));
+                panic!("after {:?}: {}\n{left}", cuts.last(), chain(&error));
             }
         }
         assert_eq!(settle(host, desired), [""; 0]);
     }
 
-    /// Says how often each command was cut; each of these must have been.
+    /// Prints how often each command was cut, and fails if one of `commands` was never cut.
     #[expect(clippy::print_stdout, reason = "shown with the verdict")]
-    fn each_was(&self, commands: &[&str]) {
-        let told = self.told();
+    fn report_cuts(&self, commands: &[&str]) {
+        let cuts = self.recorded_cuts();
         for command in commands {
-            let cuts = told.iter().filter(|cut| cut.split(' ').next() == Some(command)).count();
-            println!("{command}: {cuts} cuts");
-            assert!(cuts > 0, "{command} was never cut");
+            let count = cuts.iter().filter(|cut| cut.split(' ').next() == Some(command)).count();
+            println!("{command}: {count} cuts");
+            assert!(count > 0, "{command} was never cut");
         }
     }
 }
@@ -137,7 +136,7 @@ fn with_cuts(story: impl FnOnce(&Lab, &Cuts)) {
     }
 }
 
-/// Made, mounted on a compute, unmounted and removed.
+/// Creates a volume, mounts it on a compute, unmounts and removes it.
 fn life(lab: &Lab, cuts: &Cuts, fs: &FileSystem) {
     let (rabbit, compute) = (lab.rabbit(), lab.compute("compute-1"));
     cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
@@ -162,7 +161,7 @@ fn cuts_striped() {
     with_cuts(|lab, cuts| {
         cuts.begin();
         life(lab, cuts, &striped(lab));
-        cuts.each_was(&LIFE);
+        cuts.report_cuts(&LIFE);
     });
 }
 
@@ -171,11 +170,11 @@ fn cuts_raid() {
     with_cuts(|lab, cuts| {
         cuts.begin();
         life(lab, cuts, &raid(lab));
-        cuts.each_was(&LIFE);
+        cuts.report_cuts(&LIFE);
     });
 }
 
-/// The same volume as a mirror.
+/// Returns the same volume as a mirror.
 fn raid(lab: &Lab) -> FileSystem {
     let mut fs = striped(lab);
     let (group, name) = (&fs.volume.group, &fs.volume.logical);
@@ -190,7 +189,7 @@ fn raid(lab: &Lab) -> FileSystem {
     fs
 }
 
-/// How a mirror is made and removed is cut in a story of its own.
+/// This test cuts the repair of a mirror; `cuts_raid` cuts its creation and removal.
 #[test]
 fn cuts_repair() {
     with_cuts(|lab, cuts| {
@@ -203,7 +202,7 @@ fn cuts_repair() {
         cuts.begin();
         cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
         cuts.end();
-        cuts.each_was(&["pvcreate", "vgextend", "lvconvert", "vgreduce"]);
+        cuts.report_cuts(&["pvcreate", "vgextend", "lvconvert", "vgreduce"]);
         life(lab, cuts, &fs);
     });
 }
@@ -227,12 +226,12 @@ fn cuts_shared() {
         cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
         assert!(lvm_of(&rabbit, &fs).groups[0].is_shared, "two nodes could have it exclusively");
         life(lab, cuts, &fs);
-        cuts.each_was(&LIFE);
-        cuts.each_was(&["vgchange"]);
+        cuts.report_cuts(&LIFE);
+        cuts.report_cuts(&["vgchange"]);
     });
 }
 
-/// In a group that other nodes may use too.
+/// Returns a file system in a group that other nodes may use.
 fn shared(lab: &Lab) -> FileSystem {
     let mut fs = striped(lab);
     let group = &fs.volume.group;

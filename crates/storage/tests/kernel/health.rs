@@ -1,4 +1,4 @@
-//! How the kernel shows a file system that takes no more writes.
+//! Tests how the kernel shows a file system that accepts no writes.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use storage::{
 use crate::{
     by_hand::must,
     lab::{Lab, with_lab},
-    scenarios::{World, made, mount_of, settle},
+    scenarios::{World, create_file_system, mount_of, settle},
 };
 
-/// The file systems at the lab's mount points, by the end of their path.
+/// Returns the file systems at the lab's mount points, by the end of their path.
 fn seen(lab: &Lab) -> BTreeMap<String, FileSystemFacts> {
     let probe = LinuxProbe::new(lab.roots().clone(), BTreeMap::new());
     let facts = probe.facts();
@@ -25,9 +25,9 @@ fn seen(lab: &Lab) -> BTreeMap<String, FileSystemFacts> {
 }
 
 #[test]
-fn an_xfs_that_was_shut_down_is_told_though_its_mount_says_rw() {
+fn a_shut_down_xfs_is_reported_although_its_mount_shows_rw() {
     with_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("a"));
         settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
         assert_eq!(seen(lab)["a"].answer, Answer::Well);
@@ -42,16 +42,16 @@ fn an_xfs_that_was_shut_down_is_told_though_its_mount_says_rw() {
             (facts.kind.as_str(), facts.asked_read_only, facts.is_read_only),
             ("xfs", false, false)
         );
-        // It can be looked at, and comes off.
+        // It can be observed and unmounted.
         settle(&lab.rabbit(), &Desired::Unmounted(mount));
         assert!(seen(lab).is_empty());
     });
 }
 
 #[test]
-fn a_file_system_that_went_read_only_is_told_from_a_mount_that_is() {
+fn a_read_only_file_system_is_distinguished_from_a_read_only_mount() {
     with_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("a"));
         settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
         let path = mount.target.path();
@@ -67,7 +67,7 @@ fn a_file_system_that_went_read_only_is_told_from_a_mount_that_is() {
         assert_eq!((read_only("a"), read_only("b")), ((false, false), (true, false)));
         must("mount", &["-o", "remount,bind,rw", there.to_str().unwrap()]);
         must("mount", &["-o", "remount,ro", here]);
-        // Nobody asked for it at the other mount, as nobody does when the kernel gives a file system up.
+        // The other mount was not asked to become read-only, as when the kernel shuts a file system down.
         assert_eq!((read_only("a"), read_only("b")), ((true, true), (false, true)));
         must("umount", &[there.to_str().unwrap()]);
         std::fs::remove_dir(there).unwrap();

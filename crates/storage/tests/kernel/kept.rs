@@ -1,4 +1,4 @@
-//! What a kernel keeps alive after umount(2): mounts and open files in other mount namespaces.
+//! Tests file systems that the kernel keeps after umount(2), for mounts and open files in other mount namespaces.
 
 use storage::{
     ConvergeError, Desired, Rejection,
@@ -30,11 +30,11 @@ fn is_live(lab: &Lab, fs: &FileSystem) -> bool {
 
 /// By an open file, by a bind mount of a directory, and by a working directory.
 #[test]
-fn an_xfs_that_lives_on_in_another_mount_namespace_is_not_let_go() {
+fn an_xfs_that_another_mount_namespace_keeps_is_not_released() {
     let ways = ["exec 3>AT/kept", "mkdir AT/d && mount --bind AT/d /mnt && cd /mnt", "cd AT"];
     for way in ways {
         with_only_lab(|lab| {
-            let (_, fs) = made(lab, 0);
+            let (_, fs) = create_file_system(lab, 0);
             let mount = of_root(&fs, lab.point("wf-0"));
             settle(&lab.compute("compute-1"), &Desired::Mounted(mount.clone()));
             let at = mount.target.to_string();
@@ -42,9 +42,9 @@ fn an_xfs_that_lives_on_in_another_mount_namespace_is_not_let_go() {
             for _ in 0..2 {
                 let holders = held(lab, "compute-1", &mount);
                 assert_eq!(holders.processes, [keeper.pid()], "{way}: {holders}");
-                let (told, pid) = (holders.to_string(), keeper.pid());
-                assert!(told.starts_with(&format!("process {pid} (sh, since ")), "{told}");
-                assert!(told.contains(") in another mount namespace"), "{told}");
+                let (text, pid) = (holders.to_string(), keeper.pid());
+                assert!(text.starts_with(&format!("process {pid} (sh, since ")), "{text}");
+                assert!(text.contains(") in another mount namespace"), "{text}");
                 assert!(is_live(lab, &fs));
             }
             drop(keeper);
@@ -54,11 +54,11 @@ fn an_xfs_that_lives_on_in_another_mount_namespace_is_not_let_go() {
     }
 }
 
-/// As every container has one. The kernel takes it away with the directory that it is on.
+/// Every container has such a copy. The kernel removes it with the directory that it is on.
 #[test]
-fn the_mere_copy_of_a_mount_keeps_nothing() {
+fn an_idle_copy_of_a_mount_does_not_keep_the_volume() {
     with_only_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = of_root(&fs, lab.point("wf-0"));
         settle(&lab.compute("compute-1"), &Desired::Mounted(mount.clone()));
         let _keeper = Keeper::start(lab, "-Urm", "true");
@@ -67,9 +67,9 @@ fn the_mere_copy_of_a_mount_keeps_nothing() {
     });
 }
 
-/// Nothing excludes anybody from a raw device: who has it open still writes to it.
+/// A raw device has no exclusive access: a process that has it open can still write to it.
 #[test]
-fn a_raw_device_that_is_open_is_not_let_go() {
+fn an_open_raw_device_is_not_released() {
     with_only_lab(|lab| {
         let namespace = allocate(lab, &allocation(0, SIZE, &["compute-1"]));
         let mut fs = file_system(lab, 0, &namespace.id);
@@ -86,11 +86,11 @@ fn a_raw_device_that_is_open_is_not_let_go() {
     });
 }
 
-/// In our own namespace umount(2) refuses; the holder is told, and no kernel thread is.
+/// In the agent's own namespace umount(2) refuses; the error names the holder, and no kernel thread.
 #[test]
-fn who_works_in_a_mount_is_named_with_the_time_of_its_start() {
+fn a_holder_is_named_with_the_time_of_its_start() {
     with_only_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = of_root(&fs, lab.point("wf-0"));
         let host = lab.compute("compute-1");
         settle(&host, &Desired::Mounted(mount.clone()));
@@ -105,11 +105,11 @@ fn who_works_in_a_mount_is_named_with_the_time_of_its_start() {
     });
 }
 
-/// A service with a namespace of its own has copies of our mounts, which never make umount(2) busy.
+/// A service with its own mount namespace has copies of our mounts; umount(2) does not fail with EBUSY for them.
 #[test]
-fn of_a_busy_mount_who_works_in_it_is_named_and_who_has_a_mere_copy_is_not() {
+fn a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
     with_only_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = of_root(&fs, lab.point("wf-0"));
         let host = lab.compute("compute-1");
         settle(&host, &Desired::Mounted(mount.clone()));
@@ -124,11 +124,11 @@ fn of_a_busy_mount_who_works_in_it_is_named_and_who_has_a_mere_copy_is_not() {
     });
 }
 
-/// Its turn comes when nobody works in it any more: what nobody works in may end with what somebody does.
+/// The copy is named after all users have ended: an idle copy may end together with its users.
 #[test]
-fn of_what_is_still_in_use_a_mere_copy_is_named_only_when_nobody_works_in_it() {
+fn an_idle_copy_is_named_only_when_no_process_uses_the_mount() {
     with_only_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = of_root(&fs, lab.point("wf-0"));
         settle(&lab.compute("compute-1"), &Desired::Mounted(mount.clone()));
         let at = &mount.target;
@@ -143,11 +143,11 @@ fn of_what_is_still_in_use_a_mere_copy_is_named_only_when_nobody_works_in_it() {
     });
 }
 
-/// A mount of another object on the same node is its right, and no reason to wait.
+/// The mount of another object on the same node is legitimate and does not delay the unmount.
 #[test]
-fn another_mount_of_the_same_file_system_holds_nobody_up() {
+fn another_mount_of_the_same_file_system_does_not_block_the_unmount() {
     with_only_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let host = lab.compute("compute-1");
         let (one, other) = (of_root(&fs, lab.point("wf-0")), of_root(&fs, lab.point("wf-1")));
         settle(&host, &Desired::Mounted(one.clone()));

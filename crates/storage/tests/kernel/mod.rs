@@ -1,4 +1,4 @@
-//! What only a kernel can show.
+//! Tests behaviour that only a real kernel has.
 
 mod cuts;
 mod health;
@@ -30,8 +30,8 @@ use crate::{
     by_hand::{must, start},
     lab::{Lab, with_lab},
     scenarios::{
-        SIZE, World, allocate, allocation, chain, command, converge, file_system, hook, made,
-        mount_of, namespace, rejected, settle, signature,
+        SIZE, World, allocate, allocation, chain, command, converge, create_file_system,
+        file_system, hook, mount_of, namespace, rejected, settle, signature,
     },
 };
 
@@ -49,7 +49,7 @@ fn mends(lab: &Lab, mut fs: FileSystem) {
 }
 
 #[test]
-fn mkfs_that_fails_is_told_with_its_stderr() {
+fn a_failing_mkfs_is_reported_with_its_stderr() {
     with_lab(|lab| {
         let fs = blank(lab, "-d nonsense=1 $DEVICE");
         let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
@@ -59,18 +59,18 @@ fn mkfs_that_fails_is_told_with_its_stderr() {
 }
 
 #[test]
-fn mkfs_that_makes_nothing_is_no_success() {
+fn a_mkfs_without_effect_is_a_failure() {
     with_lab(|lab| {
         let fs = blank(lab, "-V # $DEVICE");
         let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
-        assert!(chain(&error).contains("is not there"), "{}", chain(&error));
+        assert!(chain(&error).contains("does not exist"), "{}", chain(&error));
         mends(lab, fs);
     });
 }
 
-/// Also smaller than the places where superblocks are looked for.
+/// The device is also smaller than the offsets at which superblocks are searched.
 #[test]
-fn what_is_too_small_for_a_file_system_is_refused_with_numbers_and_goes_away() {
+fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
     with_lab(|lab| {
         let rabbit = lab.rabbit();
         for (asked, size) in [(1, 4096), (4097, 8192), (65_536, 65_536), (64 << 20, 64 << 20)] {
@@ -78,12 +78,12 @@ fn what_is_too_small_for_a_file_system_is_refused_with_numbers_and_goes_away() {
             let made = allocate(lab, &wanted);
             let fs = file_system(lab, 0, &made.id);
             let rejection = rejected(lab, &rabbit, &Desired::FileSystemReady(fs.clone()));
-            let told = rejection.to_string();
+            let text = rejection.to_string();
             assert!(
                 matches!(&rejection, Rejection::TooSmall(refused) if refused.size == size && !refused.why.is_empty()),
-                "{told}"
+                "{text}"
             );
-            assert!(told.ends_with("ask for at least 314572800 bytes"), "{told}");
+            assert!(text.ends_with("ask for at least 314572800 bytes"), "{text}");
             settle(&rabbit, &Desired::FileSystemGone(fs));
             settle(&rabbit, &Desired::Released(wanted.id));
             assert_eq!(namespace(lab, wanted.id), None);
@@ -91,9 +91,9 @@ fn what_is_too_small_for_a_file_system_is_refused_with_numbers_and_goes_away() {
     });
 }
 
-/// A mistake in the line, or an mkfs that is not there, says nothing of the device.
+/// A mistake in the line or a missing mkfs is not the fault of the device.
 #[test]
-fn mkfs_that_fails_on_a_small_device_for_another_reason_is_told_as_it_is() {
+fn a_mkfs_that_fails_on_a_small_device_for_another_reason_is_a_plain_failure() {
     with_lab(|lab| {
         let made = allocate(lab, &allocation(0, 64 << 20, &[]));
         let mut fs = file_system(lab, 0, &made.id);
@@ -106,9 +106,9 @@ fn mkfs_that_fails_on_a_small_device_for_another_reason_is_told_as_it_is() {
 }
 
 #[test]
-fn what_cannot_be_read_any_more_is_torn_down_all_the_same() {
+fn an_unreadable_device_is_torn_down() {
     with_lab(|lab| {
-        let (namespace, mut fs) = made(lab, 0);
+        let (namespace, mut fs) = create_file_system(lab, 0);
         let data = fs::read_to_string(backing_file(&lab.device(&namespace))).unwrap();
         // Reads of what is beyond the end of the file beneath fail with EIO.
         File::options().write(true).open(data.trim_end()).unwrap().set_len(0).unwrap();
@@ -117,7 +117,7 @@ fn what_cannot_be_read_any_more_is_torn_down_all_the_same() {
         let unread = rabbit.observe(&Desired::FileSystemReady(fs.clone())).unwrap_err();
         assert!(chain(&unread).contains("os error 5"), "{}", chain(&unread));
         settle(&rabbit, &Desired::FileSystemGone(fs.clone()));
-        // A hook that is to be shown the file system cannot be left out without a word.
+        // A hook that needs the file system must not be skipped silently.
         fs.hooks.push(hook(fs.scope(), HookPoint::PreTeardown, "true"));
         rabbit.observe(&Desired::FileSystemGone(fs)).unwrap_err();
         settle(&rabbit, &Desired::Released(allocation(0, 0, &[]).id));
@@ -148,13 +148,14 @@ fn mkfs_that_hangs_is_killed_with_all_its_children() {
     });
 }
 
-/// Killed at many moments: nothing written, `sb_inprogress` set, whole; it always converges.
+/// mkfs is killed at many moments, with nothing written, `sb_inprogress` set, or all written; the
+/// file system always converges.
 #[test]
 fn mkfs_that_is_killed_converges() {
     with_lab(|lab| {
         for moment in 1..=20 {
             let mut fs = blank(lab, &format!("$DEVICE & sleep 0.{moment:03}; kill -9 $!; wait $!"));
-            // Whether it failed is the kernel's choice of the moment.
+            // The command fails or succeeds, depending on the moment of the kill.
             let _ = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
             let left = signature(&lab.rabbit(), &fs);
             assert!(!matches!(left, Some(Signature::Foreign { .. })), "{left:?}");
@@ -179,7 +180,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         let rejection =
             rejected(&full, &full.rabbit(), &Desired::Allocated(allocation(0, SIZE, &[])));
         assert!(matches!(rejection, Rejection::PoolFull { asked: SIZE, .. }), "{rejection}");
-        // Sparse files are promises: the second of two that fit alone is refused.
+        // Sparse files count with their whole size: of two allocations that fit only alone, the second is refused.
         let half = 40 << 20;
         settle(&full.rabbit(), &Desired::Allocated(allocation(0, half, &[])));
         let rejection =
@@ -188,7 +189,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
             matches!(rejection, Rejection::PoolFull { promised, .. } if promised == half),
             "{rejection}"
         );
-        // Two that looked at the same moment: the room is counted again by the one that takes it.
+        // Two units observed the same free bytes: the step counts them again before it creates the file.
         let drive = full.rabbit().observe(&Desired::Inventory).unwrap().drives[1].nqn.clone();
         let late = Step::CreateNamespace {
             allocation: allocation(1, 0, &[]).id,
@@ -198,7 +199,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         };
         let error = full.rabbit().apply(&late).unwrap_err();
         assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
-        // What is left is had to the last block.
+        // All remaining bytes can be allocated.
         let left = allocatable(&full.rabbit().observe(&Desired::Inventory).unwrap(), Spread::ONE);
         assert!(left < half, "{left}");
         settle(&full.rabbit(), &Desired::Allocated(allocation(1, left, &[])));
@@ -210,12 +211,12 @@ fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() 
     with_lab(|lab| {
         let (rabbit, wanted) = (lab.rabbit(), allocation(0, SIZE, &[]));
         let made = allocate(lab, &wanted);
-        let told = vec![Reported { id: made.id.clone(), size: made.size, contested: false }];
-        let wanted = Desired::Allocated(Allocation { reported: told, ..wanted });
+        let reported = vec![Reported { id: made.id.clone(), size: made.size, contested: false }];
+        let wanted = Desired::Allocated(Allocation { reported, ..wanted });
         let (drive, aside) = (lab.path().join("pool/drive-0"), lab.path().join("aside"));
         fs::rename(&drive, &aside).unwrap();
         let seen = rabbit.observe(&Desired::Inventory).unwrap();
-        let fault = format!("its directory {} is not there: put it back", drive.display());
+        let fault = format!("its directory {} is missing: put it back", drive.display());
         assert_eq!((seen.drives[0].free(), seen.drives[0].fault.as_ref()), (0, Some(&fault)));
         let rejection = rejected(lab, &rabbit, &wanted);
         assert!(rejection.to_string().contains(&fault), "{rejection}");
@@ -228,9 +229,9 @@ fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() 
 }
 
 #[test]
-fn a_busy_mount_is_told_with_who_holds_it() {
+fn a_busy_mount_is_reported_with_its_holders() {
     with_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("a"));
         settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
         let held = File::create(mount.target.path().join("held")).unwrap();
@@ -280,7 +281,7 @@ fn twenty_mounts_side_by_side() {
     });
 }
 
-/// Mountinfo names mounts by where the root really is.
+/// Mountinfo shows the real path of the root.
 #[test]
 fn a_root_that_is_a_link_hides_nothing() {
     with_lab(|_| {
@@ -288,7 +289,7 @@ fn a_root_that_is_a_link_hides_nothing() {
         fs::create_dir(directory.path().join("elsewhere")).unwrap();
         symlink("elsewhere", directory.path().join("mnt")).unwrap();
         let lab = Lab::on(directory, 1, 1 << 30, Duration::from_secs(60));
-        let (_, fs) = made(&lab, 0);
+        let (_, fs) = create_file_system(&lab, 0);
         let mount = mount_of(&fs, lab.point("a"));
         settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
         lab.plant_mount(&mount.target);
@@ -299,9 +300,9 @@ fn a_root_that_is_a_link_hides_nothing() {
     });
 }
 
-/// Nothing of a covered mount can be looked at but its line in the mount table.
+/// Only its line in the mount table shows a covered mount.
 #[test]
-fn a_raw_volume_beneath_another_mount_is_known_by_its_device() {
+fn a_covered_raw_volume_is_recognised_by_its_device() {
     with_lab(|lab| {
         let namespace = allocate(lab, &allocation(0, SIZE, &[]));
         let mut fs = file_system(lab, 0, &namespace.id);
@@ -319,9 +320,9 @@ fn a_raw_volume_beneath_another_mount_is_known_by_its_device() {
 }
 
 #[test]
-fn a_link_that_a_user_plants_inside_a_tree_leads_nowhere() {
+fn a_link_that_a_user_plants_in_a_tree_is_not_followed() {
     with_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("wf-0/node-0"));
         settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
         let inside = mount.target.path();
@@ -335,9 +336,9 @@ fn a_link_that_a_user_plants_inside_a_tree_leads_nowhere() {
     });
 }
 
-/// The temporary mount of a hook that fails stays for the next try, and goes with the file system.
+/// The temporary mount of a failing hook stays for the next attempt, and is removed with the file system.
 #[test]
-fn a_hook_that_fails_is_told_and_tried_again() {
+fn a_failing_hook_is_reported_and_retried() {
     with_lab(|lab| {
         let mut fs = blank(lab, "$DEVICE");
         let mark = lab.path().join("mark");
@@ -361,11 +362,11 @@ fn a_hook_that_fails_is_told_and_tried_again() {
     });
 }
 
-/// Between the look and the step, somebody puts a link in the way.
+/// Another process plants a link between the observation and the step.
 #[test]
-fn a_link_planted_between_look_and_step_is_not_followed() {
+fn a_link_planted_between_observation_and_step_is_not_followed() {
     with_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("dir/a"));
         let converger = Converger::new(lab.rabbit());
         let plan = converger.plan(&Desired::Mounted(mount.clone())).unwrap();
@@ -386,9 +387,9 @@ fn a_link_planted_between_look_and_step_is_not_followed() {
 }
 
 #[test]
-fn lines_that_need_mount_8_take_it() {
+fn lines_that_need_mount_8_run_mount_8() {
     with_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mut mount = mount_of(&fs, lab.point("a b;c"));
         mount.mount = command("-o _netdev,noatime $DEVICE $MOUNT_PATH");
         mount.unmount = command("-v \"$MOUNT_PATH\"");
@@ -398,9 +399,9 @@ fn lines_that_need_mount_8_take_it() {
 }
 
 #[test]
-fn a_line_that_mounts_elsewhere_is_no_success() {
+fn a_line_that_mounts_elsewhere_is_a_failure() {
     with_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let elsewhere = lab.point("elsewhere");
         fs::create_dir_all(elsewhere.path()).unwrap();
         let mut mount = mount_of(&fs, lab.point("a"));
@@ -410,11 +411,11 @@ fn a_line_that_mounts_elsewhere_is_no_success() {
     });
 }
 
-/// The mount is somebody's in another mount namespace, where no look at our mount table finds it.
+/// The mount is in another mount namespace, and the agent's mount table does not show it.
 #[test]
-fn a_namespace_mounted_elsewhere_is_told_with_who_has_it() {
+fn a_namespace_mounted_elsewhere_is_reported_with_its_holder() {
     with_lab(|lab| {
-        let (namespace, fs) = made(lab, 0);
+        let (namespace, fs) = create_file_system(lab, 0);
         let point = lab.point("elsewhere");
         fs::create_dir_all(point.path()).unwrap();
         let script =
@@ -437,9 +438,9 @@ fn a_namespace_mounted_elsewhere_is_told_with_who_has_it() {
     });
 }
 
-/// A pool directory with somebody else's things in it: they are neither counted nor touched.
+/// Foreign files in a pool directory are neither counted nor changed.
 #[test]
-fn what_is_not_ours_in_a_pool_stays() {
+fn foreign_files_in_a_pool_stay() {
     with_lab(|lab| {
         let drive = lab.path().join("pool/drive-0");
         fs::create_dir_all(drive.join("7")).unwrap();
@@ -453,9 +454,9 @@ fn what_is_not_ours_in_a_pool_stays() {
     });
 }
 
-/// A crash while a namespace is made or deleted leaves what the next round sweeps.
+/// The next round removes the files that a crash during a creation or a deletion left.
 #[test]
-fn leftovers_of_a_crash_are_swept() {
+fn leftovers_of_a_crash_are_removed() {
     with_lab(|lab| {
         let wanted = allocation(0, SIZE, &[]);
         let drive = lab.path().join("pool/drive-1");

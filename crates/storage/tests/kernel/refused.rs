@@ -1,4 +1,4 @@
-//! Mounts that the kernel refuses with an errno that says nothing: its log does.
+//! Tests mounts that the kernel refuses with an ambiguous errno, and whose cause is in its log.
 
 use std::{path::Path, thread};
 
@@ -8,9 +8,10 @@ fn refusal(lab: &Lab, mount: &Mount) -> String {
     chain(&converge(&lab.rabbit(), &Desired::Mounted(mount.clone())).unwrap_err())
 }
 
-/// Unmounts `mount`, and waits until no mount namespace has its file system any more: a program of another test that started
-/// meanwhile, in a namespace of its own, has a copy of the mount, and the kernel knows the UUID as long as it runs.
-fn unmounted_everywhere(mount: &str) {
+/// Unmounts `mount`, and waits until no mount namespace has its file system: a program that another test started in its
+/// own namespace has a copy of the mount, and the kernel knows the UUID while that program runs.
+#[expect(clippy::disallowed_methods, reason = "no event reports when the kernel releases the UUID")]
+fn unmount_everywhere(mount: &str) {
     let source = must("findmnt", &["--noheadings", "--output", "SOURCE", mount]);
     must("umount", &[mount]);
     let known = Path::new("/sys/fs/xfs").join(source.replace("/dev/", ""));
@@ -24,34 +25,34 @@ fn unmounted_everywhere(mount: &str) {
 }
 
 #[test]
-fn a_uuid_that_is_mounted_already_is_told_in_the_words_of_the_kernel() {
+fn a_duplicate_uuid_is_reported_in_the_words_of_the_kernel() {
     with_lab(|lab| {
-        let (namespace, fs) = made(lab, 0);
+        let (namespace, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("a"));
         let path = |name: &str| lab.path().join(name).display().to_string();
         let (copy, twin) = (path("copy"), path("twin"));
         must("cp", &["--sparse=always", &lab.device(&namespace), &copy]);
         fs::create_dir(&twin).unwrap();
         must("mount", &["-o", "loop", &copy, &twin]);
-        let told = refusal(lab, &mount);
-        unmounted_everywhere(&twin);
+        let text = refusal(lab, &mount);
+        unmount_everywhere(&twin);
         let device = lab.device(&namespace).replace("/dev/", "");
         let words = format!("(the kernel: XFS ({device}): Filesystem has duplicate UUID ");
-        assert!(told.contains(&words) && told.contains("Invalid argument"), "{told}");
+        assert!(text.contains(&words) && text.contains("Invalid argument"), "{text}");
         settle(&lab.rabbit(), &Desired::Mounted(mount));
     });
 }
 
 #[test]
-fn a_damaged_superblock_is_told_in_the_words_of_the_kernel() {
+fn a_damaged_superblock_is_reported_in_the_words_of_the_kernel() {
     with_lab(|lab| {
-        let (namespace, fs) = made(lab, 0);
+        let (namespace, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("a"));
         let device = lab.device(&namespace);
         let damage = ["-x", "-c", "sb 0", "-c", "write -d rblocks 99999999999"];
         must("xfs_db", &[&damage[..], &[&device]].concat());
-        let told = refusal(lab, &mount);
+        let text = refusal(lab, &mount);
         let words = format!("(the kernel: XFS ({}): ", device.replace("/dev/", ""));
-        assert!(told.contains(&words) && told.contains("Structure needs cleaning"), "{told}");
+        assert!(text.contains(&words) && text.contains("Structure needs cleaning"), "{text}");
     });
 }

@@ -1,4 +1,4 @@
-//! File systems whose server never says a word: whoever asks one anything waits until it ends.
+//! Tests file systems whose server never answers: every call waits until the server ends.
 
 use std::{fs, io::Read, path::Path, process::Child, time::Duration};
 
@@ -11,7 +11,7 @@ use storage::{
 use crate::{
     by_hand::start,
     lab::with_lab,
-    scenarios::{World, chain, converge, made, mount_of, settle},
+    scenarios::{World, chain, converge, create_file_system, mount_of, settle},
 };
 
 fn silent_server(at: &Path) -> Option<Child> {
@@ -31,9 +31,9 @@ fn silent_server(at: &Path) -> Option<Child> {
 }
 
 #[test]
-fn a_mount_whose_server_is_silent_is_looked_at_and_left() {
+fn a_mount_with_a_silent_server_is_observed_and_unmounted() {
     with_lab(|lab| {
-        let (_, fs) = made(lab, 0);
+        let (_, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("a"));
         let Some(mut server) = silent_server(&mount.target.path()) else { return };
         let error = converge(&lab.rabbit(), &Desired::Mounted(mount.clone())).unwrap_err();
@@ -44,9 +44,9 @@ fn a_mount_whose_server_is_silent_is_looked_at_and_left() {
     });
 }
 
-/// Beneath an allowed root that hangs nothing can be seen; that is told in time, and by one thread only.
+/// Nothing beneath a hanging root can be observed; the agent reports this in time, and only one thread waits.
 #[test]
-fn a_root_that_hangs_is_told() {
+fn a_hanging_root_is_reported() {
     with_lab(|lab| {
         let root = lab.path().join("silent");
         let Some(mut server) = silent_server(&root) else { return };
@@ -67,9 +67,9 @@ fn a_root_that_hangs_is_told() {
         let tree = |below| Desired::IndexTree(IndexTree { root: point(below), links: vec![] });
         for _ in 0..2 {
             let error = host.observe(&tree("wf-0/a")).unwrap_err();
-            let told = chain(&error);
-            assert!(told.contains("did not end within 1 s (thread "), "{told}");
-            assert!(told.contains("fuse"), "where in the kernel: {told}");
+            let text = chain(&error);
+            assert!(text.contains("did not end within 1 s (thread "), "{text}");
+            assert!(text.contains("fuse"), "where in the kernel: {text}");
         }
         drop(server.stdin.take());
         server.wait().unwrap();

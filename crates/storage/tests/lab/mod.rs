@@ -1,4 +1,4 @@
-//! A chassis on loop devices, cleaned away even when a test panics.
+//! A chassis on loop devices, which is removed even when a test panics.
 #![expect(unreachable_pub, reason = "a module of several test binaries")]
 
 use std::{
@@ -24,10 +24,10 @@ use crate::{
     scenarios::{World, node},
 };
 
-/// A process that leaves our mount namespace takes copies of the mounts of all labs with it.
+/// A process that leaves our mount namespace keeps copies of the mounts of all labs.
 static NAMESPACE: RwLock<()> = RwLock::new(());
 
-/// Runs `story` in a lab of its own, where there can be one.
+/// Runs `story` in a lab of its own, if the node allows labs.
 pub fn with_lab(story: impl FnOnce(&Lab)) {
     let _shared = NAMESPACE.read().unwrap_or_else(PoisonError::into_inner);
     if gate::loop_devices() {
@@ -35,7 +35,7 @@ pub fn with_lab(story: impl FnOnce(&Lab)) {
     }
 }
 
-/// The same while no other lab of this program has anything mounted.
+/// Runs `story` while no other lab of this program has mounts.
 pub fn with_only_lab(story: impl FnOnce(&Lab)) {
     let _alone = NAMESPACE.write().unwrap_or_else(PoisonError::into_inner);
     if gate::loop_devices() {
@@ -200,7 +200,7 @@ impl World for Lab {
         let mut text = format!("{tmpfs}\n{files}");
         for data in glob(self.path()) {
             let data_path = data.to_str().unwrap();
-            // What is no file system is LVM's, and ours.
+            // Signatures other than file systems belong to LVM and to this test.
             let asked = ["-p", "-o", "value", "-s", "TYPE", "-u", "filesystem", data_path];
             let kind = String::from_utf8(run("blkid", &asked).stdout).unwrap();
             let kind = kind.trim();
@@ -212,7 +212,7 @@ impl World for Lab {
     }
 }
 
-/// Namespaces' files that carry a signature.
+/// Returns the namespaces' files that have a signature.
 fn glob(directory: &Path) -> Vec<PathBuf> {
     let found =
         must("sh", &["-c", &format!("find {}/pool -name data | sort", directory.display())]);
@@ -225,7 +225,7 @@ fn glob(directory: &Path) -> Vec<PathBuf> {
 pub struct Keeper(Child);
 
 impl Keeper {
-    /// Runs `script` with these of unshare(1)'s flags, and stays. Of mounts of labs it takes only those of this one along.
+    /// Runs `script` with these flags of unshare(1), and stays. Copies only the mounts of this lab, and of no other.
     pub fn start(lab: &Lab, flags: &str, script: &str) -> Self {
         let here = lab.path().display();
         let others = "cut -d' ' -f5 /proc/self/mountinfo | grep /warren-loop-";
@@ -235,7 +235,7 @@ impl Keeper {
         Self::ready(start("unshare", &["-m", "sh", "-c", &script]))
     }
 
-    /// The same in our own mount namespace.
+    /// Runs `script` in our own mount namespace, and stays.
     pub fn here(script: &str) -> Self {
         Self::ready(start("sh", &["-c", &Self::staying(script)]))
     }
@@ -245,9 +245,9 @@ impl Keeper {
     }
 
     fn ready(mut child: Child) -> Self {
-        let mut told = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut told).unwrap();
-        assert_eq!(told, "ready\n");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
         Self(child)
     }
 

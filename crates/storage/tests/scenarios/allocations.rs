@@ -1,6 +1,6 @@
 use super::*;
 
-/// Made, granted, withdrawn, deleted; each time with nothing left to do.
+/// Creates an allocation, grants and withdraws access, and deletes it; after each call nothing is left to do.
 pub fn life(world: &dyn World) {
     let mut wanted = allocation(0, SIZE + 1, &["compute-1", "compute-2"]);
     let rabbit = world.rabbit();
@@ -20,14 +20,14 @@ pub fn life(world: &dyn World) {
 
     wanted.access.clear();
     settle(&rabbit, &Desired::Allocated(wanted.clone()));
-    assert_eq!(namespace(world, wanted.id).unwrap().device, None, "nobody reaches it");
+    assert_eq!(namespace(world, wanted.id).unwrap().device, None, "no host reaches it");
 
     settle(&rabbit, &Desired::Released(wanted.id));
     assert_eq!(namespace(world, wanted.id), None);
     assert!(settle(&rabbit, &Desired::Released(wanted.id)).is_empty());
 }
 
-/// A compute that is in another slot than was thought reaches what is its own, and nobody else does.
+/// A compute in another slot than assumed reaches its own namespaces, and no other host reaches them.
 pub fn moved(world: &dyn World) {
     let mut wanted = allocation(0, SIZE, &["compute-1"]);
     let made = allocate(world, &wanted);
@@ -49,13 +49,13 @@ pub fn access_is_what_a_node_sees(world: &dyn World) {
         world.compute("compute-1").observe(&desired).unwrap().volume.unwrap().devices.len(),
         1
     );
-    let looked = world.compute("compute-2").observe(&desired).unwrap().volume.unwrap();
-    assert_eq!((looked.devices.len(), looked.missing), (0, vec![namespace.id]));
+    let observed = world.compute("compute-2").observe(&desired).unwrap().volume.unwrap();
+    assert_eq!((observed.devices.len(), observed.missing), (0, vec![namespace.id]));
     let rejection = rejected(world, &world.compute("compute-2"), &desired);
     assert!(matches!(rejection, Rejection::NoDevice { .. }), "{rejection}");
 }
 
-/// Devices are gone after a reboot, access is not: converging brings the device back.
+/// After a reboot the access stays, and converging creates the missing device again.
 pub fn reboot(world: &dyn World) {
     let wanted = allocation(0, SIZE, &["compute-1"]);
     let before = allocate(world, &wanted);
@@ -66,9 +66,9 @@ pub fn reboot(world: &dyn World) {
     assert_eq!((after.id, after.device.is_some()), (before.id, true));
 }
 
-/// A mounted namespace is neither taken from its last node nor deleted.
+/// A mounted namespace is neither detached from its last node nor deleted.
 pub fn busy(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let mount = mount_of(&fs, world.point("a"));
     settle(&rabbit, &Desired::Mounted(mount.clone()));
@@ -80,7 +80,7 @@ pub fn busy(world: &dyn World) {
     settle(&rabbit, &Desired::Released(id));
 }
 
-/// Capacity: nothing, more than a drive, more than is left.
+/// Allocations of no bytes, of more than a drive, and of more than the free bytes are rejected.
 pub fn capacity(world: &dyn World) {
     let rabbit = world.rabbit();
     let nothing = rejected(world, &rabbit, &Desired::Allocated(allocation(0, 0, &[])));
@@ -106,16 +106,16 @@ fn over_four(index: u32, computes: &[&str]) -> Allocation {
     Allocation { spread, ..allocation(index, SIZE + 1, computes) }
 }
 
-fn told(namespaces: &[Namespace]) -> Vec<Reported> {
-    let told = |namespace: &Namespace| Reported {
+fn reported(namespaces: &[Namespace]) -> Vec<Reported> {
+    let report = |namespace: &Namespace| Reported {
         id: namespace.id.clone(),
         size: namespace.size,
         contested: false,
     };
-    namespaces.iter().map(told).collect()
+    namespaces.iter().map(report).collect()
 }
 
-/// One namespace on each drive; all made, given, taken and deleted.
+/// An allocation over all drives is created, attached, detached and deleted.
 pub fn spread(world: &dyn World) {
     let before = free(world);
     let wanted = over_four(0, &["compute-1"]);
@@ -138,14 +138,14 @@ pub fn spread(world: &dyn World) {
     world.reboot();
     settle(
         &world.rabbit(),
-        &Desired::Allocated(Allocation { reported: told(&made), ..wanted.clone() }),
+        &Desired::Allocated(Allocation { reported: reported(&made), ..wanted.clone() }),
     );
     assert_eq!(all(world).len(), 4, "nothing is made again");
     settle(&world.rabbit(), &Desired::Released(wanted.id));
     assert_eq!((all(world), free(world)), (vec![], before));
 }
 
-/// More drives are needed than there are: refused with the numbers.
+/// An allocation over more drives than exist is rejected with the numbers.
 pub fn too_few_drives(world: &dyn World) {
     let wanted = Allocation { spread: Spread::RABBIT, ..allocation(0, SIZE, &[]) };
     let refusal = rejected(world, &world.rabbit(), &Desired::Allocated(wanted));
@@ -155,7 +155,7 @@ pub fn too_few_drives(world: &dyn World) {
     ));
 }
 
-/// A crash after each of the namespaces was made: the others are made by whoever comes next.
+/// After a crash behind each created namespace, the next agent creates the others.
 pub fn completed(world: &dyn World) {
     let wanted = Desired::Allocated(over_four(0, &[]));
     let rabbit = world.rabbit();
@@ -172,7 +172,8 @@ pub fn completed(world: &dyn World) {
     }
 }
 
-/// Records are lost: what nobody was told of stays for ever, what the object's status names is adopted, whole or not at all.
+/// After a loss of the records, unreported namespaces stay, and the namespaces in the object's status are
+/// adopted, all or none.
 pub fn records_lost(world: &dyn World) {
     let rabbit = world.rabbit();
     let (wanted, orphan) = (over_four(0, &["compute-1"]), allocation(1, SIZE, &[]));
@@ -187,7 +188,7 @@ pub fn records_lost(world: &dyn World) {
     settle(&rabbit, &Desired::Released(orphan.id));
     assert_eq!(all(world).len(), 5, "nothing is deleted that is not provably ours");
 
-    let known = Allocation { reported: told(&made), ..wanted.clone() };
+    let known = Allocation { reported: reported(&made), ..wanted.clone() };
     let mut another = known.clone();
     another.reported[1].size += 4096;
     let mut contested = known.clone();

@@ -13,7 +13,7 @@ fn hooked(world: &dyn World, index: u32, namespace: &NamespaceId) -> FileSystem 
     fs
 }
 
-/// Made once with its hooks in order, torn down once, and not wiped.
+/// A file system is created once with its hooks in order, torn down once, and not wiped.
 pub fn life(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &[]));
     let fs = hooked(world, 0, &namespace.id);
@@ -48,11 +48,11 @@ pub fn life(world: &dyn World) {
     assert_eq!(steps.len(), 8, "{steps:?}");
     assert!(steps[2].contains("preTeardown") && steps[7].starts_with("forget"), "{steps:?}");
     assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
-    // Wanted again: it is there, and its hooks are due again.
+    // The file system is desired again: it exists, and its hooks are due again.
     assert_eq!(settle(&rabbit, &Desired::FileSystemReady(fs)).len(), 7);
 }
 
-/// What a cut-off mkfs of ours left is wiped and made anew.
+/// The remains of a killed mkfs are wiped, and mkfs runs again.
 pub fn half_made(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &[]));
     let fs = file_system(world, 0, &namespace.id);
@@ -64,10 +64,10 @@ pub fn half_made(world: &dyn World) {
     assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
 }
 
-/// Somebody else's mount at the temporary place is in nobody's way who wants to be gone, but for what lies beneath it.
+/// A foreign mount at the temporary mount point does not stop a removal, unless it covers our own mount.
 pub fn occupied_temporary_place(world: &dyn World) {
-    let (_, fs) = made(world, 0);
-    let (_, other) = made(world, 1);
+    let (_, fs) = create_file_system(world, 0);
+    let (_, other) = create_file_system(world, 1);
     let rabbit = world.rabbit();
     world.plant_mount(&fs.temporary);
     let before = world.foreign();
@@ -84,9 +84,9 @@ pub fn occupied_temporary_place(world: &dyn World) {
     }
 }
 
-/// A temporary mount that a crash left is used, and taken away.
+/// A temporary mount that a crash left is used and then unmounted.
 pub fn leftover_temporary_mount(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let mut left = mount_of(&fs, fs.temporary.clone());
     left.owner = None;

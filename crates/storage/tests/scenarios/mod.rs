@@ -1,4 +1,4 @@
-//! What both hosts must do alike. Each function is one story, told to a real node and to the one in memory.
+//! Tests of the behaviour that both hosts share: each function runs on a real node and on the node in memory.
 #![expect(unreachable_pub, reason = "a module of several test binaries")]
 
 pub mod allocations;
@@ -24,29 +24,30 @@ use storage::{
 /// mkfs.xfs refuses anything under 300 MiB.
 pub const SIZE: u64 = 320 << 20;
 
-/// A chassis: a rabbit, its computes, and what a test does behind Warren's back.
+/// A chassis: a rabbit, its computes, and changes that a test makes without Warren.
 pub trait World {
     fn rabbit(&self) -> Arc<dyn Host>;
     fn compute(&self, name: &str) -> Arc<dyn Host>;
-    /// A path beneath the first root.
+    /// Returns a path beneath the first root.
     fn point(&self, below: &str) -> MountPoint;
-    /// A path beneath the root of temporary mounts.
+    /// Returns a path beneath the root of temporary mounts.
     fn temporary(&self, below: &str) -> MountPoint;
     fn plant_mount(&self, at: &MountPoint);
     fn plant_link(&self, at: &MountPoint, text: &str);
     fn plant_file(&self, at: &MountPoint);
-    /// Makes the volume's file system somebody else's ext4.
+    /// Replaces the volume's file system by a foreign ext4.
     fn plant_ext4(&self, namespace: &Namespace);
-    /// Somebody works in what the rabbit has mounted there, in a mount namespace of their own, until the guard goes.
+    /// Starts a process that uses the rabbit's mount from another mount namespace until the guard is dropped.
     fn keep_elsewhere<'a>(&'a self, at: &MountPoint) -> Box<dyn std::fmt::Debug + 'a>;
-    /// As a killed mkfs leaves it.
+    /// Leaves the file system in the state after a killed mkfs.
     fn plant_half_made(&self, namespace: &Namespace, id: FileSystemId);
     fn reboot(&self);
-    /// Whose namespaces are is known no more.
+    /// Deletes the records of the owners of namespaces.
     fn lose_records(&self);
-    /// What its file systems' ids are derived from: XFS mounts one UUID once, and other chassis are on this box.
+    /// Returns the label from which file system IDs are derived: XFS mounts a UUID once per kernel, and this
+    /// kernel serves several chassis.
     fn label(&self) -> String;
-    /// Everything that is not Warren's, in words.
+    /// Describes everything that does not belong to Warren.
     fn foreign(&self) -> String;
 }
 
@@ -79,7 +80,7 @@ pub fn converge(host: &Arc<dyn Host>, desired: &Desired) -> Result<Converged, Co
     Converger::new(Arc::clone(host)).converge(desired)
 }
 
-/// Converges, and shows that nothing is left to do then.
+/// Converges, and checks that nothing is left to do.
 pub fn settle(host: &Arc<dyn Host>, desired: &Desired) -> Vec<String> {
     let converged =
         converge(host, desired).unwrap_or_else(|error| panic!("{desired:?}: {}", chain(&error)));
@@ -87,9 +88,9 @@ pub fn settle(host: &Arc<dyn Host>, desired: &Desired) -> Vec<String> {
     converged.steps.iter().map(ToString::to_string).collect()
 }
 
-/// Expects a rejection, and that it changed nothing.
+/// Returns the expected rejection, and checks that it changed nothing.
 pub fn rejected(world: &dyn World, host: &Arc<dyn Host>, desired: &Desired) -> Rejection {
-    // The disk beneath the pool is not ours alone.
+    // Other programs use the disk beneath the pool.
     let look = || Observed { pool: None, ..host.observe(desired).unwrap() };
     let (before, looked) = (world.foreign(), look());
     let Err(ConvergeError::Rejected(rejection)) = converge(host, desired) else {
@@ -111,7 +112,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Allocates and returns the namespace.
+/// Allocates one namespace and returns it.
 pub fn allocate(world: &dyn World, wanted: &Allocation) -> Namespace {
     settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
     namespace(world, wanted.id).expect("it was just allocated")
@@ -159,8 +160,8 @@ pub fn mount_of(fs: &FileSystem, target: MountPoint) -> Mount {
     }
 }
 
-/// An allocation with a file system on it, reached by the rabbit and `compute-1`.
-pub fn made(world: &dyn World, index: u32) -> (Namespace, FileSystem) {
+/// Creates an allocation with a file system, which the rabbit and `compute-1` reach.
+pub fn create_file_system(world: &dyn World, index: u32) -> (Namespace, FileSystem) {
     let namespace = allocate(world, &allocation(index, SIZE, &["compute-1"]));
     let fs = file_system(world, index, &namespace.id);
     settle(&world.rabbit(), &Desired::FileSystemReady(fs.clone()));

@@ -7,9 +7,9 @@ use storage::{
 
 use super::*;
 
-/// Mounted, owned, seen by nobody else, unmounted, and the mount point gone.
+/// A mount has its owner and is on one node only; after the unmount its mount point is gone.
 pub fn xfs(world: &dyn World) {
-    let (namespace, fs) = made(world, 0);
+    let (namespace, fs) = create_file_system(world, 0);
     let compute = world.compute("compute-1");
     let mut mount = mount_of(&fs, world.point("wf-0"));
     mount.hooks.push(hook(mount.scope.clone(), HookPoint::PreMount, "true"));
@@ -60,9 +60,9 @@ pub fn raw(world: &dyn World) {
     assert_eq!(compute.observe(&empty).unwrap().tree.unwrap().path, PathState::Absent);
 }
 
-/// Between the look and the mount a device's name became another's: that one is somebody else's data.
+/// A device's name moves to another namespace between the observation and the mount, and the mount fails.
 pub fn renamed(world: &dyn World) {
-    let ((_, fs), (_, other)) = (made(world, 0), made(world, 1));
+    let ((_, fs), (_, other)) = (create_file_system(world, 0), create_file_system(world, 1));
     let compute = world.compute("compute-1");
     let mounting = |fs: &FileSystem| {
         let mount = Desired::Mounted(mount_of(fs, world.point("wf-0")));
@@ -76,9 +76,9 @@ pub fn renamed(world: &dyn World) {
     assert!(matches!(compute.apply(&asked), Err(StepError::Changed(_))));
 }
 
-/// The same mount once more beside it; unmounted also when the first has gone.
+/// A volume is mounted twice; the second mount can be unmounted after the first.
 pub fn bind(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let first = mount_of(&fs, world.point("first"));
     let mut second = mount_of(&fs, world.point("tree/node-0"));
@@ -92,13 +92,13 @@ pub fn bind(world: &dyn World) {
     settle(&rabbit, &Desired::Unmounted(first));
     settle(&rabbit, &Desired::Unmounted(second.clone()));
     let tree = storage::desired::IndexTree { root: second.target.parent().unwrap(), links: vec![] };
-    let looked = rabbit.observe(&Desired::IndexTree(tree)).unwrap().tree.unwrap();
-    assert_eq!(looked.path, PathState::Absent, "the emptied tree goes with its last mount");
+    let observed = rabbit.observe(&Desired::IndexTree(tree)).unwrap().tree.unwrap();
+    assert_eq!(observed.path, PathState::Absent, "the empty tree is removed with its last mount");
 }
 
-/// Of ours, only what is wanted stays; of others, everything.
+/// Only the desired mounts of ours and all foreign mounts stay.
 pub fn only_mounts(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let kept = mount_of(&fs, world.point("kept"));
     // The kernel writes neither of these characters as it is.
@@ -115,9 +115,9 @@ pub fn only_mounts(world: &dyn World) {
     assert!(settle(&rabbit, &Desired::Mounted(kept)).is_empty());
 }
 
-/// One that is busy keeps no other from going, and each that stays is told.
+/// A busy mount does not stop the other unmounts, and every remaining mount is reported.
 pub fn only_mounts_goes_on(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let mounts =
         ["first", "busy-1", "second", "busy-2"].map(|name| mount_of(&fs, world.point(name)));
@@ -130,19 +130,19 @@ pub fn only_mounts_goes_on(world: &dyn World) {
     let ConvergeError::Step(failed) = &error else { panic!("{}", chain(&error)) };
     let StepError::Several { others, .. } = &failed.source else { panic!("{}", chain(&error)) };
     assert_eq!(others.len(), 1);
-    let told = chain(&error);
-    assert!(told.contains("busy-1") && told.contains("busy-2"), "{told}");
-    assert!(told.contains("os error 16") && !told.contains("first"), "{told}");
+    let text = chain(&error);
+    assert!(text.contains("busy-1") && text.contains("busy-2"), "{text}");
+    assert!(text.contains("os error 16") && !text.contains("first"), "{text}");
     for (mount, stays) in mounts.iter().zip([false, true, false, true]) {
         let target = rabbit.observe(&Desired::Unmounted(mount.clone())).unwrap().target.unwrap();
         assert_eq!(target.mounted.is_some(), stays, "{}", mount.target);
     }
 }
 
-/// What covers a mount stays, whether it lies on the mount or on a parent, and so does what it covers.
+/// A foreign mount that covers ours, at its mount point or a parent, stays, and the covered mount stays.
 pub fn covered(world: &dyn World) {
-    let (_, zero) = made(world, 0);
-    let (_, one) = made(world, 1);
+    let (_, zero) = create_file_system(world, 0);
+    let (_, one) = create_file_system(world, 1);
     let rabbit = world.rabbit();
     let same = mount_of(&zero, world.point("same"));
     let child = mount_of(&one, world.point("wf-0/node-0"));
@@ -159,9 +159,9 @@ pub fn covered(world: &dyn World) {
     assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
 }
 
-/// Between the look and the step, somebody mounts on top.
+/// A foreign mount appears on top between the observation and the step.
 pub fn swapped(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let mount = mount_of(&fs, world.point("a"));
     settle(&rabbit, &Desired::Mounted(mount.clone()));
@@ -175,9 +175,9 @@ pub fn swapped(world: &dyn World) {
     assert_eq!(world.foreign(), before);
 }
 
-/// Directories that were made for a mount go with it, as far as nothing else is in them.
+/// Directories that were created for a mount are removed with it if they are empty.
 pub fn deep(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let path = |at: &str| {
         let tree = storage::desired::IndexTree { root: world.point(at), links: vec![] };
@@ -187,7 +187,7 @@ pub fn deep(world: &dyn World) {
     settle(&rabbit, &Desired::Mounted(mount.clone()));
     settle(&rabbit, &Desired::Unmounted(mount.clone()));
     assert_eq!(path("a"), PathState::Absent);
-    // A crash came between the mount point and what is above it.
+    // A crash occurred between the removal of the mount point and of its parents.
     rabbit.apply(&Step::CreateDirectory { path: world.point("a/b") }).unwrap();
     assert_eq!(settle(&rabbit, &Desired::Unmounted(mount)).len(), 1);
     assert_eq!(path("a"), PathState::Absent);
@@ -202,9 +202,9 @@ pub fn deep(world: &dyn World) {
     );
 }
 
-/// What is unmounted here and in use elsewhere is not let go, whatever runs on in between.
+/// A volume that is unmounted here but used in another mount namespace is not released.
 pub fn kept_elsewhere(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let mut mount = mount_of(&fs, world.point("wf-0"));
     mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostUnmount, "true"));
@@ -217,8 +217,8 @@ pub fn kept_elsewhere(world: &dyn World) {
             panic!("{}", chain(&error))
         };
         assert_eq!((target, holders.names.len()), (&mount.target, 1), "{error}");
-        let told = holders.to_string();
-        assert!(told.contains("(sh") && told.contains("another mount namespace"), "{told}");
+        let text = holders.to_string();
+        assert!(text.contains("(sh") && text.contains("another mount namespace"), "{text}");
         let seen = rabbit.observe(&gone).unwrap();
         assert!(seen.target.unwrap().mounted.is_none(), "unmounting succeeds");
     }
@@ -229,7 +229,7 @@ pub fn kept_elsewhere(world: &dyn World) {
 
 /// Hooks run again when the mount is wanted again after tear-down hooks ran.
 pub fn wanted_again(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     let mut mount = mount_of(&fs, world.point("a"));
     mount.hooks.push(hook(mount.scope.clone(), HookPoint::PreMount, "true"));

@@ -1,22 +1,22 @@
 use super::*;
 
 pub fn occupied(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let target = world.point("busy");
     world.plant_mount(&target);
     let mount = mount_of(&fs, target);
     let rejection = rejected(world, &world.rabbit(), &Desired::Mounted(mount.clone()));
     assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
     assert!(rejection.to_string().contains("tmpfs"), "{rejection}");
-    // Nothing of it is there: what was refused can go again.
+    // Nothing of it exists: the refused file system can be removed.
     let before = world.foreign();
     assert!(settle(&world.rabbit(), &Desired::Unmounted(mount)).is_empty());
     assert_eq!(world.foreign(), before);
 }
 
 pub fn occupied_by_another_allocation(world: &dyn World) {
-    let (_, fs) = made(world, 0);
-    let (_, other) = made(world, 1);
+    let (_, fs) = create_file_system(world, 0);
+    let (_, other) = create_file_system(world, 1);
     let rabbit = world.rabbit();
     settle(&rabbit, &Desired::Mounted(mount_of(&fs, world.point("a"))));
     let late = mount_of(&other, world.point("a"));
@@ -27,7 +27,7 @@ pub fn occupied_by_another_allocation(world: &dyn World) {
 }
 
 pub fn symlinks(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     world.plant_link(&world.point("link"), "/etc");
     for below in ["link", "link/deeper", "link/deeper/still"] {
@@ -35,13 +35,13 @@ pub fn symlinks(world: &dyn World) {
             rejected(world, &rabbit, &Desired::Mounted(mount_of(&fs, world.point(below))));
         let Rejection::ThroughSymlink { at, .. } = &rejection else { panic!("{rejection}") };
         assert_eq!(*at, world.point("link").path());
-        // Nothing of ours can be mounted there, so there is nothing to take away.
+        // Nothing of ours can be mounted there, so there is nothing to unmount.
         assert!(settle(&rabbit, &Desired::Unmounted(mount_of(&fs, world.point(below)))).is_empty());
     }
 }
 
 pub fn wrong_things_in_the_way(world: &dyn World) {
-    let (_, fs) = made(world, 0);
+    let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
     world.plant_file(&world.point("dir/file"));
     let at = |below: &str| {
@@ -58,8 +58,8 @@ pub fn wrong_things_in_the_way(world: &dyn World) {
 
 /// A user owns the inside of a mount: nothing is mounted through one.
 pub fn through_a_mount(world: &dyn World) {
-    let (_, fs) = made(world, 0);
-    let (_, other) = made(world, 1);
+    let (_, fs) = create_file_system(world, 0);
+    let (_, other) = create_file_system(world, 1);
     let rabbit = world.rabbit();
     settle(&rabbit, &Desired::Mounted(mount_of(&fs, world.point("a"))));
     let rejection =
@@ -90,7 +90,7 @@ pub fn not_made_or_anothers(world: &dyn World) {
         rejected(world, &rabbit, &Desired::Mounted(mount_of(&unmade, world.point("a"))));
     assert!(matches!(rejection, Rejection::NotMade { .. }), "{rejection}");
 
-    let (namespace, _) = made(world, 0);
+    let (namespace, _) = create_file_system(world, 0);
     let mistaken = file_system(world, 7, &namespace.id);
     for desired in [
         Desired::FileSystemReady(mistaken.clone()),
@@ -101,7 +101,8 @@ pub fn not_made_or_anothers(world: &dyn World) {
     }
 }
 
-/// A drive gives an NSID anew, and what is recorded for another allocation by now is not taken for the one of before.
+/// A drive reuses an NSID: the namespace that is recorded for another allocation is not mistaken
+/// for the former namespace.
 pub fn made_for_another(world: &dyn World) {
     let blank = allocate(world, &allocation(5, SIZE, &[]));
     let mut mistaken = file_system(world, 5, &blank.id);

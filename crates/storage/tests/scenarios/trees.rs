@@ -11,7 +11,7 @@ fn tree(world: &dyn World, links: &[(&str, &str)]) -> IndexTree {
     IndexTree { root: world.point("wf-0"), links }
 }
 
-/// Shown, changed, shrunk when a compute is lost, hidden; the root goes when nothing else is in it.
+/// A tree is created, changed, shrunk when a compute is lost, and removed; its root is removed when it is empty.
 pub fn life(world: &dyn World) {
     let rabbit = world.rabbit();
     let links: Vec<_> =
@@ -23,14 +23,14 @@ pub fn life(world: &dyn World) {
     let fewer: Vec<_> = links.iter().copied().filter(|(name, _)| *name != "compute-4").collect();
     let steps = settle(&rabbit, &Desired::IndexTree(tree(world, &fewer)));
     assert_eq!(steps, [format!("unlink {}/compute-4", world.point("wf-0"))]);
-    let looked = rabbit.observe(&Desired::IndexTree(tree(world, &fewer))).unwrap().tree.unwrap();
-    assert_eq!(looked.entries["compute-5"], TreeEntry::Link("node-4".into()));
+    let observed = rabbit.observe(&Desired::IndexTree(tree(world, &fewer))).unwrap().tree.unwrap();
+    assert_eq!(observed.entries["compute-5"], TreeEntry::Link("node-4".into()));
     assert_eq!(settle(&rabbit, &Desired::NoIndexTree(tree(world, &fewer))).len(), 16);
     assert!(settle(&rabbit, &Desired::NoIndexTree(tree(world, &fewer))).is_empty());
 }
 
-/// Two rabbits, sixteen computes on one and the seventeenth on the other: each counts its own, and a lost compute moves
-/// nobody.
+/// Of seventeen computes, sixteen are on one rabbit and one is on another: each rabbit counts its own, and a lost
+/// compute changes no other link.
 pub fn seventeen_computes(world: &dyn World) {
     let links = |computes: std::ops::Range<usize>| -> Vec<IndexLink> {
         let link = |(k, number)| IndexLink::new(&format!("compute-{number}"), &format!("node-{k}"));
@@ -53,14 +53,14 @@ pub fn seventeen_computes(world: &dyn World) {
     assert!(left.contains(&r#"compute-15 Link("node-15")"#.to_owned()), "{left:?}");
 }
 
-/// A wrong link is corrected; what is not a link is left, and so is the root then.
+/// A wrong link is corrected; other files stay, and so does the root that has them.
 pub fn planted(world: &dyn World) {
     let rabbit = world.rabbit();
     let root = world.point("wf-0");
     world.plant_link(&world.point("wf-0/compute-1"), "/etc");
     settle(&rabbit, &Desired::IndexTree(tree(world, &[("compute-1", "node-0")])));
-    let looked = rabbit.observe(&Desired::IndexTree(tree(world, &[]))).unwrap().tree.unwrap();
-    assert_eq!(looked.entries["compute-1"], TreeEntry::Link("node-0".into()));
+    let observed = rabbit.observe(&Desired::IndexTree(tree(world, &[]))).unwrap().tree.unwrap();
+    assert_eq!(observed.entries["compute-1"], TreeEntry::Link("node-0".into()));
 
     world.plant_file(&world.point("wf-0/compute-2"));
     let twice =
@@ -68,11 +68,11 @@ pub fn planted(world: &dyn World) {
     let rejection = rejected(world, &rabbit, &twice);
     assert_eq!(rejection, Rejection::NotALink { root, name: "compute-2".into() });
     settle(&rabbit, &Desired::NoIndexTree(tree(world, &[])));
-    let looked = rabbit.observe(&twice).unwrap().tree.unwrap();
-    assert_eq!(looked.entries.keys().collect::<Vec<_>>(), ["compute-2"]);
+    let observed = rabbit.observe(&twice).unwrap().tree.unwrap();
+    assert_eq!(observed.entries.keys().collect::<Vec<_>>(), ["compute-2"]);
 }
 
-/// The tree's root is neither a link nor inside somebody's file system.
+/// A tree whose root is a link or is inside a mounted file system is rejected.
 pub fn root_in_the_way(world: &dyn World) {
     let rabbit = world.rabbit();
     let wanted = Desired::IndexTree(tree(world, &[("compute-1", "node-0")]));
@@ -90,11 +90,11 @@ pub fn root_in_the_way(world: &dyn World) {
     }
 }
 
-/// A tree with mounts in it: the links lead into them, the root stays as long as they do.
+/// The root of a tree stays while there are mounts in the tree.
 pub fn with_mounts(world: &dyn World) {
     let rabbit = world.rabbit();
-    let (_, zero) = made(world, 0);
-    let (_, one) = made(world, 1);
+    let (_, zero) = create_file_system(world, 0);
+    let (_, one) = create_file_system(world, 1);
     let mounts =
         [mount_of(&zero, world.point("wf-0/node-0")), mount_of(&one, world.point("wf-0/node-1"))];
     for mount in &mounts {
@@ -106,6 +106,6 @@ pub fn with_mounts(world: &dyn World) {
     for mount in &mounts {
         settle(&rabbit, &Desired::Unmounted(mount.clone()));
     }
-    let looked = rabbit.observe(&Desired::NoIndexTree(tree)).unwrap().tree.unwrap();
-    assert_eq!(looked.path, PathState::Absent);
+    let observed = rabbit.observe(&Desired::NoIndexTree(tree)).unwrap().tree.unwrap();
+    assert_eq!(observed.path, PathState::Absent);
 }

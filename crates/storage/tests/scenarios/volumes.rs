@@ -1,4 +1,4 @@
-//! Logical volumes, driven by the lines that sites have in their profiles.
+//! Tests logical volumes with the lines that sites have in their profiles.
 
 use storage::{
     desired::{LvmLines, VolumeLayer},
@@ -25,7 +25,7 @@ pub fn lines(volume: &Volume) -> LvmLines {
     }
 }
 
-/// A name of this world's own: device-mapper has one list of names for all of the box.
+/// Returns a name that is unique to this world: device-mapper has one list of names for the whole kernel.
 fn group(world: &dyn World, name: &str) -> String {
     let label = world.label();
     format!("{}-{name}", label.rsplit('/').next().unwrap_or_default())
@@ -60,7 +60,7 @@ fn starts(steps: &[String], with: &[&str]) {
     }
 }
 
-/// Of two mounts the last puts it down, and only then do the hooks around that run.
+/// Of two mounts, only the last unmount deactivates the volume and runs the hooks around the deactivation.
 pub fn mounted_twice(world: &dyn World) {
     let fs = striped(world);
     settle(&world.rabbit(), &Desired::FileSystemReady(fs.clone()));
@@ -81,7 +81,7 @@ pub fn mounted_twice(world: &dyn World) {
     assert!(!is_active(&compute, &fs));
 }
 
-/// Made, mounted on a compute, unmounted, removed: it is active only where it is mounted.
+/// A volume is created, mounted on a compute, unmounted and removed; it is active only on nodes that mount it.
 pub fn life(world: &dyn World) {
     let mut fs = striped(world);
     fs.hooks.push(hook(fs.scope(), HookPoint::PostSetup, "chmod 0700 $MOUNT_PATH"));
@@ -140,10 +140,10 @@ pub fn life(world: &dyn World) {
     assert!(report.physical.is_empty() && report.groups.is_empty(), "{report:?}");
 }
 
-/// Two volumes in one group: the group goes with the last of them.
+/// A group of two volumes is removed with its last volume.
 pub fn shared_group(world: &dyn World) {
     let whole = striped(world);
-    let one = |index: u32| {
+    let file_system_at = |index: u32| {
         let mut fs = whole.clone();
         fs.id = FileSystemId::derive(uid(2), &world.label(), "shared", index);
         fs.temporary = world.temporary(&format!("shared-{index}"));
@@ -156,7 +156,7 @@ pub fn shared_group(world: &dyn World) {
         fs.volume.layer = VolumeLayer::Lvm(Box::new(lines));
         fs
     };
-    let (zero, other) = (one(0), one(1));
+    let (zero, other) = (file_system_at(0), file_system_at(1));
     let rabbit = world.rabbit();
     settle(&rabbit, &Desired::FileSystemReady(zero.clone()));
     let steps = settle(&rabbit, &Desired::FileSystemReady(other.clone()));
@@ -168,7 +168,7 @@ pub fn shared_group(world: &dyn World) {
     starts(&steps, &["remove logical volume"]);
     assert!(is_active(&rabbit, &other), "the other is mounted on");
     assert!(settle(&rabbit, &Desired::Mounted(mount.clone())).is_empty());
-    // What is mounted is not removed.
+    // A mounted volume is not removed.
     assert!(converge(&rabbit, &Desired::FileSystemGone(other.clone())).is_err());
     settle(&rabbit, &Desired::Unmounted(mount));
     let steps = settle(&rabbit, &Desired::FileSystemGone(other));
@@ -183,7 +183,7 @@ pub fn shared_group(world: &dyn World) {
     );
 }
 
-/// A raw volume is never active on its rabbit, and the user's own on a compute.
+/// A raw volume is never active on its rabbit, and belongs to the user on a compute.
 pub fn raw(world: &dyn World) {
     let mut fs = striped(world);
     fs.kind = FileSystemKind::Raw;
@@ -201,7 +201,7 @@ pub fn raw(world: &dyn World) {
     settle(&rabbit, &Desired::FileSystemGone(fs));
 }
 
-/// Nothing is made where somebody else's group is, and nothing mounted that its rabbit has not made.
+/// No volume is created over a foreign group, and no volume is mounted before its rabbit created it.
 pub fn refused(world: &dyn World) {
     let fs = striped(world);
     let rabbit = world.rabbit();
@@ -225,7 +225,7 @@ pub fn refused(world: &dyn World) {
     settle(&rabbit, &Desired::FileSystemGone(theirs));
 }
 
-/// A crash between making the volume and making the file system, and a restart of the node.
+/// The creation continues after a crash between lvcreate and mkfs, and after a restart of the node.
 pub fn goes_on(world: &dyn World) {
     let fs = striped(world);
     let rabbit = world.rabbit();
@@ -241,7 +241,7 @@ pub fn goes_on(world: &dyn World) {
     settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
     let mount = mount_of(&fs, world.point("kept"));
     settle(&rabbit, &Desired::Mounted(mount.clone()));
-    // While it is mounted nothing takes its device away.
+    // A mounted volume keeps its device.
     assert!(settle(&rabbit, &Desired::FileSystemReady(fs.clone())).is_empty());
     settle(&rabbit, &Desired::Unmounted(mount));
     settle(&rabbit, &Desired::FileSystemGone(fs));

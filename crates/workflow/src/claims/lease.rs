@@ -1,4 +1,4 @@
-//! A coordinator's own Lease, and what it sees of the others'.
+//! Renews a coordinator's own Lease, and watches the Leases of the others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +17,17 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{leases, renew};
 
-/// Where the Leases are, when containers are in no namespace of their own.
+/// Namespace of the Leases if containers have no namespace of their own.
 const NAMESPACE: &str = "default";
-/// How long the coordinator waits after a renewal that the API did not accept.
+/// Delay after a renewal that the API did not accept.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// When this coordinator last renewed its Lease, shared by the task that renews it and those that act.
+/// When this coordinator last renewed its Lease, shared by the task that renews it and the tasks that act.
 #[derive(Clone, Debug, Default)]
 pub struct SharedLease(Arc<Mutex<OwnLease>>);
 
 impl SharedLease {
-    /// Whether its coordinator may act at this moment.
+    /// Returns true if this coordinator may act at this moment.
     #[must_use]
     pub fn may_act(&self) -> bool {
         let lease = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,28 +35,28 @@ impl SharedLease {
     }
 
     /// Records when the last accepted renewal was sent.
-    pub fn renewed(&self, asked: Duration) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).renewed(asked);
+    pub fn record_renewal(&self, asked: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record_renewal(asked);
     }
 }
 
-/// The time since this host started. It goes on while the host sleeps.
+/// Returns the time since this host started. CLOCK_BOOTTIME also counts while the host is suspended.
 fn since_boot() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux since 2.6.39 has this clock").into()
 }
 
-/// What the API said of the Leases.
+/// State of the Leases at one time.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    /// Whether this coordinator may act.
+pub struct LeaseStates {
+    /// True if this coordinator may act.
     pub may_act: bool,
-    /// The version of each holder's; `None` where the API did not answer.
+    /// Resource version of each holder's Lease; `None` where the API did not answer.
     pub leases: Option<BTreeMap<String, String>>,
-    /// When that was.
+    /// Time since boot at which the Leases were read.
     pub at: Duration,
 }
 
-/// What is known of coordinators' Leases.
+/// Which coordinators may still act, by their Leases.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     may_act: bool,
@@ -65,24 +65,24 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Whether this coordinator may act.
+    /// Returns true if this coordinator may act.
     #[must_use]
     pub fn may_act(&self) -> bool {
         self.may_act
     }
 
-    /// Whether the coordinator of this claim has stopped acting.
+    /// Returns true if the coordinator of this claim no longer acts, because its Lease has expired.
     #[must_use]
     pub fn is_expired(&self, holder: &str) -> bool {
         self.expired.contains(holder)
     }
 
-    /// Takes in what the API said of the Leases; returns whether that changes what these holders may do.
-    pub(crate) fn saw(&mut self, seen: &Seen, holders: &BTreeSet<String>) -> bool {
+    /// Takes in the state of the Leases; returns true if that changes what these holders may do.
+    pub(crate) fn take(&mut self, seen: &LeaseStates, holders: &BTreeSet<String>) -> bool {
         let before = (self.may_act, self.expired.clone());
         self.may_act = seen.may_act;
         if let Some(leases) = &seen.leases {
-            self.sightings.look(holders.iter().map(String::as_str), leases, seen.at);
+            self.sightings.record(holders.iter().map(String::as_str), leases, seen.at);
         }
         let is_expired = |holder: &&String| self.sightings.is_expired(holder);
         self.expired = holders.iter().filter(is_expired).cloned().collect();
@@ -90,18 +90,18 @@ impl Claims {
     }
 }
 
-/// Renews a coordinator's Lease as long as the stream is polled; each item says what the API has of all Leases.
+/// Renews a coordinator's Lease while the stream is polled; each item is the state of all Leases.
 pub fn renew_and_watch(
     client: Client,
     namespace: Option<String>,
     me: Holder,
     lease: SharedLease,
-) -> impl Stream<Item = Seen> + Send + 'static {
+) -> impl Stream<Item = LeaseStates> + Send + 'static {
     let namespace = namespace.unwrap_or_else(|| NAMESPACE.to_owned());
     let keeper = Keeper { client, namespace, me, lease, wait: Duration::ZERO };
     stream::unfold(keeper, |mut keeper| async move {
         tokio::time::sleep(keeper.wait).await;
-        Some((keeper.look().await, keeper))
+        Some((keeper.renew_and_list().await, keeper))
     })
 }
 
@@ -114,13 +114,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn look(&mut self) -> Seen {
+    async fn renew_and_list(&mut self) -> LeaseStates {
         let asked = since_boot();
         let renewal = renew(&self.client, &self.namespace, &self.me);
         self.wait = AGAIN;
         match tokio::time::timeout(RENEWS_EVERY, renewal).await {
             Ok(Ok(())) => {
-                self.lease.renewed(asked);
+                self.lease.record_renewal(asked);
                 self.wait = RENEWS_EVERY;
             }
             Ok(Err(error)) => {
@@ -136,6 +136,6 @@ impl Keeper {
         let listed = leases(&self.client, &self.namespace);
         let listed = tokio::time::timeout(RENEWS_EVERY, listed).await;
         let leases = listed.ok().and_then(Result::ok);
-        Seen { may_act: self.lease.may_act(), leases, at: since_boot() }
+        LeaseStates { may_act: self.lease.may_act(), leases, at: since_boot() }
     }
 }

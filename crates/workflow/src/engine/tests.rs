@@ -22,14 +22,14 @@ fn servers(name: &str, since: &str) -> Servers {
     .unwrap()
 }
 
-/// A workload manager may fill an older Servers at that moment: it would be promised the same bytes.
+/// Without this, a workload manager that fills an older Servers at that moment would get the same bytes.
 #[tokio::test]
-async fn what_is_being_created_counts_until_the_api_refused_it() {
+async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     let mut engine = engine();
     let (older, younger) = (place("older"), place("younger"));
-    let ledger = &mut engine.world.site.ledger;
-    ledger.promise(&older, Some(&servers("older", "2026-11-24T10:00:00Z")));
-    ledger.promise(&younger, Some(&servers("younger", "2026-11-24T10:00:01Z")));
+    let reservations = &mut engine.world.site.reservations;
+    reservations.reserve(&older, Some(&servers("older", "2026-11-24T10:00:00Z")));
+    reservations.reserve(&younger, Some(&servers("younger", "2026-11-24T10:00:01Z")));
     let node: NnfNode = from_value(json!({
         "metadata": {"name": "nnf-nlc", "namespace": "r"}, "spec": {"state": "Enable"},
         "status": {"capacity": 100, "capacityAllocated": 0},
@@ -42,19 +42,19 @@ async fn what_is_being_created_counts_until_the_api_refused_it() {
         "spec": {"sharedAllocation": true, "allocations": []},
     }))
     .unwrap();
-    let free = |engine: &Engine| engine.world.site.ledger.space("r", &node, &older).free;
+    let free = |engine: &Engine| engine.world.site.reservations.space("r", &node, &older).free;
     assert_eq!(free(&engine), 100);
-    engine.make(Key::Workflow(place("w")), vec![Change::create(&block)]);
+    engine.start_changes(Key::Workflow(place("w")), vec![Change::create(&block)]);
     assert_eq!(free(&engine), 40);
-    let ended = engine.passes.join_next().await.unwrap();
-    assert_eq!(ended.as_ref().unwrap().made.failures.len(), 1);
-    engine.ended(ended);
+    let joined = engine.passes.join_next().await.unwrap();
+    assert_eq!(joined.as_ref().unwrap().made.failures.len(), 1);
+    engine.finish_pass(joined);
     assert_eq!(free(&engine), 100);
 }
 
-/// Two file systems would be given one name by two management targets.
+/// If two such changes were made at once, two management targets could give one name to two file systems.
 #[test]
-fn changes_that_give_names_are_made_one_at_a_time() {
+fn changes_that_give_fs_names_are_made_one_at_a_time() {
     let before: api::NnfLustreMgt = from_value(json!({
         "metadata": {"name": "m", "namespace": "r", "uid": "u", "resourceVersion": "1"},
         "spec": {"addresses": ["10.0.0.1@tcp"], "fsNameStart": "aaaaaaaa"},
@@ -77,7 +77,7 @@ fn changes_that_give_names_are_made_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_thousand_reports_at_once_are_planned_for_once() {
+async fn a_thousand_updates_at_once_cause_one_plan() {
     let mut engine = engine();
     let report = |_| {
         let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
@@ -85,7 +85,7 @@ async fn a_thousand_reports_at_once_are_planned_for_once() {
     };
     let mut events = stream::iter(1..1000).map(report).boxed();
     engine.take_in(report(0), &mut events);
-    assert!(events.next().await.is_none(), "all were taken in");
+    assert!(events.next().await.is_none(), "all updates are taken in");
     assert_eq!(engine.queue.start(Instant::now(), |_| true).len(), 1);
     assert!(engine.queue.start(Instant::now(), |_| true).is_empty());
 }

@@ -1,4 +1,4 @@
-//! The watches of all kinds, as one stream of what to do with the world.
+//! Merges the watches of all kinds into one stream of updates of the world.
 
 use api::names::label;
 use controller::{WatchHealth, updates, updates_if_served};
@@ -10,10 +10,10 @@ use kube::{Client, runtime::watcher::Config};
 
 use crate::{
     site::Settings,
-    world::{ForEachKind, Kept, Scope, Wake, World},
+    world::{ForEachKind, Scope, Wake, WatchedKind, World},
 };
 
-/// What a watch brought.
+/// An update of the world that a watch delivered.
 pub(super) type Update = controller::Update<World, Wake>;
 
 /// Watches every kind that the engine acts on.
@@ -31,14 +31,14 @@ pub(super) fn watch_all(client: &Client, settings: &Settings) -> BoxStream<'stat
 
 struct Watches {
     client: Client,
-    /// Where containers are; `None` for all namespaces.
+    /// Namespace of the containers; `None` for all namespaces.
     namespace: Option<String>,
     health: WatchHealth,
     streams: Vec<BoxStream<'static, Update>>,
 }
 
 impl ForEachKind for Watches {
-    fn kind<K: Kept>(&mut self, scope: Scope) {
+    fn kind<K: WatchedKind>(&mut self, scope: Scope) {
         let (namespace, config) = match scope {
             Scope::All => (None, Config::default()),
             Scope::IfServed => {

@@ -9,7 +9,7 @@ fn reference(name: &str) -> Value {
     json!({"kind": "Servers", "name": name, "namespace": "default"})
 }
 
-/// A management target on a rabbit: where it counts, the claims, and the names that it gave to claims.
+/// Returns a management target on a rabbit, with its first name, its holders, and the names that it gave to holders.
 fn mgt(rabbit: &str, start: &str, claims: &[&str], given: &[(&str, &str)]) -> NnfLustreMgt {
     let claims: Vec<Value> = claims.iter().map(|name| reference(name)).collect();
     let given: Vec<Value> = given
@@ -27,7 +27,7 @@ fn mgt(rabbit: &str, start: &str, claims: &[&str], given: &[(&str, &str)]) -> Nn
 fn site(mgts: &[NnfLustreMgt]) -> Site {
     let mut site = Site::new(Settings::default());
     for mgt in mgts {
-        site.mgts.take(&place_of(mgt), Some(&Arc::new(mgt.clone())));
+        site.mgts.take(&mgt_key(mgt), Some(&Arc::new(mgt.clone())));
     }
     site
 }
@@ -37,7 +37,7 @@ fn texts(names: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn names_given_and_names_about_to_be_given_are_taken_elsewhere() {
+fn taken_elsewhere_has_names_given_and_names_about_to_be_given() {
     let mut site = site(&[
         mgt("r1", "aaaaaaaa", &["a", "b", "c"], &[("a", "aaaaaaab")]),
         mgt("r2", "aaaaaaaz", &["d"], &[]),
@@ -55,7 +55,7 @@ fn names_given_and_names_about_to_be_given_are_taken_elsewhere() {
 }
 
 #[test]
-fn a_management_target_passes_over_what_is_taken() {
+fn pass_over_adds_taken_names_to_the_black_list() {
     for (taken, avoided) in [
         (&[][..], &[][..]),
         (&["aaaaaaac"], &[]),
@@ -69,22 +69,22 @@ fn a_management_target_passes_over_what_is_taken() {
 }
 
 #[test]
-fn a_name_of_another_is_told_from_ones_own() {
+fn belongs_to_another_is_false_for_the_holders_own_name() {
     let site = site(&[
         mgt("r1", "aaaaaaaa", &["a"], &[("a", "aaaaaaaa")]),
         mgt("r2", "aaaaaaaa", &["b"], &[("b", "aaaaaaaa")]),
         mgt("r3", "aaaaaaac", &["c"], &[("c", "aaaaaaac")]),
     ]);
-    let claim = |name: &str| from_value::<ObjectReference>(reference(name)).unwrap();
-    assert!(is_of_another(&site, &claim("a"), "aaaaaaaa"));
-    assert!(!is_of_another(&site, &claim("c"), "aaaaaaac"));
+    let holder = |name: &str| from_value::<ObjectReference>(reference(name)).unwrap();
+    assert!(belongs_to_another(&site, &holder("a"), "aaaaaaaa"));
+    assert!(!belongs_to_another(&site, &holder("c"), "aaaaaaac"));
 }
 
 #[test]
-fn each_owner_counts_from_a_place_of_its_own() {
+fn each_owner_starts_from_its_own_name() {
     let none = BTreeSet::new();
-    let [one, other] = ["uid-1", "uid-2"].map(|uid| first_name(uid, &none));
-    assert_ne!(one, other);
-    assert_eq!(first_name("uid-1", &none), one, "as often as it is planned");
-    assert_eq!(first_name("uid-1", &texts(&[&one.to_string()])), one.next());
+    let [first, other] = ["uid-1", "uid-2"].map(|uid| first_name(uid, &none));
+    assert_ne!(first, other);
+    assert_eq!(first_name("uid-1", &none), first, "the same in each plan");
+    assert_eq!(first_name("uid-1", &texts(&[&first.to_string()])), first.next());
 }

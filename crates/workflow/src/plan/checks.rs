@@ -1,4 +1,4 @@
-//! Whether what a workload manager wrote into Servers is what the breakdown asks for, and whether the rabbits can give it.
+//! Checks that a workload manager filled Servers as the breakdown asks, and that the rabbits have the capacity.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,19 @@ use controller::ObjectKey;
 use kube::ResourceExt;
 
 use crate::{
-    ledger::Ledger,
     plan::{allocation::bytes_of, lustre, place},
     progress::{Outcome, transient_error, wlm_error},
+    reservations::Reservations,
     view::{Group, View},
 };
 
 type Checked = Result<(), ResourceError>;
 
-/// Checks a Servers against its breakdown, the job and the system. Of storage that is being made, only what it asks for.
+/// Checks a Servers against its breakdown, the job and the system. Once its storage is being made, checks only what
+/// Servers asks for, not the free capacity.
 ///
 /// # Errors
-/// What is wrong: the field, its value, and the remedy.
+/// The field that is wrong, its value, and the remedy.
 pub fn servers(
     view: &View<'_>,
     servers: &Servers,
@@ -39,31 +40,31 @@ pub fn servers(
         ))));
     }
     for wanted in sets {
-        let mut of = given.iter().filter(|set| set.label == wanted.label);
-        let (Some(set), None) = (of.next(), of.next()) else {
+        let mut with_label = given.iter().filter(|set| set.label == wanted.label);
+        let (Some(set), None) = (with_label.next(), with_label.next()) else {
             return Err(Outcome::Failed(wlm_error(format!(
                 "Servers must have one allocation set with label {:?}: correct spec.allocationSets[].label",
                 wanted.label
             ))));
         };
-        shape(wanted, set)?;
-        computes(view, wanted, set)?;
-        rabbits(view, wanted, set)?;
+        check_shape(wanted, set)?;
+        check_computes(view, wanted, set)?;
+        check_rabbits(view, wanted, set)?;
     }
     if !group.blocks.is_empty() {
         return Ok(());
     }
-    lustre::place::colocation(view, servers, sets)?;
+    lustre::place::check_colocation(view, servers, sets)?;
     space(view, servers)
 }
 
-/// More allocations than any rabbit serves computes or has room for.
+/// Largest `allocationCount`: more than any rabbit has computes or room for.
 const MOST: i64 = 4096;
 
-/// Whether all counts can be meant.
+/// Checks each `allocationCount` of a set against 1 to [`MOST`].
 ///
 /// # Errors
-/// The first that cannot.
+/// The first count outside that range.
 pub fn counts(set: &ServersAllocationSet) -> Checked {
     let is_bad = |count: i64| !(1..=MOST).contains(&count);
     match set.storage.iter().find(|storage| is_bad(storage.allocation_count)) {
@@ -75,22 +76,22 @@ pub fn counts(set: &ServersAllocationSet) -> Checked {
     }
 }
 
-/// Bytes that a set asks for: of each allocation or of all together, as its strategy says.
+/// Returns the minimum capacity of a set in bytes: of each allocation or of all together, as its strategy says.
 ///
 /// # Errors
-/// When they cannot be meant.
+/// When `minimumCapacity` is not positive.
 pub fn minimum(set: &StorageAllocationSet) -> Result<u64, ResourceError> {
     let asked = u64::try_from(set.minimum_capacity).ok().filter(|bytes| *bytes > 0);
     asked.ok_or_else(|| {
         wlm_error(format!(
-            "the DirectiveBreakdown's minimumCapacity of {} is {}: delete the DirectiveBreakdown, and the engine makes it anew",
+            "the DirectiveBreakdown's minimumCapacity of {} is {}: delete the DirectiveBreakdown; the engine creates it again",
             set.label, set.minimum_capacity
         ))
     })
 }
 
-/// Sizes and counts.
-fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
+/// Checks sizes and counts.
+fn check_shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
     counts(set)?;
     let (label, minimum) = (&wanted.label, minimum(wanted)?);
     let count: i64 = set.storage.iter().map(|storage| storage.allocation_count).sum();
@@ -98,10 +99,10 @@ fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
     let bytes =
         if is_each { set.allocation_size } else { set.allocation_size.saturating_mul(count) };
     if u64::try_from(bytes).unwrap_or_default() < minimum {
-        let of =
+        let field =
             if is_each { "allocationSize" } else { "allocationSize times all allocationCounts" };
         return Err(wlm_error(format!(
-            "Servers gives {label} too little: {of} is {bytes} bytes, and {minimum} are needed"
+            "Servers gives {label} too little: {field} is {bytes} bytes, and {minimum} are needed"
         )));
     }
     let exact = match wanted.allocation_strategy {
@@ -121,8 +122,12 @@ fn shape(wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
     }
 }
 
-/// Whether each of the job's computes has an allocation, once the computes are known.
-fn computes(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
+/// Checks that each of the job's computes has an allocation, once the computes are known.
+fn check_computes(
+    view: &View<'_>,
+    wanted: &StorageAllocationSet,
+    set: &ServersAllocationSet,
+) -> Checked {
     if wanted.allocation_strategy != AllocationStrategy::PerCompute {
         return Ok(());
     }
@@ -145,28 +150,35 @@ fn computes(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocat
     Ok(())
 }
 
-/// Whether the rabbits exist, have the labels that are asked for, and serve.
-fn rabbits(view: &View<'_>, wanted: &StorageAllocationSet, set: &ServersAllocationSet) -> Checked {
-    for one in &set.storage {
-        let Some(storage) = view.site.storages.get(&one.name) else {
+/// Checks that the rabbits exist, have the labels that the breakdown asks for, and take new storage.
+fn check_rabbits(
+    view: &View<'_>,
+    wanted: &StorageAllocationSet,
+    set: &ServersAllocationSet,
+) -> Checked {
+    for named in &set.storage {
+        let Some(storage) = view.site.storages.get(&named.name) else {
             return Err(wlm_error(format!(
-                "Servers names {}, of which there is no Storage default/{}: name rabbits of the system",
-                one.name, one.name
+                "Servers names {}, and there is no Storage default/{}: name rabbits of this system",
+                named.name, named.name
             )));
         };
-        if let Some(label) = lacking(storage, wanted) {
+        if let Some(label) = missing_label(storage, wanted) {
             return Err(wlm_error(format!(
                 "Servers names {}, whose Storage lacks the label {label}: name a rabbit that has it",
-                one.name
+                named.name
             )));
         }
-        serves(&one.name, storage)?;
+        serves(&named.name, storage)?;
     }
     Ok(())
 }
 
-/// The label that a set asks for and a rabbit lacks.
-pub fn lacking<'a>(storage: &Storage, wanted: &'a StorageAllocationSet) -> Option<&'a String> {
+/// Returns the first label that the set asks for and the rabbit's Storage lacks.
+pub fn missing_label<'a>(
+    storage: &Storage,
+    wanted: &'a StorageAllocationSet,
+) -> Option<&'a String> {
     let labels = storage.labels();
     wanted.constraints.labels.iter().find(|label| {
         label
@@ -175,27 +187,28 @@ pub fn lacking<'a>(storage: &Storage, wanted: &'a StorageAllocationSet) -> Optio
     })
 }
 
-/// Whether a rabbit takes new storage.
+/// Checks that a rabbit takes new storage.
 ///
 /// # Errors
-/// Why not.
+/// When the rabbit is disabled, or its status is neither Ready nor Degraded.
 pub fn serves(rabbit: &str, storage: &Storage) -> Checked {
     enabled(rabbit, storage)?;
     match storage.status.as_ref().and_then(|status| status.status.clone()) {
         Some(ResourceStatus::Ready | ResourceStatus::Degraded) => Ok(()),
         other => {
-            let how = other.map_or_else(|| "not known".to_owned(), |status| status.to_string());
+            let condition =
+                other.map_or_else(|| "not known".to_owned(), |status| status.to_string());
             Err(transient_error(format!(
-                "{rabbit} does not serve (Storage default/{rabbit} is {how}): see what its agent says, or place the storage elsewhere"
+                "{rabbit} takes no new storage (Storage default/{rabbit} is {condition}): read its agent's log, or place the storage elsewhere"
             )))
         }
     }
 }
 
-/// Whether an administrator lets jobs use a rabbit.
+/// Checks that an administrator lets jobs use a rabbit.
 ///
 /// # Errors
-/// That it is disabled.
+/// When the rabbit is disabled.
 pub fn enabled(rabbit: &str, storage: &Storage) -> Checked {
     if storage.spec.state != StorageState::Disabled {
         return Ok(());
@@ -205,62 +218,62 @@ pub fn enabled(rabbit: &str, storage: &Storage) -> Checked {
     )))
 }
 
-/// Whether the rabbits have the bytes, with all that is promised to others.
+/// Checks that the rabbits have the bytes, beside what is reserved for other Servers.
 ///
 /// # Errors
-/// The rabbit, and how much of it is missing. What other jobs hold is waited for.
+/// Failed with the rabbit and the missing bytes; Queued when other jobs hold the bytes.
 pub fn space(view: &View<'_>, servers: &Servers) -> Result<(), Outcome> {
     let asking: ObjectKey = (servers.namespace().unwrap_or_default(), servers.name_any());
-    if let Some((namespace, name)) = view.site.ledger.blocking_unreadable(&asking) {
+    if let Some((namespace, name)) = view.site.reservations.blocking_unreadable(&asking) {
         return Err(Outcome::Failed(transient_error(format!(
-            "Servers {namespace}/{name} cannot be read, and nobody knows what it takes of which rabbit: correct it, or tear its workflow down; nothing new is placed before"
+            "Servers {namespace}/{name} cannot be read, so its reservations on rabbits are unknown: correct it, or tear its workflow down; until then no new storage is placed"
         ))));
     }
     for (rabbit, needed) in demand([servers]) {
         let Some(node) = view.site.nodes.get(&rabbit) else {
             return Err(Outcome::Failed(transient_error(format!(
-                "{rabbit} has not told what its drives have free (no NnfNode {rabbit}/nnf-nlc): start its rabbit-agent"
+                "{rabbit} has not reported its free capacity (no NnfNode {rabbit}/nnf-nlc): start its rabbit-agent"
             ))));
         };
-        let space = view.site.ledger.space(&rabbit, node, &asking);
+        let space = view.site.reservations.space(&rabbit, node, &asking);
         if needed > space.total {
             return Err(Outcome::Failed(wlm_error(format!(
                 "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and its drives have {} in all",
                 space.total
             ))));
         }
-        // The message omits the free byte count: it changes with every allocation, and each change would rewrite the status of
-        // every waiting workflow.
+        // The message omits the free byte count: it changes with every allocation, and each change would rewrite the
+        // status of every waiting workflow.
         if needed > space.free {
             return Err(Outcome::Queued(format!(
-                "capacity on {rabbit}: {needed} bytes are asked for, and fewer are free; it goes on when other jobs give theirs back"
+                "capacity on {rabbit}: {needed} bytes are asked for, and fewer are free; the workflow continues when other jobs release theirs"
             )));
         }
     }
     Ok(())
 }
 
-/// Bytes that these Servers ask for, by rabbit.
+/// Returns the bytes that these Servers ask for, by rabbit.
 fn demand<'a>(all: impl IntoIterator<Item = &'a Servers>) -> BTreeMap<String, i64> {
     let mut needed: BTreeMap<String, i64> = BTreeMap::new();
     for set in all.into_iter().flat_map(|servers| &servers.spec.allocation_sets) {
-        for one in &set.storage {
-            let sum = needed.entry(one.name.clone()).or_default();
-            *sum = sum.saturating_add(bytes_of(set).saturating_mul(one.allocation_count));
+        for part in &set.storage {
+            let sum = needed.entry(part.name.clone()).or_default();
+            *sum = sum.saturating_add(bytes_of(set).saturating_mul(part.allocation_count));
         }
     }
     needed
 }
 
-/// Whether the rabbits have the bytes that all directives of the workflow ask for together. Otherwise each would wait for the
-/// others to give theirs back.
+/// Checks that the rabbits have the bytes that all directives of the workflow ask for together. Otherwise each
+/// directive would wait for the others to release theirs.
 ///
 /// # Errors
-/// The rabbit, and the bytes.
+/// When a rabbit has fewer bytes than that.
 pub fn space_of_all(view: &View<'_>) -> Checked {
     let filled = view.directives.iter().enumerate().filter_map(|(index, directive)| {
         let servers = directive.storage.servers.as_ref()?;
-        match place::unfilled(view, index) {
+        match place::fill_if_empty(view, index) {
             Some(placed) => placed.ok(),
             None => Some(Servers::clone(servers)),
         }
@@ -270,7 +283,7 @@ pub fn space_of_all(view: &View<'_>) -> Checked {
         return Ok(());
     }
     for (rabbit, needed) in demand(&all) {
-        let Some(total) = view.site.nodes.get(&rabbit).map(|node| Ledger::total(node)) else {
+        let Some(total) = view.site.nodes.get(&rabbit).map(|node| Reservations::total(node)) else {
             continue;
         };
         if needed > total {

@@ -1,4 +1,4 @@
-//! The site's own Lustre file systems, which no job makes: which one a path is on, and how containers get it.
+//! The site's own Lustre file systems, which no job makes: finds the one that a path lies in, and gives it to containers.
 
 use std::collections::BTreeSet;
 
@@ -15,77 +15,82 @@ use crate::{
     view::View,
 };
 
-/// Where nodes have them mounted; `None` when nobody knows.
-pub fn roots(site: &Site) -> Option<Vec<String>> {
+/// Returns the directories where nodes have them mounted; `None` while LustreFileSystems cannot be listed.
+pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     let roots: BTreeSet<&str> =
-        site.lustre.as_ref()?.values().filter_map(|one| root(one)).collect();
+        site.lustre.as_ref()?.values().filter_map(|object| mount_root(object)).collect();
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
-/// What containers see of the file system that an argument names. Pods get it only where it names their namespace, in the mode
-/// of the profile.
-pub fn storage(
+/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists
+/// their namespace, with the access mode that the profile asks for.
+pub fn storage_path(
     view: &View<'_>,
     profile: &NnfContainerProfileData,
     argument: &StorageArgument,
 ) -> Result<StoragePath, ResourceError> {
     let StorageArgument { key, value, .. } = argument;
-    let (namespace, mode) = (view.namespace(), mode(profile, key));
+    let (namespace, mode) = (view.namespace(), access_mode(profile, key));
     if view.site.lustre.is_none() {
         return Err(transient_error(format!(
-            "argument {key}={value}: nobody knows the global Lustres, for LustreFileSystems cannot be listed; the coordinator's log says why, and this goes on when they are"
+            "argument {key}={value}: the global Lustre file systems are not known, because LustreFileSystems cannot be listed; the coordinator's log says why, and the workflow continues once they are listed"
         )));
     }
-    let Some((root, object)) = on_path(view.site, value, &namespace, &mode) else {
+    let Some((root, object)) = find_by_path(view.site, value, &namespace, &mode) else {
         return Err(user_error(format!(
-            "argument {key}={value}: no global Lustre is mounted there any more; the administrator makes its LustreFileSystem again"
+            "argument {key}={value}: no global Lustre is mounted there any more; ask the administrator to create its LustreFileSystem again"
         )));
     };
-    if view.site.settings.has_pods() && !gives(object, &namespace, &mode) {
-        return Err(refused(argument, object, &namespace, &mode));
+    if view.site.settings.has_pods() && !grants_mode(object, &namespace, &mode) {
+        return Err(mode_refused(argument, object, &namespace, &mode));
     }
-    // As its controller names the claim that it makes in a namespace.
+    // The lustre-fs-operator gives this name to the claim that it creates in a namespace.
     let claim = format!("{}-{namespace}-{}-pvc", object.name_any(), mode.as_str().to_lowercase());
     let source = StorageSource::Global { claim };
     Ok(StoragePath { variable: key.clone(), path: root.to_owned(), source })
 }
 
-fn refused(
+fn mode_refused(
     StorageArgument { key, value, .. }: &StorageArgument,
     object: &LustreFileSystem,
     namespace: &str,
     mode: &PvcMode,
 ) -> ResourceError {
-    let (of, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let (owner_namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     user_error(format!(
-        "argument {key}={value}: LustreFileSystem {of}/{name} does not give the namespace {namespace} the mode {mode}; the administrator adds it to spec.namespaces.{namespace}.modes, or names another pvcMode for {key} in the profile"
+        "argument {key}={value}: LustreFileSystem {owner_namespace}/{name} does not give the namespace {namespace} the mode {mode}; ask the administrator to add it to spec.namespaces.{namespace}.modes, or to name another pvcMode for {key} in the profile"
     ))
 }
 
-/// The file system that a path is on: of several the one whose root is the longest, and of those one that pods may have.
-fn on_path<'a>(
+/// Returns the file system that a path lies in: the one with the longest root, and among those one that
+/// gives pods this mode.
+fn find_by_path<'a>(
     site: &'a Site,
     path: &str,
     namespace: &str,
     mode: &PvcMode,
 ) -> Option<(&'a str, &'a LustreFileSystem)> {
-    let all = site.lustre.iter().flatten().filter_map(|(_, one)| Some((root(one)?, &**one)));
+    let all = site
+        .lustre
+        .iter()
+        .flatten()
+        .filter_map(|(_, object)| Some((mount_root(object)?, &**object)));
     let above = all.filter(|(root, _)| is_beneath(path, root));
-    above.max_by_key(|(root, one)| (root.len(), gives(one, namespace, mode)))
+    above.max_by_key(|(root, object)| (root.len(), grants_mode(object, namespace, mode)))
 }
 
-/// Where nodes have it mounted; `None` for what is no place for a file system.
-fn root(of: &LustreFileSystem) -> Option<&str> {
-    let root = of.spec.mount_root.trim_end_matches('/');
+/// Returns the directory where nodes have it mounted; `None` if `mountRoot` is not absolute.
+fn mount_root(object: &LustreFileSystem) -> Option<&str> {
+    let root = object.spec.mount_root.trim_end_matches('/');
     root.starts_with('/').then_some(root)
 }
 
-fn gives(of: &LustreFileSystem, namespace: &str, mode: &PvcMode) -> bool {
-    of.spec.namespaces.get(namespace).is_some_and(|one| one.modes.contains(mode))
+fn grants_mode(object: &LustreFileSystem, namespace: &str, mode: &PvcMode) -> bool {
+    object.spec.namespaces.get(namespace).is_some_and(|access| access.modes.contains(mode))
 }
 
-/// How the profile says that pods use it.
-fn mode(profile: &NnfContainerProfileData, key: &str) -> PvcMode {
-    let storage = profile.storages.iter().find(|one| one.name == key);
-    storage.and_then(|one| one.pvc_mode.clone()).unwrap_or(PvcMode::ReadWriteMany)
+/// Returns the access mode that the profile gives to a storage argument.
+fn access_mode(profile: &NnfContainerProfileData, key: &str) -> PvcMode {
+    let storage = profile.storages.iter().find(|storage| storage.name == key);
+    storage.and_then(|storage| storage.pvc_mode.clone()).unwrap_or(PvcMode::ReadWriteMany)
 }

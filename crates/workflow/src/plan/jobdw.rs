@@ -9,12 +9,12 @@ use crate::{
     view::View,
 };
 
-/// Makes and mounts the storage of jobs.
+/// Creates and mounts the storage of `jobdw` directives.
 #[derive(Clone, Copy, Debug)]
 pub struct JobStorage;
 
 impl Driver for JobStorage {
-    fn takes(&self, command: &Command) -> bool {
+    fn handles(&self, command: &Command) -> bool {
         matches!(command, Command::Jobdw(_))
     }
 
@@ -27,13 +27,14 @@ impl Driver for JobStorage {
     ) -> Progress {
         let Command::Jobdw(jobdw) = command else { return Progress::default() };
         match state {
-            WorkflowState::Proposal => proposal::objects(view, index, jobdw),
-            WorkflowState::Setup => setup::storage(view, index, jobdw),
-            WorkflowState::PreRun => mounts::mounted(view, index, jobdw),
-            WorkflowState::PostRun => {
-                mounts::unmounted(view.site, &container::without_held(view, index))
-            }
-            // Teardown asks no directive.
+            WorkflowState::Proposal => proposal::create_objects(view, index, jobdw),
+            WorkflowState::Setup => setup::set_up_storage(view, index, jobdw),
+            WorkflowState::PreRun => mounts::mount_storage(view, index, jobdw),
+            WorkflowState::PostRun => mounts::unmount_and_withdraw(
+                view.site,
+                &container::without_mounts_in_use(view, index),
+            ),
+            // Teardown is planned in `plan::tear_down_all`, without the drivers.
             WorkflowState::DataIn
             | WorkflowState::DataOut
             | WorkflowState::Teardown

@@ -1,14 +1,16 @@
-//! Lustre: targets one kind after the other, a name from a management target, and the same mount on every client.
+//! Lustre: creates targets one kind after the other, gets a file system name from a management target, and mounts the
+//! same file system on every client.
 //!
 //! # Order
-//! Up: the management target (MGT), metadata targets, object targets but the first, and that one last, because its rabbit runs
-//! the site's commands on the whole file system. Then the site's commands on the MGT, then the file system goes to its user.
-//! Down: mounts, the first object target, the others, metadata, the claim on the name, the hold on a persistent MGT, the MGT.
+//! Setup: the management target (MGT), metadata targets, object targets but the first, and the first object target
+//! last, because its rabbit runs the profile's commands on the whole file system. Then the profile's commands on the
+//! MGT, then the change of owner to the user. Teardown: mounts, the first object target, the other object targets,
+//! metadata targets, the file system name, the use of a persistent MGT, and the file system's own MGT.
 //!
 //! # Guarantees
-//! * A claim names the Servers with its uid. Its name and the MGT's address are read from the objects each time, and from the
-//!   targets that were made with them first: neither changes while the file system lives.
-//! * A target that is gone while a later one exists is not made again.
+//! * The holder of a file system name is a Servers with its uid. Each plan reads the name and the MGT's address from
+//!   the objects, first from targets that were made with them: neither changes while the file system exists.
+//! * A target that is gone while a later one exists is not created again.
 
 mod fs_name;
 pub mod mgt;

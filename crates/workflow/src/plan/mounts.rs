@@ -1,7 +1,7 @@
-//! PreRun and PostRun: access for the computes, and their mounts; and the same backwards.
+//! PreRun and PostRun: gives the computes access and mounts the storage there; and unmounts it and withdraws access.
 //!
-//! Each compute is on its way by itself: it has its mount as soon as its rabbit gave it access, whatever the others do.
-//! Access is withdrawn only from who has provably unmounted, or is down.
+//! Each compute proceeds by itself: it mounts as soon as its rabbit has given it access, whatever the others do. Access
+//! is withdrawn only from nodes that have provably unmounted, or are down.
 
 mod maker;
 
@@ -12,75 +12,76 @@ use controller::ObjectKey;
 use directive::{FileSystem, Jobdw};
 use kube::ResourceExt;
 
-pub use self::maker::{Maker, MountProgress};
+pub use self::maker::{MountMaker, MountProgress};
 use crate::{
     change::Change,
-    names::{job_id, of_directive},
+    names::{directive_object_name, job_id},
     plan::{
-        allocation::{Allocation, Slot, allocations, assigned},
+        allocation::{Allocation, Slot, allocations, assign},
         checks, lustre,
-        proposal::without_servers,
-        setup::lost,
+        proposal::wait_for_servers,
+        setup::deleted_storage_error,
     },
-    profile::overrides,
+    profile::variable_overrides,
     progress::{Progress, transient_error, wlm_error},
     site::Site,
     view::{Group, View},
 };
 
-/// Which allocation each compute has.
+/// The allocation of each compute.
 pub type Slots<'a> = BTreeMap<&'a str, Slot>;
 
-/// Which compute has which allocation.
+/// Inverts the map: returns the compute of each allocation.
 pub fn by_slot<'a>(slots: &'a Slots<'_>) -> BTreeMap<&'a Slot, &'a str> {
     slots.iter().map(|(compute, slot)| (slot, *compute)).collect()
 }
 
-/// Mounts the storage of a directive on all computes, and shows it on its rabbits where they may have it mounted too.
-pub fn mounted(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+/// Mounts a directive's storage on all computes, and on its rabbits if the file system can be mounted on both.
+pub fn mount_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
     let group = &view.directives[index].storage;
-    let (progress, slots) = clients(view, index, jobdw);
+    let (progress, slots) = mount_clients(view, index, jobdw);
     let Some(slots) = slots else { return progress };
-    let still = still_mounted(view.site, group);
-    let of = by_slot(&slots);
+    let mounted = still_mounted(view.site, group);
+    let computes_of = by_slot(&slots);
     let access = group.blocks.values().filter_map(|block| {
-        access(block, |allocation| {
-            let mut of = granted(block, allocation, &of);
-            // A compute that left Computes keeps access until it has unmounted. While a mount cannot be read, nobody loses access.
+        set_access(block, |allocation| {
+            let mut nodes = computes_granted(block, allocation, &computes_of);
+            // A compute that left Computes keeps access until it has unmounted. While a mount cannot be read,
+            // every node keeps it.
             let others = if group.unreadable.is_empty() {
-                kept(block, allocation, &still)
+                keep_access(block, allocation, &mounted)
             } else {
                 block.spec.allocations[allocation].access.clone()
             };
-            of.extend(others.into_iter().filter(|node| !slots.contains_key(node.as_str())));
-            of
+            nodes.extend(others.into_iter().filter(|node| !slots.contains_key(node.as_str())));
+            nodes
         })
     });
     progress.with(access)
 }
 
-/// The mounts of a directive's storage, without access to it; and which computes are to have which access, unless that cannot be
-/// said.
-pub fn clients<'a>(
+/// Mounts a directive's storage without giving access to it. Also returns the allocation of each compute; `None` if
+/// that is not known.
+pub fn mount_clients<'a>(
     view: &'a View<'_>,
     index: usize,
     jobdw: &Jobdw,
 ) -> (Progress, Option<Slots<'a>>) {
     let group = &view.directives[index].storage;
     let Some(servers) = &group.servers else {
-        let servers = (view.namespace(), of_directive(&view.workflow, index));
-        return (without_servers(view.site, &servers), None);
+        let servers = (view.namespace(), directive_object_name(&view.workflow, index));
+        return (wait_for_servers(view.site, &servers), None);
     };
     if let Err(error) = servers.spec.allocation_sets.iter().try_for_each(checks::counts) {
         return (Progress::failed(error), None);
     }
     let all = allocations(servers);
-    if let Some(error) = lost(group, &all) {
+    if let Some(error) = deleted_storage_error(group, &all) {
         return (Progress::failed(error), None);
     }
     if jobdw.file_system == FileSystem::Lustre {
-        // Its clients come over the network: nobody needs access to a device.
-        return (lustre::mounts::mounted(view, index, servers, &all), Some(Slots::new()));
+        // Lustre clients mount over the network and need no access to a device.
+        return (lustre::mounts::mount_clients(view, index, servers, &all), Some(Slots::new()));
     }
     if !all.is_empty() && view.computes().next().is_none() {
         let error = wlm_error(
@@ -88,33 +89,34 @@ pub fn clients<'a>(
         );
         return (Progress::failed(error), None);
     }
-    let slots = match assigned(view.site, group, &all, view.computes()) {
+    let slots = match assign(view.site, group, &all, view.computes()) {
         Ok(slots) => slots,
         Err(error) => return (Progress::failed(error), None),
     };
-    let maker = Maker { view, index, file_system: jobdw.file_system, group };
-    let of = by_slot(&slots);
-    let computes = slots.iter().map(|(compute, slot)| maker.compute(compute, slot));
-    // An XFS is mounted by one node at a time. A rabbit that serves none of the computes has nothing to show.
+    let maker = MountMaker { view, index, file_system: jobdw.file_system, group };
+    let computes_of = by_slot(&slots);
+    let computes = slots.iter().map(|(compute, slot)| maker.mount_on_compute(compute, slot));
+    // Only one node may mount an XFS at a time. On a rabbit that serves none of the computes nothing is mounted.
     let is_shared = jobdw.file_system != FileSystem::Xfs;
     let used: BTreeSet<&str> = slots.values().map(|slot| slot.rabbit.as_str()).collect();
-    let rabbits =
-        rabbits(&all).into_iter().filter(|(rabbit, _)| is_shared && used.contains(rabbit));
-    let rabbits = rabbits.map(|(rabbit, here)| maker.rabbit(rabbit, &here, &of));
+    let rabbits = allocations_by_rabbit(&all)
+        .into_iter()
+        .filter(|(rabbit, _)| is_shared && used.contains(rabbit));
+    let rabbits = rabbits.map(|(rabbit, here)| maker.mount_on_rabbit(rabbit, &here, &computes_of));
     let waited = computes.chain(rabbits).fold(MountProgress::default(), MountProgress::and);
     (waited.progress(group, "mount on"), Some(slots))
 }
 
-/// Unmounts it everywhere, and withdraws access.
-pub fn unmounted(site: &Site, group: &Group) -> Progress {
-    unmounts(site, group).and(withdrawn(site, group))
+/// Unmounts a storage everywhere, and withdraws access.
+pub fn unmount_and_withdraw(site: &Site, group: &Group) -> Progress {
+    unmount_all(site, group).and(withdraw_access(site, group))
 }
 
-/// Unmounts it everywhere.
-pub fn unmounts(site: &Site, group: &Group) -> Progress {
+/// Unmounts a storage everywhere.
+pub fn unmount_all(site: &Site, group: &Group) -> Progress {
     let mut changes: Vec<Change> = Vec::new();
     let mut waited = MountProgress::default();
-    // Also sets Unmounted for down nodes, for when they come back, without waiting for them.
+    // Nodes that are down get the wish too, and unmount when they come back; the plan does not wait for them.
     for mount in group.mounts.values().filter(|mount| !says_unmounted(mount)) {
         changes.extend(desire(mount, MountState::Unmounted));
         if !site.is_down(&mount.spec.node) {
@@ -124,26 +126,28 @@ pub fn unmounts(site: &Site, group: &Group) -> Progress {
     waited.progress(group, "unmount on").with(changes)
 }
 
-/// What is to be done about an object that cannot be read.
-pub fn unreadable<'a>(mut places: impl Iterator<Item = &'a ObjectKey>) -> Option<ResourceError> {
+/// Returns the error for the first object that cannot be read.
+pub fn unreadable_error<'a>(
+    mut places: impl Iterator<Item = &'a ObjectKey>,
+) -> Option<ResourceError> {
     let (namespace, name) = places.next()?;
     Some(transient_error(format!(
-        "{namespace}/{name} cannot be read, and may ask for a mount: nothing is withdrawn or removed; correct the object or delete it"
+        "{namespace}/{name} cannot be read, and may ask for a mount: correct or delete the object; until then no access is withdrawn and nothing is removed"
     )))
 }
 
-/// Access of those that may still have something mounted, and of nobody else.
-pub fn withdrawn(site: &Site, group: &Group) -> Progress {
-    if let Some(error) = unreadable(group.unreadable.iter()) {
+/// Withdraws the access of all nodes but those that may still have the storage mounted.
+pub fn withdraw_access(site: &Site, group: &Group) -> Progress {
+    if let Some(error) = unreadable_error(group.unreadable.iter()) {
         return Progress::failed(error);
     }
-    let still = still_mounted(site, group);
+    let mounted = still_mounted(site, group);
     let mut progress = Progress::default();
     for block in group.blocks.values() {
-        let change = access(block, |allocation| kept(block, allocation, &still));
+        let change = set_access(block, |allocation| keep_access(block, allocation, &mounted));
         progress = progress.with(change);
         let rabbit = block.namespace().unwrap_or_default();
-        if still.is_empty() && !is_alone(block, &rabbit) && !is_going(block) {
+        if mounted.is_empty() && !is_alone(block, &rabbit) && !is_deleted(block) {
             progress =
                 progress.and(Progress::wait(format!("withdrawal of computes' access on {rabbit}")));
         }
@@ -151,55 +155,60 @@ pub fn withdrawn(site: &Site, group: &Group) -> Progress {
     progress
 }
 
-/// Whether somebody deleted it: its agent takes all access away, and asks no list.
-pub fn is_going(block: &NnfNodeBlockStorage) -> bool {
+/// Returns true if it is being deleted: its agent then withdraws all access, whatever `access` lists.
+pub fn is_deleted(block: &NnfNodeBlockStorage) -> bool {
     block.metadata.deletion_timestamp.is_some()
 }
 
-/// Nodes that may have something of it mounted.
+/// Returns the nodes that may have the storage mounted.
 pub fn still_mounted<'a>(site: &Site, group: &'a Group) -> BTreeSet<&'a str> {
     let mounts = group.mounts.values().filter(|mount| !is_unmounted(site, mount));
     mounts.map(|mount| mount.spec.node.as_str()).collect()
 }
 
-/// Of the nodes that an allocation is given to, those that may have it mounted.
-pub fn kept(block: &NnfNodeBlockStorage, allocation: usize, still: &BTreeSet<&str>) -> Vec<String> {
-    let now = block.spec.allocations.get(allocation).map(|one| one.access.iter());
-    now.into_iter().flatten().filter(|node| still.contains(node.as_str())).cloned().collect()
+/// Returns the nodes in an allocation's `access` that may have it mounted.
+pub fn keep_access(
+    block: &NnfNodeBlockStorage,
+    allocation: usize,
+    mounted: &BTreeSet<&str>,
+) -> Vec<String> {
+    let now = block.spec.allocations.get(allocation).map(|allocation| allocation.access.iter());
+    now.into_iter().flatten().filter(|node| mounted.contains(node.as_str())).cloned().collect()
 }
 
-/// Whether the rabbit alone has what an object allocated.
+/// Returns true if no node but the rabbit has access to any of its allocations.
 pub fn is_alone(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
-    with_access(block).all(|node| node == rabbit)
+    nodes_with_access(block).all(|node| node == rabbit)
 }
 
-/// Whether a node has access to something that an object allocated.
+/// Returns true if a node has access to any of its allocations.
 pub fn has_access(block: &NnfNodeBlockStorage, node: &str) -> bool {
-    with_access(block).any(|one| one == node)
+    nodes_with_access(block).any(|other| other == node)
 }
 
-/// The nodes that have access to something that an object allocated.
-pub fn with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &String> {
+/// Returns the nodes that have access to any of its allocations.
+pub fn nodes_with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &String> {
     let status = block.status.iter().flat_map(|status| &status.allocations);
-    status.flat_map(|one| one.accesses.keys())
+    status.flat_map(|allocation| allocation.accesses.keys())
 }
 
-/// Whether a node has nothing of it mounted: it says so for what is asked of it now, or it is down.
+/// Returns true if nothing of the ClientMount is mounted: its node says so in answer to the present wish, or
+/// the node is down.
 pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
     says_unmounted(mount) || site.is_down(&mount.spec.node)
 }
 
-/// Whether it is to be unmounted, and its node says that it has nothing of it mounted.
+/// Returns true if the ClientMount is to be unmounted and its node reports that nothing of it is mounted.
 pub fn says_unmounted(mount: &ClientMount) -> bool {
     mount.spec.desired_state == MountState::Unmounted && mount.has_reached_desired_state()
 }
 
-/// Whether it is to be mounted, and its node says that everything of it is.
+/// Returns true if the ClientMount is to be mounted and its node reports that all of it is.
 pub fn is_mounted(mount: &ClientMount) -> bool {
     mount.spec.desired_state == MountState::Mounted && mount.has_reached_desired_state()
 }
 
-/// Asks for a state; a mount that is deleted is unmounted by that already.
+/// Sets the desired state of a mount; `None` for a deleted mount, whose agent unmounts it anyway.
 pub fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
     if mount.metadata.deletion_timestamp.is_some() {
         return None;
@@ -209,19 +218,22 @@ pub fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
     Change::patch(mount, &after)
 }
 
-/// Gives each allocation to its rabbit and these computes.
-pub fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) -> Option<Change> {
+/// Gives each allocation to its rabbit and to the computes that `computes_of` returns for its index.
+pub fn set_access(
+    block: &NnfNodeBlockStorage,
+    computes_of: impl Fn(usize) -> Vec<String>,
+) -> Option<Change> {
     let rabbit = block.namespace().unwrap_or_default();
     let access = |index| -> Vec<String> {
-        let computes = of(index).into_iter().filter(|node| *node != rabbit);
+        let computes = computes_of(index).into_iter().filter(|node| *node != rabbit);
         std::iter::once(rabbit.clone()).chain(computes).collect()
     };
     let allocations = &block.spec.allocations;
     let wanted: Vec<_> = (0..allocations.len()).map(access).collect();
-    // Each plan of a job asks for each of its rabbits, and finds nearly all as they are to be: those are neither copied nor compared
-    // as a whole.
-    let is_there = allocations.iter().map(|one| &one.access).eq(&wanted);
-    if is_there || is_going(block) {
+    // Each plan of a job calls this for each of its rabbits, and nearly all are as they should be: skip copying
+    // and comparing whole objects.
+    let is_there = allocations.iter().map(|allocation| &allocation.access).eq(&wanted);
+    if is_there || is_deleted(block) {
         return None;
     }
     let mut after = block.clone();
@@ -231,11 +243,11 @@ pub fn access(block: &NnfNodeBlockStorage, of: impl Fn(usize) -> Vec<String>) ->
     Change::patch(block, &after)
 }
 
-/// The computes that an allocation is for, by their place in it.
-pub fn granted(
+/// Returns the computes that an allocation is assigned to, by their slots.
+pub fn computes_granted(
     block: &NnfNodeBlockStorage,
     allocation: usize,
-    of: &BTreeMap<&Slot, &str>,
+    computes_of: &BTreeMap<&Slot, &str>,
 ) -> Vec<String> {
     let (rabbit, name) = (block.namespace().unwrap_or_default(), block.name_any());
     let slot = |index| Slot { rabbit: rabbit.clone(), name: name.clone(), index };
@@ -245,28 +257,29 @@ pub fn granted(
         let Ok(index) = i64::try_from(allocation) else { return Vec::new() };
         (slot(index), slot(index))
     };
-    of.range::<Slot, _>(&first..=&last).map(|(_, compute)| (*compute).to_owned()).collect()
+    computes_of.range::<Slot, _>(&first..=&last).map(|(_, compute)| (*compute).to_owned()).collect()
 }
 
-/// The allocations of each rabbit.
-fn rabbits(all: &[Allocation]) -> BTreeMap<&str, Vec<&Allocation>> {
-    let mut of: BTreeMap<&str, Vec<&Allocation>> = BTreeMap::new();
-    for one in all {
-        of.entry(&one.rabbit).or_default().push(one);
+/// Groups the allocations by rabbit.
+fn allocations_by_rabbit(all: &[Allocation]) -> BTreeMap<&str, Vec<&Allocation>> {
+    let mut by_rabbit: BTreeMap<&str, Vec<&Allocation>> = BTreeMap::new();
+    for allocation in all {
+        by_rabbit.entry(&allocation.rabbit).or_default().push(allocation);
     }
-    of
+    by_rabbit
 }
 
-/// Where computes see the storage of a directive.
-pub fn path(view: &View<'_>, index: usize, file_system: FileSystem) -> String {
+/// Returns the directory where computes mount a directive's storage.
+pub fn mount_path(view: &View<'_>, index: usize, file_system: FileSystem) -> String {
     let workflow = &view.workflow;
-    let own = view.directives[index].storage.profile.as_ref();
-    let given = own.and_then(|profile| overrides(profile, file_system).get("$MOUNT_PATH"));
-    let Some(given) = given else {
+    let profile = view.directives[index].storage.profile.as_ref();
+    let template =
+        profile.and_then(|profile| variable_overrides(profile, file_system).get("$MOUNT_PATH"));
+    let Some(template) = template else {
         let uid = workflow.uid().unwrap_or_default();
         return format!("{}/{uid}-{index}", view.site.settings.mount_root);
     };
-    // The longest name first: none of them is the beginning of another, should more come.
+    // No name is the beginning of another. If one is ever added that is, put the longer first.
     let variables = [
         ("$DIRECTIVE_INDEX", index.to_string()),
         ("$WORKFLOW_UID", workflow.uid().unwrap_or_default()),
@@ -274,5 +287,5 @@ pub fn path(view: &View<'_>, index: usize, file_system: FileSystem) -> String {
         ("$USERID", workflow.spec.user_id.to_string()),
         ("$JOBID", job_id(workflow)),
     ];
-    variables.into_iter().fold(given.clone(), |path, (name, value)| path.replace(name, &value))
+    variables.into_iter().fold(template.clone(), |path, (name, value)| path.replace(name, &value))
 }

@@ -1,8 +1,8 @@
 //! `create_persistent`, `persistentdw` and `destroy_persistent`: storage that outlives the workflow that made it.
 //!
-//! A workflow's plan makes the storage, and asks for its end. What many workflows share is changed by the plan of the storage
-//! itself ([`instance`]) alone: who is among the consumers, who has access, what is mounted. A directive that uses it waits for
-//! that.
+//! The plan of a workflow creates the storage and asks for its end. What several workflows share is changed only by the
+//! plan of the storage itself ([`instance`]): the consumers, the access, and the mounts. A directive that uses the
+//! storage waits for that plan.
 
 mod create;
 mod destroy;
@@ -16,12 +16,12 @@ pub use instance::plan_instance;
 
 use crate::{plan::Driver, progress::Progress, view::View};
 
-/// Makes, uses and destroys persistent storage.
+/// Plans the directives about persistent storage.
 #[derive(Clone, Copy, Debug)]
 pub struct PersistentStorage;
 
 impl Driver for PersistentStorage {
-    fn takes(&self, command: &Command) -> bool {
+    fn handles(&self, command: &Command) -> bool {
         matches!(
             command,
             Command::CreatePersistent(_) | Command::DestroyPersistent(_) | Command::Persistentdw(_)

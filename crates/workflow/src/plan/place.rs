@@ -1,4 +1,5 @@
-//! Where allocations go when nobody says so: the engine fills Servers itself, from the computes and what the rabbits have free.
+//! Places allocations when no workload manager does: fills Servers from the job's computes and the free
+//! capacity of the rabbits.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +15,18 @@ use directive::{
 
 use crate::{
     change::Change,
-    names::persistent_of,
+    names::persistent_key,
     plan::{checks, lustre},
     progress::{Outcome, Progress, wlm_error},
     view::View,
 };
 
-/// Bytes of the smallest allocation that is placed. What a file system needs at least its mkfs says.
+/// Bytes of the smallest allocation that is placed. The minimum of a file system is checked by its mkfs.
 const LEAST: u64 = 1;
 
-/// Fills Servers in.
+/// Fills an empty Servers.
 pub fn fill(view: &View<'_>, servers: &Servers, sets: &[StorageAllocationSet]) -> Progress {
-    let after = match placed(view, servers, sets) {
+    let after = match with_placement(view, servers, sets) {
         Ok(placed) => placed,
         Err(outcome) => return outcome.into(),
     };
@@ -35,15 +36,19 @@ pub fn fill(view: &View<'_>, servers: &Servers, sets: &[StorageAllocationSet]) -
     Progress::default().with(Change::patch(servers, &after))
 }
 
-/// The Servers of a directive as the engine would fill it in now; `None` for one that is filled, or that nothing is known of.
-pub fn unfilled(view: &View<'_>, index: usize) -> Option<Result<Servers, Outcome>> {
-    let of = &view.directives[index];
-    let sets = of.breakdown.as_ref()?.status.as_ref()?.storage.as_ref()?;
-    let servers = of.storage.servers.as_ref()?;
-    servers.spec.allocation_sets.is_empty().then(|| placed(view, servers, &sets.allocation_sets))
+/// Returns a directive's Servers as the engine would fill it now; `None` if it is filled already, or is not known.
+pub fn fill_if_empty(view: &View<'_>, index: usize) -> Option<Result<Servers, Outcome>> {
+    let directive = &view.directives[index];
+    let sets = directive.breakdown.as_ref()?.status.as_ref()?.storage.as_ref()?;
+    let servers = directive.storage.servers.as_ref()?;
+    servers
+        .spec
+        .allocation_sets
+        .is_empty()
+        .then(|| with_placement(view, servers, &sets.allocation_sets))
 }
 
-fn placed(
+fn with_placement(
     view: &View<'_>,
     servers: &Servers,
     sets: &[StorageAllocationSet],
@@ -59,8 +64,8 @@ fn placed_sets(
     sets: &[StorageAllocationSet],
 ) -> Result<Vec<ServersAllocationSet>, Outcome> {
     let is_lustre = sets.iter().any(|set| lustre::place::is_lustre(&set.label));
-    // A file system that outlives its job lies beside no job's computes.
-    let is_anywhere = is_lustre && persistent_of(servers).is_some();
+    // A Lustre that outlives its job need not lie near the computes of any job.
+    let is_anywhere = is_lustre && persistent_key(servers).is_some();
     if view.computes().next().is_none() && !is_anywhere {
         let (namespace, name) =
             (view.namespace(), servers.metadata.name.as_deref().unwrap_or_default());
@@ -69,16 +74,16 @@ fn placed_sets(
         ))));
     }
     if is_lustre {
-        return lustre::place::placed(view, servers, sets);
+        return lustre::place::place_sets(view, servers, sets);
     }
-    let served = served(view)?;
-    let wanted = sets.iter().map(wanted).collect::<Result<Vec<Wanted>, _>>()?;
+    let served = computes_by_rabbit(view)?;
+    let wanted = sets.iter().map(to_wanted).collect::<Result<Vec<Wanted>, _>>()?;
     let placed = place(&wanted, &served, LEAST).map_err(|error| wlm_error(error.to_string()))?;
-    Ok(placed.into_iter().map(set).collect())
+    Ok(placed.into_iter().map(to_servers_set).collect())
 }
 
-/// How many of the job's computes each rabbit serves, rabbits in the job's order.
-fn served(view: &View<'_>) -> Result<Vec<Served>, ResourceError> {
+/// Returns how many of the job's computes each rabbit serves, rabbits in the order of the job's computes.
+fn computes_by_rabbit(view: &View<'_>) -> Result<Vec<Served>, ResourceError> {
     let mut order: Vec<&str> = Vec::new();
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     for compute in view.computes() {
@@ -93,18 +98,18 @@ fn served(view: &View<'_>) -> Result<Vec<Served>, ResourceError> {
         }
         *count += 1;
     }
-    let one = |rabbit: &str| Served {
+    let to_served = |rabbit: &str| Served {
         rabbit: rabbit.to_owned(),
         computes: counts.get(rabbit).copied().unwrap_or_default(),
     };
-    Ok(order.into_iter().map(one).collect())
+    Ok(order.into_iter().map(to_served).collect())
 }
 
-/// A set as the strategies know it.
+/// Converts an allocation set of the breakdown for the placement strategies.
 ///
 /// # Errors
-/// When what it asks for cannot be meant.
-pub fn wanted(set: &StorageAllocationSet) -> Result<Wanted, ResourceError> {
+/// When its `minimumCapacity` is not positive.
+pub fn to_wanted(set: &StorageAllocationSet) -> Result<Wanted, ResourceError> {
     Ok(Wanted {
         label: set.label.clone(),
         strategy: match set.allocation_strategy {
@@ -119,12 +124,12 @@ pub fn wanted(set: &StorageAllocationSet) -> Result<Wanted, ResourceError> {
     })
 }
 
-/// A set as it stands in Servers.
-pub fn set(placed: PlacedSet) -> ServersAllocationSet {
+/// Converts a placed set for Servers.
+pub fn to_servers_set(placed: PlacedSet) -> ServersAllocationSet {
     let storage = placed
         .storage
         .into_iter()
-        .map(|one| ServersStorage { name: one.rabbit, allocation_count: i64::from(one.count) });
+        .map(|part| ServersStorage { name: part.rabbit, allocation_count: i64::from(part.count) });
     ServersAllocationSet {
         label: placed.label,
         allocation_size: i64::try_from(placed.allocation_size).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! Proposal: the objects that say what a directive needs, for the workload manager to fill in.
+//! Proposal: creates the objects that tell the workload manager what each directive needs.
 
 use std::collections::BTreeMap;
 
@@ -24,100 +24,114 @@ use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta:
 use crate::{
     change::Change,
     instance,
-    names::{SERVERS_FINALIZER, of_directive, owned, reference, with_directive},
+    names::{
+        SERVERS_FINALIZER, add_directive_labels, directive_object_name, owned_metadata, reference,
+    },
     plan::{global_lustre, teardown::is_held, without_finalizer},
-    profile::{admission, sizes},
+    profile::{to_container_profile, to_storage_profile},
     progress::{Outcome, Progress, transient_error, user_error},
     site::Site,
     view::{Group, View},
 };
 
-/// The job's Computes, which the workload manager fills.
-pub fn computes(view: &View<'_>) -> Option<Change> {
+/// Creates the Computes of a job, which the workload manager fills.
+pub fn create_computes(view: &View<'_>) -> Option<Change> {
     if view.computes.is_some() || view.state() == WorkflowState::Teardown {
         return None;
     }
-    let metadata = owned(&view.workflow, &view.workflow.metadata.name.clone().unwrap_or_default());
+    let metadata =
+        owned_metadata(&view.workflow, &view.workflow.metadata.name.clone().unwrap_or_default());
     Some(Change::create(&Computes { metadata, spec: ComputesBody::default() }))
 }
 
-/// What directives may name.
-pub fn known(view: &View<'_>) -> Known {
+/// Collects the profiles, persistent storage and Lustre mount points that directives may name.
+pub fn known_names(view: &View<'_>) -> Known {
     let spec = &view.workflow.spec;
     let id = |id: i64| u32::try_from(id).unwrap_or(u32::MAX);
     let profiles = &view.site.profiles;
     let defaults = profiles.iter().filter(|(_, profile)| profile.data().default);
     let namespace = view.namespace();
-    let persistent = view.site.persistent.iter().filter(|((of, _), _)| *of == namespace);
-    let persistent = persistent.filter_map(|((_, name), one)| {
-        let file_system = one.spec.fs_type.parse::<FileSystem>().ok()?;
-        let one = Persistent {
+    let persistent = view
+        .site
+        .persistent
+        .iter()
+        .filter(|((owner_namespace, _), _)| *owner_namespace == namespace);
+    let persistent = persistent.filter_map(|((_, name), object)| {
+        let file_system = object.spec.fs_type.parse::<FileSystem>().ok()?;
+        let known = Persistent {
             file_system,
-            user: id(one.spec.user_id),
-            is_deleted: instance::is_going(one),
-            is_public: instance::is_public(one),
+            user: id(object.spec.user_id),
+            is_deleted: instance::is_being_destroyed(object),
+            is_public: instance::is_public(object),
         };
-        Some((name.clone(), one))
+        Some((name.clone(), known))
     });
     let containers = view.site.container_profiles.iter();
-    let containers = containers.map(|(name, one)| (name.clone(), admission(one)));
+    let containers =
+        containers.map(|(name, profile)| (name.clone(), to_container_profile(profile)));
     Known {
         user: id(spec.user_id),
         group: id(spec.group_id),
-        storage_profiles: profiles.iter().map(|(name, one)| (name.clone(), sizes(one))).collect(),
+        storage_profiles: profiles
+            .iter()
+            .map(|(name, profile)| (name.clone(), to_storage_profile(profile)))
+            .collect(),
         default_storage_profiles: defaults.map(|(name, _)| name.clone()).collect(),
         persistent: persistent.collect(),
         container_profiles: containers.collect(),
-        lustre_roots: global_lustre::roots(view.site),
+        lustre_roots: global_lustre::mount_roots(view.site),
         ..Known::default()
     }
 }
 
-/// Makes the objects of a job's storage that are missing, and fills its breakdown in.
-pub fn objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    let name = of_directive(&view.workflow, index);
-    let metadata = || with_directive(owned(&view.workflow, &name), &view.workflow, index);
+/// Creates the missing objects of a job's storage, and fills in its DirectiveBreakdown.
+pub fn create_objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+    let name = directive_object_name(&view.workflow, index);
+    let metadata =
+        || add_directive_labels(owned_metadata(&view.workflow, &name), &view.workflow, index);
     let sets = |profile: &StorageProfile| of_jobdw(jobdw, profile);
-    let status = |sets: &[AllocationSet]| broken_down(view, index, jobdw, sets);
-    missing(view, index, jobdw, &metadata, sets, status)
+    let status = |sets: &[AllocationSet]| breakdown_status(view, index, jobdw, sets);
+    create_missing(view, index, jobdw, &metadata, sets, status)
 }
 
-/// Makes the Servers, pinned profile and breakdown of a directive that are missing. Servers and profile get this metadata, and the
-/// breakdown this status.
-pub(super) fn missing(
+/// Creates the Servers, pinned profile and breakdown of a directive that are missing. Servers and profile get this
+/// metadata, the breakdown gets this status.
+pub(super) fn create_missing(
     view: &View<'_>,
     index: usize,
     jobdw: &Jobdw,
     metadata: &dyn Fn() -> ObjectMeta,
     sets: impl FnOnce(&StorageProfile) -> Result<Vec<AllocationSet>, BreakdownFault>,
-    status: impl FnOnce(&[AllocationSet]) -> DirectiveBreakdownStatus,
+    new_status: impl FnOnce(&[AllocationSet]) -> DirectiveBreakdownStatus,
 ) -> Progress {
-    let of = &view.directives[index];
+    let directive = &view.directives[index];
     let at = (view.namespace(), metadata().name.unwrap_or_default());
-    if let Some(error) = unread_servers(view.site, &at) {
+    if let Some(error) = unreadable_servers_error(view.site, &at) {
         return Progress::failed(error);
     }
-    let Some(profile) = of.storage.profile.clone().or_else(|| template(view, jobdw)) else {
+    let Some(profile) = directive.storage.profile.clone().or_else(|| find_profile(view, jobdw))
+    else {
         return Progress::failed(user_error(
-            "the site's default NnfStorageProfile went: name one with profile=NAME",
+            "the site's default NnfStorageProfile no longer exists: name a profile with profile=NAME",
         ));
     };
-    let sets = match sets(&sizes(&profile)) {
+    let sets = match sets(&to_storage_profile(&profile)) {
         Ok(sets) => sets,
         Err(fault) => return Progress::failed(user_error(fault.to_string())),
     };
-    let pinned = pinned(&profile, metadata());
-    let pinned = of.storage.profile.is_none().then(|| Change::create(&pinned));
-    let breakdown = breakdown(view, index, || status(&sets));
-    let changes = pinned.into_iter().chain(servers(&of.storage, metadata)).chain(breakdown);
-    let ready =
-        of.breakdown.as_ref().is_some_and(|one| one.status.as_ref().is_some_and(|of| of.ready));
-    let outcome = if ready { Outcome::Done } else { Outcome::Working };
+    let pinned = pin_profile(&profile, metadata());
+    let pinned = directive.storage.profile.is_none().then(|| Change::create(&pinned));
+    let breakdown = write_breakdown(view, index, || new_status(&sets));
+    let changes =
+        pinned.into_iter().chain(create_servers(&directive.storage, metadata)).chain(breakdown);
+    let status = directive.breakdown.as_ref().and_then(|breakdown| breakdown.status.as_ref());
+    let is_ready = status.is_some_and(|status| status.ready);
+    let outcome = if is_ready { Outcome::Done } else { Outcome::Working };
     Progress { changes: Vec::new(), outcome }.with(changes)
 }
 
-/// The profile that the directive means.
-fn template(view: &View<'_>, jobdw: &Jobdw) -> Option<std::sync::Arc<NnfStorageProfile>> {
+/// Returns the profile that the directive names, or the site's default.
+fn find_profile(view: &View<'_>, jobdw: &Jobdw) -> Option<std::sync::Arc<NnfStorageProfile>> {
     let profiles = &view.site.profiles;
     match &jobdw.profile {
         Some(name) => profiles.get(name).cloned(),
@@ -125,29 +139,32 @@ fn template(view: &View<'_>, jobdw: &Jobdw) -> Option<std::sync::Arc<NnfStorageP
     }
 }
 
-/// A copy that stays as it is while storage is made by it.
-fn pinned(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfStorageProfile {
+/// Returns a copy of a profile that does not change while storage is made with it.
+fn pin_profile(template: &NnfStorageProfile, metadata: ObjectMeta) -> NnfStorageProfile {
     let mut data = template.data().clone();
     (data.pinned, data.default) = (true, false);
     NnfStorageProfile { metadata, spec: NnfStorageProfileBody { data: data.into() } }
 }
 
-/// What is to be done about a Servers that is there and cannot be read.
-pub(super) fn unread_servers(site: &Site, at: &ObjectKey) -> Option<ResourceError> {
+/// Returns an error if the Servers exists and cannot be read.
+pub(super) fn unreadable_servers_error(site: &Site, at: &ObjectKey) -> Option<ResourceError> {
     let (namespace, name) = site.unread_servers.get(at)?;
     Some(transient_error(format!(
-        "Servers {namespace}/{name} cannot be read: correct it, and this goes on"
+        "Servers {namespace}/{name} cannot be read: correct the object; the workflow then continues"
     )))
 }
 
-/// The wait for a Servers that was filled in once and is not there any more, or cannot be read.
-pub(super) fn without_servers(site: &Site, at: &ObjectKey) -> Progress {
-    let error = unread_servers(site, at);
-    error.map_or_else(|| Progress::wait("its Servers, which is gone"), Progress::failed)
+/// Waits for a Servers that was filled in and does not exist any more, or fails if the Servers cannot be read.
+pub(super) fn wait_for_servers(site: &Site, at: &ObjectKey) -> Progress {
+    match unreadable_servers_error(site, at) {
+        Some(error) => Progress::failed(error),
+        None => Progress::wait(format!("Servers {}/{}, which does not exist", at.0, at.1)),
+    }
 }
 
-/// A Servers to fill in. One that somebody deleted holds its name until nothing is left of its storage, and is then made anew.
-fn servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Option<Change> {
+/// Creates the Servers. A deleted Servers keeps its name until its storage is gone; then the finalizer is removed, and
+/// the next plan creates the Servers again.
+fn create_servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Option<Change> {
     match &storage.servers {
         None => {
             let finalizers = Some(vec![SERVERS_FINALIZER.to_owned()]);
@@ -165,16 +182,17 @@ fn servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Option<Cha
     }
 }
 
-/// A breakdown that is missing, or what one is to say that says nothing yet.
-pub(super) fn breakdown(
+/// Creates a missing breakdown, or writes the status of one that is not ready.
+pub(super) fn write_breakdown(
     view: &View<'_>,
     index: usize,
     status: impl FnOnce() -> DirectiveBreakdownStatus,
 ) -> Option<Change> {
     let Some(known) = &view.directives[index].breakdown else {
-        let metadata = owned(&view.workflow, &of_directive(&view.workflow, index));
+        let metadata =
+            owned_metadata(&view.workflow, &directive_object_name(&view.workflow, index));
         return Some(Change::create(&DirectiveBreakdown {
-            metadata: with_directive(metadata, &view.workflow, index),
+            metadata: add_directive_labels(metadata, &view.workflow, index),
             spec: DirectiveBreakdownSpec {
                 directive: view.workflow.spec.directives[index].clone(),
                 user_id: view.workflow.spec.user_id,
@@ -190,19 +208,19 @@ pub(super) fn breakdown(
     Change::status(&**known, &after)
 }
 
-/// What storage for a job needs, and where its computes have to be.
-fn broken_down(
+/// Returns the breakdown status for storage of a job: its allocation sets, and where its computes have to be.
+fn breakdown_status(
     view: &View<'_>,
     index: usize,
     jobdw: &Jobdw,
     sets: &[AllocationSet],
 ) -> DirectiveBreakdownStatus {
-    let (name, namespace) = (of_directive(&view.workflow, index), view.namespace());
+    let (name, namespace) = (directive_object_name(&view.workflow, index), view.namespace());
     let location = sets.iter().enumerate().map(|(place, set)| {
-        location(place, access(set.label, set.colocate_computes), &name, &namespace)
+        compute_location(place, access(set.label, set.colocate_computes), &name, &namespace)
     });
     DirectiveBreakdownStatus {
-        storage: Some(storage(StorageLifetime::Job, &name, &namespace, sets)),
+        storage: Some(storage_breakdown(StorageLifetime::Job, &name, &namespace, sets)),
         compute: Some(ComputeBreakdown {
             constraints: ComputeConstraints { location: location.collect() },
         }),
@@ -211,8 +229,8 @@ fn broken_down(
     }
 }
 
-/// The allocations to be placed, and the Servers to name them in.
-pub(super) fn storage(
+/// Returns the allocation sets to be placed, and the Servers to write the placement into.
+pub(super) fn storage_breakdown(
     lifetime: StorageLifetime,
     servers: &str,
     namespace: &str,
@@ -221,11 +239,11 @@ pub(super) fn storage(
     StorageBreakdown {
         lifetime,
         reference: Some(reference("Servers", servers, namespace)),
-        allocation_sets: sets.iter().map(set).collect(),
+        allocation_sets: sets.iter().map(to_breakdown_set).collect(),
     }
 }
 
-fn set(set: &AllocationSet) -> StorageAllocationSet {
+fn to_breakdown_set(set: &AllocationSet) -> StorageAllocationSet {
     let constraints = &set.constraints;
     let exclusive = constraints.exclusive.iter();
     StorageAllocationSet {
@@ -250,8 +268,8 @@ fn set(set: &AllocationSet) -> StorageAllocationSet {
     }
 }
 
-/// How computes have to reach one set of a Servers.
-pub(super) fn location(
+/// Returns how computes have to reach one allocation set of a Servers.
+pub(super) fn compute_location(
     place: usize,
     ways: Vec<Access>,
     servers: &str,
@@ -275,14 +293,14 @@ pub(super) fn location(
     }
 }
 
-/// Variables that the job finds its storage by.
-pub fn environment(name: &str, file_system: FileSystem, path: &str) -> BTreeMap<String, String> {
-    let name = variable("DW_JOB_", name);
+/// Returns the variables by which the job finds one storage.
+pub fn job_variables(name: &str, file_system: FileSystem, path: &str) -> BTreeMap<String, String> {
+    let name = variable_name("DW_JOB_", name);
     let kind = format!("DW_JOB_{}", file_system.as_str().to_uppercase());
     BTreeMap::from([(name, path.to_owned()), (kind, path.to_owned())])
 }
 
-/// The variable that is named after a storage.
-pub fn variable(prefix: &str, name: &str) -> String {
+/// Returns the name of the variable that holds the path of a storage.
+pub fn variable_name(prefix: &str, name: &str) -> String {
     format!("{prefix}{}", name.replace('-', "_"))
 }

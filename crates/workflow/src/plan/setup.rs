@@ -14,36 +14,40 @@ use directive::{FileSystem, Jobdw, capacity::Padding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-pub use self::errors::of_node;
+pub use self::errors::name_node;
 use crate::{
     change::Change,
-    names::{job_id, of_storage, reference},
+    names::{job_id, reference, storage_labels},
     plan::{
         allocation::{Allocation, allocations},
         checks, lustre, place, proposal,
     },
-    profile::lines,
+    profile::local_profile,
     progress::{Progress, internal_error, some_of, wlm_error},
     report::is_completed,
     view::{Group, View},
 };
 
-/// Places, checks and makes the storage of a directive.
-pub fn storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    // The engine first makes again what somebody deleted since Proposal.
-    proposal::objects(view, index, jobdw).then(|| proposed_storage(view, index, jobdw))
+/// Places, checks and creates the storage of a directive.
+pub fn set_up_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+    // First create again what was deleted since Proposal.
+    proposal::create_objects(view, index, jobdw)
+        .then(|| set_up_proposed_storage(view, index, jobdw))
 }
 
-/// Places, checks and makes the storage that the objects of Proposal ask for.
-pub fn proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
-    let of = &view.directives[index];
-    let sets = of.breakdown.as_ref().and_then(|one| one.status.as_ref()?.storage.as_ref());
+/// Places, checks and creates the storage that the objects of Proposal ask for.
+pub fn set_up_proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress {
+    let directive = &view.directives[index];
+    let sets = directive
+        .breakdown
+        .as_ref()
+        .and_then(|breakdown| breakdown.status.as_ref()?.storage.as_ref());
     let (Some(servers), Some(profile), Some(sets)) =
-        (&of.storage.servers, &of.storage.profile, sets)
+        (&directive.storage.servers, &directive.storage.profile, sets)
     else {
-        return Progress::wait("its Servers, which is gone");
+        return Progress::wait("its Servers, pinned profile and DirectiveBreakdown");
     };
-    if of.storage.blocks.is_empty()
+    if directive.storage.blocks.is_empty()
         && let Err(error) = checks::space_of_all(view)
     {
         return Progress::failed(error);
@@ -51,27 +55,28 @@ pub fn proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progres
     if servers.spec.allocation_sets.is_empty() {
         return place::fill(view, servers, &sets.allocation_sets);
     }
-    if let Err(outcome) = checks::servers(view, servers, &sets.allocation_sets, &of.storage) {
+    if let Err(outcome) = checks::servers(view, servers, &sets.allocation_sets, &directive.storage)
+    {
         return outcome.into();
     }
-    let local = lines(profile, jobdw.file_system);
+    let local = local_profile(profile, jobdw.file_system);
     let padding = local.and_then(|local| local.allocation_padding.parse().ok());
     let shared = local.is_some_and(|local| local.block_device_commands.shared_vg);
-    let maker = Maker { view, index, jobdw, servers, padding, shared };
+    let maker = StorageMaker { view, index, jobdw, servers, padding, shared };
     if jobdw.file_system == FileSystem::Lustre {
-        return lustre::setup::storage(&maker, profile);
+        return lustre::setup::make_file_system(&maker, profile);
     }
-    let all = allocations(servers);
-    match maker.missing(&all) {
-        Ok(changes) => progress(&of.storage, &all).with(changes),
+    let wanted = allocations(servers);
+    match maker.create_missing(&wanted) {
+        Ok(changes) => progress(&directive.storage, &wanted).with(changes),
         Err(error) => Progress::failed(error),
     }
-    .with(servers_status::update(&of.storage, servers, &all, view.now))
+    .with(servers_status::update(&directive.storage, servers, &wanted, view.now))
 }
 
-/// Makes the objects of a directive's storage.
+/// Creates the objects of a directive's storage.
 #[derive(Debug)]
-pub struct Maker<'a> {
+pub struct StorageMaker<'a> {
     pub view: &'a View<'a>,
     pub index: usize,
     jobdw: &'a Jobdw,
@@ -80,74 +85,75 @@ pub struct Maker<'a> {
     shared: bool,
 }
 
-impl Maker<'_> {
-    /// What is not there yet. What was there and is gone is never made again: a job must not find empty storage where its data was.
-    fn missing(&self, allocations: &[Allocation]) -> Result<Vec<Change>, ResourceError> {
+impl StorageMaker<'_> {
+    /// Plans the creation of missing objects. After Setup nothing is created again: a job must not find empty storage
+    /// in the place of its data.
+    fn create_missing(&self, allocations: &[Allocation]) -> Result<Vec<Change>, ResourceError> {
         let group = self.group();
         let mut changes = Vec::new();
-        for one in allocations {
-            let at = (one.rabbit.clone(), one.name.clone());
+        for allocation in allocations {
+            let at = (allocation.rabbit.clone(), allocation.name.clone());
             if !group.blocks.contains_key(&at) {
-                changes.push(Change::create(&self.block(one)));
+                changes.push(Change::create(&self.block(allocation)));
             }
             if !group.file_systems.contains_key(&at) {
-                changes.push(Change::create(&self.file_system(one)));
+                changes.push(Change::create(&self.file_system(allocation)));
             }
         }
         let is_lost = !changes.is_empty() && is_completed(self.view, self.index, "Setup");
-        if let Some(error) = lost(group, allocations).filter(|_| is_lost) {
+        if let Some(error) = deleted_storage_error(group, allocations).filter(|_| is_lost) {
             return Err(error);
         }
         Ok(changes)
     }
 
-    /// What was made of it so far.
+    /// Objects of this storage that exist.
     pub fn group(&self) -> &Group {
         &self.view.directives[self.index].storage
     }
 
-    pub fn metadata(&self, one: &Allocation) -> ObjectMeta {
-        let mut labels = of_storage(&self.view.workflow, self.index, self.servers);
-        labels.insert(label::ALLOCATION_SET.to_owned(), one.label.clone());
+    pub fn metadata(&self, allocation: &Allocation) -> ObjectMeta {
+        let mut labels = storage_labels(&self.view.workflow, self.index, self.servers);
+        labels.insert(label::ALLOCATION_SET.to_owned(), allocation.label.clone());
         ObjectMeta {
-            name: Some(one.name.clone()),
-            namespace: Some(one.rabbit.clone()),
+            name: Some(allocation.name.clone()),
+            namespace: Some(allocation.rabbit.clone()),
             labels: Some(labels),
             ..ObjectMeta::default()
         }
     }
 
-    pub fn block(&self, one: &Allocation) -> NnfNodeBlockStorage {
-        let of = |capacity: i64| NnfNodeBlockStorageAllocationSpec {
+    pub fn block(&self, allocation: &Allocation) -> NnfNodeBlockStorage {
+        let storage_of = |capacity: i64| NnfNodeBlockStorageAllocationSpec {
             capacity,
-            access: vec![one.rabbit.clone()],
+            access: vec![allocation.rabbit.clone()],
         };
         let allocations = if self.shared {
-            vec![of(one.size.saturating_mul(one.count))]
+            vec![storage_of(allocation.size.saturating_mul(allocation.count))]
         } else {
-            (0..one.count).map(|_| of(one.size)).collect()
+            (0..allocation.count).map(|_| storage_of(allocation.size)).collect()
         };
         NnfNodeBlockStorage {
-            metadata: self.metadata(one),
+            metadata: self.metadata(allocation),
             spec: NnfNodeBlockStorageSpec { shared_allocation: self.shared, allocations },
             status: None,
         }
     }
 
-    pub fn file_system(&self, one: &Allocation) -> NnfNodeStorage {
+    pub fn file_system(&self, allocation: &Allocation) -> NnfNodeStorage {
         let spec = &self.view.workflow.spec;
-        let size = u64::try_from(one.size).unwrap_or_default();
+        let size = u64::try_from(allocation.size).unwrap_or_default();
         let visible = self.padding.map_or(size, |padding| padding.removed_from(size));
-        let visible = i64::try_from(visible).unwrap_or(one.size);
+        let visible = i64::try_from(visible).unwrap_or(allocation.size);
         NnfNodeStorage {
-            metadata: self.metadata(one),
+            metadata: self.metadata(allocation),
             spec: NnfNodeStorageSpec {
-                count: one.count,
+                count: allocation.count,
                 shared_allocation: self.shared,
                 capacity: visible,
                 user_id: spec.user_id,
                 group_id: spec.group_id,
-                command_variables: self.variables(one.count),
+                command_variables: self.variables(allocation.count),
                 file_system_type: FileSystemType::from(self.jobdw.file_system.as_str()),
                 // The sites' controllers write it for every kind.
                 lustre_storage: LustreStorageSpec {
@@ -155,7 +161,12 @@ impl Maker<'_> {
                     ..LustreStorageSpec::default()
                 }
                 .into(),
-                block_reference: reference("NnfNodeBlockStorage", &one.name, &one.rabbit).into(),
+                block_reference: reference(
+                    "NnfNodeBlockStorage",
+                    &allocation.name,
+                    &allocation.rabbit,
+                )
+                .into(),
             },
             status: None,
         }
@@ -172,53 +183,57 @@ impl Maker<'_> {
             ("$USERID", spec.user_id.to_string()),
             ("$GROUPID", spec.group_id.to_string()),
         ];
-        let one = |(name, value): (&str, String)| CommandVariable {
+        let to_variable = |(name, value): (&str, String)| CommandVariable {
             name: name.to_owned(),
             value,
             ..CommandVariable::default()
         };
-        all.into_iter().map(one).collect()
+        all.into_iter().map(to_variable).collect()
     }
 }
 
-/// What was made and is gone, or on its way: somebody deleted it.
-pub fn lost(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
-    let is_lost = |one: &&Allocation| {
-        let at = (one.rabbit.clone(), one.name.clone());
+/// Returns an error if a block or file system was deleted, or an allocation count was changed.
+pub fn deleted_storage_error(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
+    let is_lost = |allocation: &&Allocation| {
+        let at = (allocation.rabbit.clone(), allocation.name.clone());
         let block = group.blocks.get(&at).map(|block| &block.metadata);
-        let file_system = group.file_systems.get(&at).map(|one| &one.metadata);
+        let file_system = group.file_systems.get(&at).map(|storage| &storage.metadata);
         let stays = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_none();
         !(block.is_some_and(stays) && file_system.is_some_and(stays))
     };
-    if let Some(one) = allocations.iter().find(is_lost) {
+    if let Some(allocation) = allocations.iter().find(is_lost) {
         return Some(internal_error(format!(
-            "storage {}/{} is gone, and its data with it, or Servers names it only since Setup: tear the workflow down",
-            one.rabbit, one.name
+            "storage {}/{} does not exist: it was deleted, with its data, or added to Servers after Setup; tear the workflow down",
+            allocation.rabbit, allocation.name
         )));
     }
-    changed(group, allocations)
+    changed_count_error(group, allocations)
 }
 
-/// A count in Servers that somebody changed after its storage was made.
-fn changed(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
-    let count_made = |one: &Allocation| {
-        let at = (one.rabbit.clone(), one.name.clone());
+/// Returns an error if a count in Servers was changed after its storage was made.
+fn changed_count_error(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
+    let count_made = |allocation: &Allocation| {
+        let at = (allocation.rabbit.clone(), allocation.name.clone());
         group.file_systems.get(&at).map(|found| found.spec.count)
     };
-    let mut differ = allocations.iter().filter_map(|one| Some((one, count_made(one)?)));
-    let (one, made) = differ.find(|(one, made)| one.count != *made)?;
+    let mut differ =
+        allocations.iter().filter_map(|allocation| Some((allocation, count_made(allocation)?)));
+    let (allocation, made) = differ.find(|(allocation, made)| allocation.count != *made)?;
     Some(wlm_error(format!(
         "Servers asks for {} allocations of {} on {}, where {made} were made: set allocationCount back, or tear the workflow down",
-        one.count, one.label, one.rabbit
+        allocation.count, allocation.label, allocation.rabbit
     )))
 }
 
-/// How far the rabbits are.
+/// Returns how far the rabbits are with the allocations.
 pub fn progress(group: &Group, all: &[Allocation]) -> Progress {
-    if let Some(error) = changed(group, all).or_else(|| group.error()) {
+    if let Some(error) = changed_count_error(group, all).or_else(|| group.error()) {
         return Progress::failed(error);
     }
-    let waited = all.iter().filter(|one| !is_ready(group, one)).map(|one| one.rabbit.as_str());
+    let waited = all
+        .iter()
+        .filter(|allocation| !is_ready(group, allocation))
+        .map(|allocation| allocation.rabbit.as_str());
     let waited: Vec<&str> = waited.collect();
     match waited.as_slice() {
         [] => Progress::default(),
@@ -226,9 +241,9 @@ pub fn progress(group: &Group, all: &[Allocation]) -> Progress {
     }
 }
 
-pub fn is_ready(group: &Group, one: &Allocation) -> bool {
-    let at = (one.rabbit.clone(), one.name.clone());
+pub fn is_ready(group: &Group, allocation: &Allocation) -> bool {
+    let at = (allocation.rabbit.clone(), allocation.name.clone());
     let block = group.blocks.get(&at).and_then(|block| block.status.as_ref());
-    let file_system = group.file_systems.get(&at).and_then(|one| one.status.as_ref());
+    let file_system = group.file_systems.get(&at).and_then(|storage| storage.status.as_ref());
     block.is_some_and(|status| status.ready) && file_system.is_some_and(|status| status.ready)
 }

@@ -1,4 +1,4 @@
-//! What a Workflow's status says from its first moment, before any of its directives is carried out. Pure.
+//! Writes a Workflow's first status, before any of its directives is carried out. Pure.
 
 use api::{
     Workflow, WorkflowState,
@@ -8,15 +8,15 @@ use directive::{Directive, Ruleset};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{DRIVER, micro};
+use super::{DRIVER, micro_time};
 use crate::{
     change::Change,
     names::{WORKFLOW_FINALIZER, reference},
     view::View,
 };
 
-/// Puts the engine's finalizer on a Workflow, and gives it the status that admission gave it unless no admission was there.
-pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
+/// Adds the engine's finalizer to a Workflow, and the first status if no admission webhook wrote it.
+pub fn begin_workflow(view: &View<'_>, now: Timestamp) -> Option<Change> {
     let before = &*view.workflow;
     let mut after = before.clone();
     after.metadata.finalizers.get_or_insert_default().push(WORKFLOW_FINALIZER.to_owned());
@@ -24,9 +24,9 @@ pub fn begin(view: &View<'_>, now: Timestamp) -> Option<Change> {
     Change::patch(before, &after)
 }
 
-/// Begins the desired state, and names what a workload manager reads: the Computes, two variables, and each driver's shares.
-/// Without rules the drivers are not known yet. A directive that no rule knows still gets a share of Proposal, which says what is
-/// wrong with the directive.
+/// Begins the desired state and writes what workload managers read: the reference to Computes, two variables, and the
+/// entries in `status.drivers`. Without rules the drivers are unknown. A directive that fits no rule still gets an
+/// entry for Proposal, which tells what is wrong with it.
 pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Timestamp) {
     let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
     let state = workflow.spec.desired_state.clone();
@@ -38,7 +38,7 @@ pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Times
         status.computes = Some(reference("Computes", &name, &namespace));
     }
     if let Some(rules) = rules.filter(|_| status.drivers.is_empty()) {
-        status.drivers = drivers(&workflow.spec.directives, rules);
+        status.drivers = driver_entries(&workflow.spec.directives, rules);
     }
     let is_begun = status.state.as_ref() == Some(&state) && !status.ready;
     let since = status.desired_state_change.filter(|_| is_begun);
@@ -48,26 +48,31 @@ pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Times
     }
 }
 
-fn drivers(lines: &[String], rules: &Ruleset) -> Vec<WorkflowDriverStatus> {
+fn driver_entries(lines: &[String], rules: &Ruleset) -> Vec<WorkflowDriverStatus> {
     let entry = |driver: &str, directive: usize, state: &str| WorkflowDriverStatus {
         driver_id: driver.to_owned(),
         dwd_index: i64::try_from(directive).unwrap_or(i64::MAX),
         watch_state: WorkflowState::from(state),
         ..WorkflowDriverStatus::default()
     };
-    let read: Vec<Directive> = lines.iter().filter_map(|line| line.parse().ok()).collect();
-    let known = if read.len() == lines.len() { rules.drivers(&read) } else { Vec::new() };
-    let mut all: Vec<_> =
-        known.iter().map(|one| entry(&one.driver, one.directive, &one.state)).collect();
+    let directives: Vec<Directive> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    let known =
+        if directives.len() == lines.len() { rules.drivers(&directives) } else { Vec::new() };
+    let mut entries: Vec<_> = known
+        .iter()
+        .map(|known_entry| entry(&known_entry.driver, known_entry.directive, &known_entry.state))
+        .collect();
     for index in 0..lines.len() {
-        if !known.iter().any(|one| one.directive == index && one.state == "Proposal") {
-            all.push(entry(DRIVER, index, "Proposal"));
+        if !known
+            .iter()
+            .any(|known_entry| known_entry.directive == index && known_entry.state == "Proposal")
+        {
+            entries.push(entry(DRIVER, index, "Proposal"));
         }
     }
-    all
+    entries
 }
 
-/// Begins a state.
 pub(super) fn start_state(workflow: &mut Workflow, state: &WorkflowState, now: Timestamp) {
     workflow.spec.force_ready = false;
     let status = workflow.status.get_or_insert_default();
@@ -75,5 +80,5 @@ pub(super) fn start_state(workflow: &mut Workflow, state: &WorkflowState, now: T
     status.ready = false;
     status.status = Some(WorkflowStatusKind::DriverWait);
     status.message = String::new();
-    status.desired_state_change = Some(micro(now));
+    status.desired_state_change = Some(micro_time(now));
 }

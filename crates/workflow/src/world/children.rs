@@ -1,4 +1,4 @@
-//! What belongs to one workflow.
+//! Objects that belong to one workflow.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +11,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Key, Wake, World, groups::label_of, persistent, place, workflow_of};
+use super::{Key, Wake, World, groups::label_of, object_key, persistent, workflow_of};
 use crate::{
-    names::{is_ours, of_directive, persistent_of},
+    names::{directive_object_name, is_ours, persistent_key},
     view::{DirectiveView, Group, View},
 };
 
-/// What a workflow has outside of its fixed names.
+/// Keys of the objects of a workflow whose names do not follow from the workflow's name.
 #[derive(Debug, Default)]
 pub(super) struct Children {
     pub(super) servers: BTreeSet<ObjectKey>,
@@ -31,7 +31,7 @@ pub(super) struct Children {
     pub(super) config_maps: BTreeSet<ObjectKey>,
     pub(super) volumes: BTreeSet<ObjectKey>,
     pub(super) volume_claims: BTreeSet<ObjectKey>,
-    /// Secrets that this engine made, or found to be there. Forgotten with all else of the workflow.
+    /// Secrets that the engine created, or found to exist. Forgotten together with the workflow's other objects.
     pub(super) keys: BTreeSet<ObjectKey>,
 }
 
@@ -52,13 +52,13 @@ impl Children {
 }
 
 impl World {
-    /// A workflow with everything that is its.
+    /// Returns a workflow with all of its objects.
     #[must_use]
     pub fn view(&self, at: &ObjectKey) -> Option<View<'_>> {
         self.view_knowing(at, None)
     }
 
-    /// The same, from what is known of a persistent storage that it names.
+    /// Returns the same, but takes what is `known` of a persistent storage from the caller.
     pub(super) fn view_knowing(
         &self,
         at @ (namespace, name): &ObjectKey,
@@ -68,10 +68,10 @@ impl World {
         let uid = workflow.uid().unwrap_or_default();
         let mut groups = self.groups(at);
         let directive = |index: usize| {
-            let of = of_directive(&workflow, index);
+            let object_name = directive_object_name(&workflow, index);
             let known = known.take_if(|(known, _)| known.is_of(&workflow, index));
-            if let Some((named, storage)) = self.named(&workflow, index, known) {
-                let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
+            if let Some((named, storage)) = self.named_storage(&workflow, index, known) {
+                let breakdown = if_owned_by(self.breakdowns.get(namespace, &object_name), &uid);
                 return DirectiveView {
                     breakdown,
                     storage,
@@ -80,9 +80,9 @@ impl World {
                 };
             }
             let mut storage = groups.remove(&(uid.clone(), index.to_string())).unwrap_or_default();
-            storage.servers = own(self.servers.get(namespace, &of), &uid);
-            storage.profile = own(self.profiles.get(namespace, &of), &uid);
-            let breakdown = own(self.breakdowns.get(namespace, &of), &uid);
+            storage.servers = if_owned_by(self.servers.get(namespace, &object_name), &uid);
+            storage.profile = if_owned_by(self.profiles.get(namespace, &object_name), &uid);
+            let breakdown = if_owned_by(self.breakdowns.get(namespace, &object_name), &uid);
             let containers = self.containers(&workflow, index);
             DirectiveView { breakdown, storage, persistent: None, containers }
         };
@@ -90,39 +90,40 @@ impl World {
         Some(View {
             now: Timestamp::default(),
             site: &self.site,
-            computes: own(self.computes.get(namespace, name), &uid),
+            computes: if_owned_by(self.computes.get(namespace, name), &uid),
             directives,
             leftovers: groups.into_values().collect(),
-            left: self.left(at, &uid),
+            orphans: self.orphans(at, &uid),
             refused: self.refused_again(at),
             workflow,
         })
     }
 
-    /// The storage that names a workflow, by the workflow's uid and by directive.
+    /// Returns the storage objects that name a workflow, by the workflow's uid and the directive's index.
     #[must_use]
     pub fn groups(&self, workflow: &ObjectKey) -> BTreeMap<(String, String), Group> {
         let is_of = |metadata: &ObjectMeta| {
-            let of = label_of(metadata, label::WORKFLOW_NAMESPACE)
+            let named_workflow = label_of(metadata, label::WORKFLOW_NAMESPACE)
                 .zip(label_of(metadata, label::WORKFLOW_NAME));
-            of.as_ref() == Some(workflow) && persistent::persistent_of_metadata(metadata).is_none()
+            named_workflow.as_ref() == Some(workflow)
+                && persistent::persistent_of_metadata(metadata).is_none()
         };
         let children = self.children.get(workflow);
         self.groups_by(children, is_of, storage_of, |servers| storage_of(&servers.metadata))
     }
 
-    /// Takes in an object of Warren's; those of other controllers wake nobody.
-    pub(super) fn own_child<K: Object>(
+    /// Takes in an object of Warren; objects of other controllers wake no key.
+    pub(super) fn take_own_child<K: Object>(
         &mut self,
         change: &Change<K>,
         set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
     ) -> Vec<Wake> {
         let is_ours = change.object().is_some_and(|object| is_ours(&**object));
-        if is_ours { self.child(change, set) } else { Vec::new() }
+        if is_ours { self.take_child(change, set) } else { Vec::new() }
     }
 
-    /// Takes in an object of a workflow or of persistent storage, and wakes what it belongs to.
-    pub(super) fn child<K: Object>(
+    /// Takes in an object of a workflow or of persistent storage, and wakes its owner.
+    pub(super) fn take_child<K: Object>(
         &mut self,
         change: &Change<K>,
         set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
@@ -130,21 +131,21 @@ impl World {
         let mut wakes = Vec::new();
         for (object, is_there) in [(&change.old, false), (&change.new, true)] {
             let Some(object) = object else { continue };
-            let instance = persistent_of(&**object);
+            let instance = persistent_key(&**object);
             let Some(whose) = instance.clone().or_else(|| workflow_of(&**object)) else { continue };
             let all =
                 if instance.is_some() { &mut self.instance_children } else { &mut self.children };
             let children = all.entry(whose.clone()).or_default();
             if is_there {
-                set(children).insert(place(&**object));
+                set(children).insert(object_key(&**object));
             } else {
-                set(children).remove(&place(&**object));
+                set(children).remove(&object_key(&**object));
             }
             if children.is_empty() {
                 all.remove(&whose);
             }
             match instance {
-                // A mount concerns its own workflow alone.
+                // A mount concerns only its own workflow.
                 Some(instance) if K::kind(&()) == "ClientMount" => {
                     let workflow = workflow_of(&**object).map(Key::Workflow);
                     let keys = workflow.into_iter().chain([Key::Persistent(instance)]);
@@ -158,9 +159,9 @@ impl World {
     }
 }
 
-/// The object, if it belongs to the workflow of this uid.
-pub(super) fn own<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
-    object.filter(|one| one.label(label::WORKFLOW_UID) == Some(uid)).cloned()
+/// Returns the object if it belongs to the workflow with this uid.
+pub(super) fn if_owned_by<K: Object>(object: Option<&Arc<K>>, uid: &str) -> Option<Arc<K>> {
+    object.filter(|object| object.label(label::WORKFLOW_UID) == Some(uid)).cloned()
 }
 
 fn storage_of(metadata: &ObjectMeta) -> (String, String) {

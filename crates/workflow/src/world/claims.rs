@@ -1,24 +1,25 @@
-//! Which coordinator makes the containers of which directive.
+//! ContainerRuns, and the Leases of the coordinators that claim them.
 
 use std::collections::BTreeSet;
 
 use api::ContainerRun;
 use controller::Store;
 
-use super::{Kept, Wake, World};
-use crate::claims::Seen;
+use super::{Wake, WatchedKind, World};
+use crate::claims::LeaseStates;
 
 impl World {
-    /// Takes in what the API said of coordinators' Leases. Who waits for a claim is planned again when that says something new.
-    pub fn saw_leases(&mut self, seen: &Seen) -> Vec<Wake> {
+    /// Takes in the state of the coordinators' Leases. Wakes workflows that wait for a claim if a holder
+    /// expired or came back.
+    pub fn take_leases(&mut self, seen: &LeaseStates) -> Vec<Wake> {
         let status = self.runs.iter().filter_map(|run| run.status.as_ref());
         let holders: BTreeSet<String> = status.map(|status| status.claim.holder.clone()).collect();
-        let is_new = self.site.claims.saw(seen, &holders);
+        let is_new = self.site.claims.take(seen, &holders);
         is_new.then_some(Wake::Waiting).into_iter().collect()
     }
 }
 
-impl Kept for ContainerRun {
+impl WatchedKind for ContainerRun {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.runs
     }

@@ -1,4 +1,4 @@
-//! What belongs to the containers of workflows.
+//! Objects of the containers of workflows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,32 +18,33 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 
 use super::{
-    Kept, Key, Wake, World,
-    children::{Children, own},
-    keep, place, wake_workflow, workflow_of,
+    Key, Wake, WatchedKind, World,
+    children::{Children, if_owned_by},
+    object_key, set_or_remove, wake_workflow, workflow_of,
 };
 use crate::{
-    names::of_directive,
-    view::{Containers, Left},
+    names::directive_object_name,
+    view::{Containers, Orphans},
 };
 
 impl World {
-    /// The containers of a directive.
+    /// Returns the objects of a directive's containers.
     pub(super) fn containers(&self, workflow: &Workflow, index: usize) -> Containers {
-        let (namespace, name) = place(workflow);
-        let (uid, of) = (workflow.uid().unwrap_or_default(), of_directive(workflow, index));
+        let (namespace, name) = object_key(workflow);
+        let (uid, object_name) =
+            (workflow.uid().unwrap_or_default(), directive_object_name(workflow, index));
         let mine = |labels: &BTreeMap<String, String>| {
             labels.get(label::WORKFLOW_UID) == Some(&uid)
                 && labels.get(label::DIRECTIVE_INDEX) == Some(&index.to_string())
         };
         let mut containers = Containers {
-            profile: own(self.container_profiles.get(&namespace, &of), &uid),
-            run: own(self.runs.get(&namespace, &of), &uid),
-            service: own(self.services.get(&namespace, &name), &uid)
-                .filter(|one| mine(one.labels())),
-            network_policy: own(self.network_policies.get(&namespace, &name), &uid)
-                .filter(|one| mine(one.labels())),
-            config_map: own(self.config_maps.get(&namespace, &of), &uid),
+            profile: if_owned_by(self.container_profiles.get(&namespace, &object_name), &uid),
+            run: if_owned_by(self.runs.get(&namespace, &object_name), &uid),
+            service: if_owned_by(self.services.get(&namespace, &name), &uid)
+                .filter(|object| mine(object.labels())),
+            network_policy: if_owned_by(self.network_policies.get(&namespace, &name), &uid)
+                .filter(|object| mine(object.labels())),
+            config_map: if_owned_by(self.config_maps.get(&namespace, &object_name), &uid),
             ..Containers::default()
         };
         let mut unreadable = self.on_rabbits.unreadable();
@@ -52,34 +53,34 @@ impl World {
         let Some(children) = self.children.get(&(namespace, name)) else { return containers };
         let on_rabbits = children.on_rabbits.iter();
         for at in on_rabbits {
-            let one = self.on_rabbits.get(&at.0, &at.1).filter(|one| mine(one.labels()));
-            let Some(one) = one else { continue };
-            let runs = !one.spec.containers.is_empty();
-            let of = if runs { &mut containers.on_rabbits } else { &mut containers.packages };
-            of.insert(at.clone(), one.clone());
+            let object = self.on_rabbits.get(&at.0, &at.1).filter(|object| mine(object.labels()));
+            let Some(object) = object else { continue };
+            let runs = !object.spec.containers.is_empty();
+            let by_key = if runs { &mut containers.on_rabbits } else { &mut containers.packages };
+            by_key.insert(at.clone(), object.clone());
         }
         let jobs = children.jobs.iter().filter_map(|at| self.jobs.get(&at.0, &at.1));
-        for job in jobs.filter(|one| mine(one.labels())) {
+        for job in jobs.filter(|job| mine(job.labels())) {
             containers.jobs.insert(job.name_any(), job.clone());
         }
         containers.keys = children.keys.iter().map(|at| at.1.clone()).collect();
         let config_maps = children.config_maps.iter();
         let config_maps = config_maps.filter_map(|at| self.config_maps.get(&at.0, &at.1));
-        for config_map in config_maps.filter(|one| mine(one.labels())) {
+        for config_map in config_maps.filter(|config_map| mine(config_map.labels())) {
             let number = config_map.labels().get(label::ATTEMPT).and_then(|text| text.parse().ok());
             containers.attempts.extend(number.map(|number| (number, config_map.clone())));
         }
         let pods = children.pods.iter().filter_map(|at| self.pods.get(&at.0, &at.1));
-        for pod in pods.filter(|one| mine(one.labels())) {
+        for pod in pods.filter(|pod| mine(pod.labels())) {
             let job = pod.labels().get(label::JOB_NAME).cloned().unwrap_or_default();
             containers.pods.entry(job).or_default().push(pod.clone());
         }
-        for volume in self.volumes_of(children).filter(|one| mine(one.labels())) {
+        for volume in self.volumes_of(children).filter(|volume| mine(volume.labels())) {
             containers.volumes.insert(volume.name_any(), volume.clone());
         }
         let claims = children.volume_claims.iter();
         let claims = claims.filter_map(|at| self.volume_claims.get(&at.0, &at.1));
-        for claim in claims.filter(|one| mine(one.labels())) {
+        for claim in claims.filter(|claim| mine(claim.labels())) {
             containers.volume_claims.insert(claim.name_any(), claim.clone());
         }
         containers
@@ -89,81 +90,81 @@ impl World {
         children.volumes.iter().filter_map(|at| self.volumes.get(&at.0, &at.1))
     }
 
-    /// Returns the objects that containers of earlier workflows of this name left: of any but the one with this uid.
+    /// Returns the objects that containers of earlier workflows of this name left behind: all but those with this uid.
     #[must_use]
-    pub fn left(&self, workflow: &ObjectKey, uid: &str) -> Left {
-        let Some(children) = self.children.get(workflow) else { return Left::default() };
+    pub fn orphans(&self, workflow: &ObjectKey, uid: &str) -> Orphans {
+        let Some(children) = self.children.get(workflow) else { return Orphans::default() };
         let on_rabbits = children.on_rabbits.iter();
         let containers = on_rabbits.filter_map(|at| self.on_rabbits.get(&at.0, &at.1));
         let volumes = self.volumes_of(children);
-        Left {
-            containers: others(containers, uid).collect(),
-            volumes: others(volumes, uid).collect(),
+        Orphans {
+            containers: of_other_workflows(containers, uid).collect(),
+            volumes: of_other_workflows(volumes, uid).collect(),
         }
     }
 
-    /// Takes in something that uses storage. When it ends, the plan of a persistent storage may unmount that.
-    fn child_with_storage<K: Object>(
+    /// Takes in an object that uses storage. When it is gone, the plan of a persistent storage may unmount.
+    fn take_child_with_storage<K: Object>(
         &mut self,
         change: &Change<K>,
         set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
     ) -> Vec<Wake> {
-        let mut wakes = self.child(change, set);
+        let mut wakes = self.take_child(change, set);
         let workflow = change.object().and_then(|object| workflow_of(&**object));
         wakes.extend(workflow.map(|at| self.wake_named_by(&at)).unwrap_or_default());
         wakes
     }
 
-    /// Takes in that the Secret of an attempt is there. No watch tells it: the engine may not read Secrets.
-    pub fn keys_made(&mut self, secret: &Secret) -> Vec<Wake> {
+    /// Records that the Secret of an attempt exists. No watch delivers this: the engine has no right to read Secrets.
+    pub fn add_keys(&mut self, secret: &Secret) -> Vec<Wake> {
         let Some(workflow) = workflow_of(secret) else { return Vec::new() };
-        self.children.entry(workflow.clone()).or_default().keys.insert(place(secret));
+        self.children.entry(workflow.clone()).or_default().keys.insert(object_key(secret));
         vec![Wake::Key(Key::Workflow(workflow))]
     }
 }
 
 /// Returns the objects that belong to another workflow than the one with this uid.
-fn others<'a, K: Object>(
+fn of_other_workflows<'a, K: Object>(
     all: impl Iterator<Item = &'a Arc<K>>,
     uid: &str,
 ) -> impl Iterator<Item = Arc<K>> {
-    all.filter(move |one| one.label(label::WORKFLOW_UID) != Some(uid)).cloned()
+    all.filter(move |object| object.label(label::WORKFLOW_UID) != Some(uid)).cloned()
 }
 
-impl Kept for NnfContainerProfile {
+impl WatchedKind for NnfContainerProfile {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.container_profiles
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = place(&**object);
+        let (namespace, name) = object_key(&**object);
         if namespace != PROFILE_TEMPLATE_NAMESPACE {
             return wake_workflow(workflow_of(&**object));
         }
         let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        keep(&mut world.site.container_profiles, name, template);
+        set_or_remove(&mut world.site.container_profiles, name, template);
         vec![Wake::Waiting]
     }
 }
 
-impl Kept for NnfPortManager {
+impl WatchedKind for NnfPortManager {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.ports
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (rabbit, name) = place(&**object);
+        let (rabbit, name) = object_key(&**object);
         if name != NNF_PORT_MANAGER {
             return Vec::new();
         }
-        keep(&mut world.site.ports, rabbit, change.new.clone());
+        set_or_remove(&mut world.site.ports, rabbit, change.new.clone());
         // Wake the workflows that have ports, and those that failed because too few were free.
         let records = [&change.old, &change.new].into_iter().flatten();
         let records = records.filter_map(|record| record.status.as_ref());
-        let requesters = records.flat_map(|status| &status.allocations).map(|one| {
-            let requester = &*one.requester;
+        let requesters = records.flat_map(|status| &status.allocations).map(|allocation| {
+            let requester = &*allocation.requester;
             let part = |text: &Option<String>| text.clone().unwrap_or_default();
             Wake::Key(Key::Workflow((part(&requester.namespace), part(&requester.name))))
         });
@@ -173,74 +174,74 @@ impl Kept for NnfPortManager {
     }
 }
 
-impl Kept for NodeContainers {
+impl WatchedKind for NodeContainers {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.on_rabbits
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.on_rabbits)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.on_rabbits)
     }
 }
 
-impl Kept for Job {
+impl WatchedKind for Job {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.jobs
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.jobs)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.jobs)
     }
 }
 
-impl Kept for Pod {
+impl WatchedKind for Pod {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.pods
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.pods)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.pods)
     }
 }
 
-impl Kept for Service {
+impl WatchedKind for Service {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.services
     }
 }
 
-impl Kept for NetworkPolicy {
+impl WatchedKind for NetworkPolicy {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.network_policies
     }
 }
 
-impl Kept for ConfigMap {
+impl WatchedKind for ConfigMap {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.config_maps
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child(change, |children| &mut children.config_maps)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child(change, |children| &mut children.config_maps)
     }
 }
 
-impl Kept for PersistentVolume {
+impl WatchedKind for PersistentVolume {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.volumes
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.volumes)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.volumes)
     }
 }
 
-impl Kept for PersistentVolumeClaim {
+impl WatchedKind for PersistentVolumeClaim {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.volume_claims
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.child_with_storage(change, |children| &mut children.volume_claims)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_child_with_storage(change, |children| &mut children.volume_claims)
     }
 }

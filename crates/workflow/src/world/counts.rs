@@ -1,4 +1,4 @@
-//! How many of what there is, for metrics.
+//! Counts objects for the metrics.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -6,13 +6,14 @@ use super::World;
 use crate::{metrics::Counts, plan::container};
 
 impl World {
-    /// Counts what there is.
+    /// Counts workflows, containers and runs.
     #[must_use]
     pub fn count(&self, now: Timestamp) -> Counts {
         let mut counts = Counts::default();
-        self.workflows.iter().for_each(|one| counts.add(one, now));
+        self.workflows.iter().for_each(|workflow| counts.count_workflow(workflow, now));
         let (jobs, on_rabbits) = (self.jobs.iter(), self.on_rabbits.iter());
-        for state in container::states(jobs.map(|one| &**one), on_rabbits.map(|one| &**one), now) {
+        let (jobs, on_rabbits) = (jobs.map(|job| &**job), on_rabbits.map(|object| &**object));
+        for state in container::states(jobs, on_rabbits, now) {
             *counts.containers.entry(state).or_default() += 1;
         }
         for run in self.runs.iter() {

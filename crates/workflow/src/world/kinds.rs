@@ -1,4 +1,4 @@
-//! The kinds that the engine acts on: what it watches, and what it may conclude from.
+//! The kinds that the engine watches.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,24 @@ use k8s_openapi::api::{
 };
 use kube::{Resource, api::DynamicObject};
 
-use super::{Kept, Wake, World};
+use super::{Wake, WatchedKind, World};
 use crate::site::Settings;
 
 /// Which objects of a kind the engine watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All.
     All,
-    /// All, where the API serves the kind, which is another project's, and the coordinator may list it.
+    /// All, if the API serves the kind, which belongs to another project, and the coordinator may list it.
     IfServed,
-    /// Those with the label of containers, in the namespace of containers.
+    /// Objects with the label of containers, in the namespace of containers.
     Containers,
-    /// Those with the label of containers, of a kind that is in no namespace.
+    /// Objects with the label of containers, of a kind that is in no namespace.
     ContainersOfCluster,
 }
 
-/// Does something with each kind that the engine acts on.
+/// Is called with each kind that the engine acts on.
 pub trait ForEachKind {
-    /// Does it with this kind.
-    fn kind<K: Kept>(&mut self, scope: Scope);
+    fn kind<K: WatchedKind>(&mut self, scope: Scope);
 }
 
 impl Settings {
@@ -67,7 +65,7 @@ impl Settings {
         each.kind::<NnfPortManager>(Scope::All);
         each.kind::<ConfigMap>(Scope::Containers);
         let is_on_kubernetes = containers.namespace.is_some();
-        // A coordinator that has no packages fetched need not know the kind.
+        // Without job packages the kind may be missing in the API.
         if !is_on_kubernetes || containers.packages {
             each.kind::<NodeContainers>(Scope::All);
         }
@@ -82,31 +80,31 @@ impl Settings {
     }
 }
 
-/// Takes in an object as the API stored it; of a new one, with how many lists there were before.
+/// Takes in an object as the API stored it. For a new object, the number is that of the lists delivered before its creation.
 type TakeStored = fn(&mut World, DynamicObject, Option<u64>) -> Vec<Wake>;
 
-/// By kind, where it is watched, and how the world takes in what the API stored.
+/// Scope of each kind, and the function by which the world takes in a stored object.
 #[derive(Debug, Default)]
 pub(super) struct Kinds(BTreeMap<String, (Scope, TakeStored)>);
 
 impl Kinds {
-    pub(super) fn of(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         let mut kinds = Self::default();
         settings.kinds(&mut kinds);
         kinds
     }
 
-    /// Whether the engine does its work without the objects of a kind, and leaves out what depends on them.
+    /// Returns true if the engine works without objects of this kind.
     pub(super) fn is_optional(&self, kind: &str) -> bool {
         self.0.get(kind).is_some_and(|(scope, _)| *scope == Scope::IfServed)
     }
 }
 
 impl ForEachKind for Kinds {
-    fn kind<K: Kept>(&mut self, scope: Scope) {
+    fn kind<K: WatchedKind>(&mut self, scope: Scope) {
         let take: TakeStored = |world, object, is_new| match (object.try_parse::<K>(), is_new) {
-            (Ok(object), Some(lists)) => world.created(object, lists),
-            (Ok(object), None) => world.patched(object),
+            (Ok(object), Some(lists)) => world.take_created(object, lists),
+            (Ok(object), None) => world.take_patched(object),
             (Err(_), _) => Vec::new(),
         };
         self.0.insert(K::kind(&()).into_owned(), (scope, take));
@@ -114,20 +112,22 @@ impl ForEachKind for Kinds {
 }
 
 impl World {
-    /// Whether every kind was listed to its end, but for optional ones that the API refuses: nothing may be concluded before.
+    /// Returns true once every kind was listed, except optional kinds that the API refuses. The engine
+    /// plans nothing before that.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.kinds.0.keys().all(|kind| self.answered.contains(kind))
     }
 
-    /// Takes in what the API answered to a change, ahead of the watch; of a new object, with how many lists there were before.
-    pub fn stored(&mut self, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
+    /// Takes in the API's answer to a change, before the watch delivers it. `is_new` is the number of lists delivered
+    /// before the creation of a new object.
+    pub fn take_stored(&mut self, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
         let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
         match self.kinds.0.get(&kind) {
             Some((_, take)) => take(self, object, is_new),
-            // No watch brings Secrets: the engine may not read them.
+            // Secrets have no watch: the engine has no right to read them.
             None if kind == Secret::kind(&()) => {
-                object.try_parse().map(|secret| self.keys_made(&secret)).unwrap_or_default()
+                object.try_parse().map(|secret| self.add_keys(&secret)).unwrap_or_default()
             }
             None => Vec::new(),
         }

@@ -1,4 +1,4 @@
-//! A kubelet of which the logs alone are played: kube-apiserver reads a container's log from the kubelet of the pod's node.
+//! A simulated kubelet that serves only logs: kube-apiserver reads a container's log from the kubelet of the pod's node.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tokio_rustls::{
     },
 };
 
-/// Starts one on loopback that has the same log for every container, and tells its port.
+/// Starts a kubelet on loopback that returns the same log for every container, and returns its port.
 pub(crate) async fn with_log(log: &'static str) -> u16 {
     let own = Authority::new("kubelet").unwrap().server().unwrap();
     let chain = vec![CertificateDer::from_pem_slice(own.certificate.as_bytes()).unwrap()];

@@ -1,5 +1,5 @@
-//! Containers on a real kube-apiserver, by a real Job controller and a real garbage collector. Kubelets are played: a test writes
-//! into a pod's status what a kubelet writes there.
+//! Containers on a real kube-apiserver with a real Job controller and a real garbage collector. Kubelets are simulated:
+//! the tests write into the status of pods what a kubelet writes there.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,64 +15,65 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// A pod whose container runs and is ready.
-fn ready() -> Value {
+/// The status of a pod whose container runs and is ready.
+fn ready_pod() -> Value {
     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
 }
 
-/// A pod whose container ended.
-fn ended(exit: i64, words: &str) -> Value {
+/// The status of a pod whose container ended.
+fn ended_pod(exit: i64, words: &str) -> Value {
     let phase = if exit == 0 { "Succeeded" } else { "Failed" };
     let state = json!({"terminated": {"exitCode": exit, "message": words}});
     json!({"phase": phase, "conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [
         {"name": "app", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state}]})
 }
 
-/// Tells a story with a directory for its control plane, where one may be started.
-fn on_a_real_server(story: impl AsyncFnOnce(&Path)) {
+/// Runs a test with a directory for its control plane; does nothing where no control plane may be started.
+fn on_a_real_server(test: impl AsyncFnOnce(&Path)) {
     if !gate::real_server() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let directory = tempfile::tempdir().unwrap();
-    runtime.block_on(story(directory.path()));
+    runtime.block_on(test(directory.path()));
 }
 
-/// All stories on one control plane: it takes longer to start than any of them.
+/// Runs several tests on one control plane, because starting it takes longer than any of them.
 #[test]
 fn a_real_job_controller_runs_the_containers_of_workflows() {
     on_a_real_server(async |directory| {
         let site = Site::start(directory).await;
-        from_proposal_to_teardown(&site).await;
-        one_that_fails(&site).await;
-        one_that_does_not_start(&site).await;
-        one_that_does_not_end(&site).await;
-        torn_down_while_it_runs(&site).await;
-        packages_on_all_rabbits_first(&site).await;
-        ranks_on_all_rabbits(&site).await;
-        suspended_and_resumed(&site).await;
+        run_to_teardown(&site).await;
+        fail(&site).await;
+        miss_the_start_deadline(&site).await;
+        miss_the_end_deadline(&site).await;
+        tear_down_while_running(&site).await;
+        fetch_packages_first(&site).await;
+        run_mpi(&site).await;
+        suspend_and_resume(&site).await;
     });
 }
 
-/// Two coordinators, one token. The holder's process ends while the containers run, and the other one takes over, which takes as long
-/// as a Lease needs to expire.
+/// Two coordinators with one token. The holder's process ends while the containers run, and the other coordinator takes
+/// over once the holder's Lease has expired.
 #[test]
-fn of_two_coordinators_one_makes_the_containers_and_the_other_goes_on_with_them() {
+fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
     on_a_real_server(async |directory| {
         let mut site = Site::idle(directory).await;
         let holders = ["a", "b"].map(|pod| Holder::new(pod, "1"));
         holders.iter().for_each(|holder| site.coordinator(Some(holder.clone())));
         site.profile("app", json!({})).await;
-        site.towards("taken", "app", "PreRun").await;
+        site.bring_towards("taken", "app", "PreRun").await;
         let pods = site.pods("taken", 2).await;
-        site.tell("taken", ready()).await;
+        site.set_pod_status("taken", ready_pod()).await;
         site.wait("taken", "PreRun", "Completed", "").await;
         let first = site.run("taken", "Running").await;
         assert_eq!((&first["claim"]["epoch"], &first["attempt"]), (&json!(1), &json!(1)));
-        let dead = holders.iter().position(|one| first["claim"]["holder"] == one.as_str()).unwrap();
+        let dead =
+            holders.iter().position(|holder| first["claim"]["holder"] == holder.as_str()).unwrap();
         site.coordinators[dead].abort();
         site.ask("taken", "PostRun").await;
-        site.tell("taken", ended(0, "")).await;
+        site.set_pod_status("taken", ended_pod(0, "")).await;
         site.wait("taken", "PostRun", "Completed", "").await;
         let second = site.run("taken", "Succeeded").await;
         let expected = json!({"holder": holders[1 - dead].as_str(), "epoch": 2});
@@ -80,7 +81,7 @@ fn of_two_coordinators_one_makes_the_containers_and_the_other_goes_on_with_them(
         let uids = |pods: &[Value]| -> Vec<Value> {
             pods.iter().map(|pod| pod["metadata"]["uid"].clone()).collect()
         };
-        assert_eq!(uids(&site.pods("taken", 2).await), uids(&pods), "what ran went on");
+        assert_eq!(uids(&site.pods("taken", 2).await), uids(&pods), "the pods continue to run");
         for state in ["DataOut", "Teardown"] {
             site.ask("taken", state).await;
             site.wait("taken", state, "Completed", "").await;
@@ -90,9 +91,9 @@ fn of_two_coordinators_one_makes_the_containers_and_the_other_goes_on_with_them(
     });
 }
 
-/// A rabbit without power: no kubelet ends its pods, and the Job controller does not call their Job failed before they are gone.
+/// A rabbit without power: no kubelet ends its pods, and the Job controller calls their Job failed only after they are gone.
 #[test]
-fn a_rabbit_that_is_silent_is_told_and_its_next_word_ends_the_run() {
+fn a_silent_rabbit_is_reported_until_its_next_report() {
     on_a_real_server(async |directory| {
         let site = Site::start(directory).await;
         let pod = json!({
@@ -100,9 +101,9 @@ fn a_rabbit_that_is_silent_is_told_and_its_next_word_ends_the_run() {
             "containers": [{"name": "app", "image": "registry.example/app:1"}],
         });
         site.profile("dark", json!({"postRunTimeoutSeconds": 1, "spec": pod})).await;
-        site.towards("dark", "dark", "PreRun").await;
+        site.bring_towards("dark", "dark", "PreRun").await;
         site.pods("dark", 2).await;
-        site.tell("dark", ready()).await;
+        site.set_pod_status("dark", ready_pod()).await;
         site.wait("dark", "PreRun", "Completed", "").await;
         site.hold("dark", true).await;
         site.ask("dark", "PostRun").await;
@@ -110,7 +111,8 @@ fn a_rabbit_that_is_silent_is_told_and_its_next_word_ends_the_run() {
         site.wait("dark", "PostRun", "TransientCondition", "rabbit r is silent").await;
         for job in site.jobs("dark").await {
             let conditions = job["status"]["conditions"].as_array().unwrap();
-            let kinds: Vec<_> = conditions.iter().map(|one| one["type"].clone()).collect();
+            let kinds: Vec<_> =
+                conditions.iter().map(|condition| condition["type"].clone()).collect();
             assert_eq!(kinds, ["FailureTarget"], "{job:#}");
         }
         site.hold("dark", false).await;
@@ -121,36 +123,36 @@ fn a_rabbit_that_is_silent_is_told_and_its_next_word_ends_the_run() {
 }
 
 #[test]
-fn a_real_server_binds_the_volumes_of_raw_storage_and_keeps_them_while_a_pod_has_them() {
+fn a_real_server_binds_the_volumes_of_raw_storage_and_keeps_them_while_a_pod_uses_them() {
     on_a_real_server(async |directory| {
         let site = Site::idle(directory).await;
-        raw::bound_and_kept(&site, directory).await;
+        raw::check_bound_and_kept(&site, directory).await;
     });
 }
 
-async fn from_proposal_to_teardown(site: &Site) {
+async fn run_to_teardown(site: &Site) {
     site.profile("app", json!({})).await;
-    site.towards("life", "app", "PreRun").await;
+    site.bring_towards("life", "app", "PreRun").await;
     let pods = site.pods("life", 2).await;
     let spec = &pods[0]["spec"];
     assert_eq!(spec["automountServiceAccountToken"], false, "{spec:#}");
     assert_eq!(spec["containers"][0]["ports"][0]["hostPort"], 5000);
-    site.tell("life", ready()).await;
+    site.set_pod_status("life", ready_pod()).await;
     let workflow = site.wait("life", "PreRun", "Completed", "").await;
     assert_eq!(workflow["status"]["env"]["NNF_CONTAINER_HOSTNAMES"], "r,s");
-    let told = site.warren(&["containers", "life", "--json"]).await;
-    let phases: Vec<_> = told.as_array().unwrap().iter().map(|one| &one["phase"]).collect();
-    assert_eq!(phases, ["ready", "ready"], "{told:#}");
+    let output = site.warren(&["containers", "life", "--json"]).await;
+    let phases: Vec<_> = output.as_array().unwrap().iter().map(|run| &run["phase"]).collect();
+    assert_eq!(phases, ["ready", "ready"], "{output:#}");
     site.place("life", kubelet::with_log("begun\nready\n").await).await;
-    let told = site.warren(&["logs", "life", "--rabbit=s", "--json"]).await;
-    let of = |name: &str| told[0][name].as_str().unwrap_or_default().to_owned();
-    let log = ["rabbit", "container", "text"].map(of);
-    assert_eq!(log, ["s", "app", "begun\nready\n"], "{told:#}");
+    let output = site.warren(&["logs", "life", "--rabbit=s", "--json"]).await;
+    let text_of = |name: &str| output[0][name].as_str().unwrap_or_default().to_owned();
+    let log = ["rabbit", "container", "text"].map(text_of);
+    assert_eq!(log, ["s", "app", "begun\nready\n"], "{output:#}");
     let is_without_deadline = |job: &Value| job["spec"]["activeDeadlineSeconds"].is_null();
     assert!(site.jobs("life").await.iter().all(is_without_deadline));
     site.ask("life", "PostRun").await;
     site.wait("life", "PostRun", "DriverWait", "end of containers on r, s").await;
-    site.tell("life", ended(0, "")).await;
+    site.set_pod_status("life", ended_pod(0, "")).await;
     site.wait("life", "PostRun", "Completed", "").await;
     assert_eq!(site.pods("life", 2).await.len(), 2, "logs are there until Teardown");
     for state in ["DataOut", "Teardown"] {
@@ -161,52 +163,52 @@ async fn from_proposal_to_teardown(site: &Site) {
     site.remove("life").await;
 }
 
-async fn one_that_fails(site: &Site) {
+async fn fail(site: &Site) {
     site.profile("fails", json!({"retryLimit": 0})).await;
-    site.towards("fails", "fails", "PreRun").await;
+    site.bring_towards("fails", "fails", "PreRun").await;
     site.pods("fails", 2).await;
-    site.tell("fails", ended(3, "no input\n")).await;
+    site.set_pod_status("fails", ended_pod(3, "no input\n")).await;
     site.wait("fails", "PreRun", "Completed", "").await;
     site.ask("fails", "PostRun").await;
     let why = "container on r failed to run successfully after 1 attempts: container app exited with 3: no input";
     site.wait("fails", "PostRun", "Error", why).await;
-    let told = site.warren(&["containers", "--json"]).await;
+    let output = site.warren(&["containers", "--json"]).await;
     let failed = json!({
         "workflow": "fails", "rabbit": "r", "phase": "failed", "retries": 1,
         "why": "container app exited with 3: no input",
     });
-    let first = told[0].as_object().unwrap();
-    let is_told = |(name, value): (&String, &Value)| first.get(name) == Some(value);
-    assert!(failed.as_object().unwrap().iter().all(is_told), "{told:#}");
+    let first = output[0].as_object().unwrap();
+    let is_reported = |(name, value): (&String, &Value)| first.get(name) == Some(value);
+    assert!(failed.as_object().unwrap().iter().all(is_reported), "{output:#}");
     site.ask("fails", "Teardown").await;
     site.wait("fails", "Teardown", "Completed", "").await;
     site.remove("fails").await;
 }
 
-async fn one_that_does_not_start(site: &Site) {
+async fn miss_the_start_deadline(site: &Site) {
     site.profile("late", json!({"preRunTimeoutSeconds": 2})).await;
-    site.towards("late", "late", "PreRun").await;
+    site.bring_towards("late", "late", "PreRun").await;
     site.wait("late", "PreRun", "Error", "was not ready after 2 seconds").await;
     site.remove("late").await;
 }
 
-async fn one_that_does_not_end(site: &Site) {
+async fn miss_the_end_deadline(site: &Site) {
     site.profile("long", json!({"postRunTimeoutSeconds": 2})).await;
-    site.towards("long", "long", "PreRun").await;
+    site.bring_towards("long", "long", "PreRun").await;
     site.pods("long", 2).await;
-    site.tell("long", ready()).await;
+    site.set_pod_status("long", ready_pod()).await;
     site.wait("long", "PreRun", "Completed", "").await;
-    // What ran before PostRun does not count.
+    // Time before PostRun does not count for the end deadline.
     tokio::time::sleep(Duration::from_secs(3)).await;
     site.ask("long", "PostRun").await;
     site.wait("long", "PostRun", "Error", "failed to complete after 2 seconds").await;
     site.remove("long").await;
 }
 
-async fn torn_down_while_it_runs(site: &Site) {
-    site.towards("cut", "app", "PreRun").await;
+async fn tear_down_while_running(site: &Site) {
+    site.bring_towards("cut", "app", "PreRun").await;
     site.pods("cut", 2).await;
-    site.tell("cut", ready()).await;
+    site.set_pod_status("cut", ready_pod()).await;
     site.wait("cut", "PreRun", "Completed", "").await;
     site.hold("cut", true).await;
     site.ask("cut", "Teardown").await;
@@ -217,11 +219,11 @@ async fn torn_down_while_it_runs(site: &Site) {
     site.remove("cut").await;
 }
 
-async fn packages_on_all_rabbits_first(site: &Site) {
+async fn fetch_packages_first(site: &Site) {
     let package =
         json!({"name": "data", "url": "http://server/data", "sha256": "0".repeat(64), "size": 1});
     site.profile("packs", json!({"packages": [package]})).await;
-    site.towards("packs", "packs", "PreRun").await;
+    site.bring_towards("packs", "packs", "PreRun").await;
     let has = |rabbit: &str| NodeContainersStatus {
         state: NodeContainersState::Ready,
         packages: vec![PackagePath {
@@ -234,23 +236,23 @@ async fn packages_on_all_rabbits_first(site: &Site) {
         message: "package data from http://server/data is fetched".to_owned(),
         ..NodeContainersStatus::default()
     };
-    site.agent_tells("packs", "s", fetches).await;
-    site.agent_tells("packs", "r", has("r")).await;
-    let told = "s: package data from http://server/data is fetched";
-    site.wait("packs", "PreRun", "DriverWait", told).await;
+    site.set_agent_status("packs", "s", fetches).await;
+    site.set_agent_status("packs", "r", has("r")).await;
+    let words = "s: package data from http://server/data is fetched";
+    site.wait("packs", "PreRun", "DriverWait", words).await;
     assert!(site.jobs("packs").await.is_empty(), "one rabbit does not have the package");
-    site.agent_tells("packs", "s", has("s")).await;
+    site.set_agent_status("packs", "s", has("s")).await;
     for (pod, rabbit) in site.pods("packs", 2).await.iter().zip(["r", "s"]) {
         let volumes = pod["spec"]["volumes"].as_array().unwrap();
         let host = volumes.iter().find(|volume| volume["name"] == "nnf-package-0").unwrap();
         assert_eq!(host["hostPath"]["path"], format!("/var/lib/{rabbit}/data"), "{pod:#}");
     }
-    site.tell("packs", ready()).await;
+    site.set_pod_status("packs", ready_pod()).await;
     site.wait("packs", "PreRun", "Completed", "").await;
     site.hold("packs", true).await;
     site.ask("packs", "Teardown").await;
     site.wait("packs", "Teardown", "DriverWait", "end of containers on r, s").await;
-    assert_eq!(site.packages("packs").await, ["r", "s"], "pods have them mounted");
+    assert_eq!(site.packages("packs").await, ["r", "s"], "pods still use them");
     site.hold("packs", false).await;
     site.agents_remove_packages("packs").await;
     site.wait("packs", "Teardown", "Completed", "").await;
@@ -260,9 +262,9 @@ async fn packages_on_all_rabbits_first(site: &Site) {
 
 const WORKERS: [&str; 2] = ["ranks-worker-0", "ranks-worker-1"];
 
-async fn ranks_on_all_rabbits(site: &Site) {
+async fn run_mpi(site: &Site) {
     site.mpi_profile("mpi", json!({"ttlSecondsAfterFinished": 1})).await;
-    site.towards("ranks", "mpi", "PreRun").await;
+    site.bring_towards("ranks", "mpi", "PreRun").await;
     let pods = site.pods("ranks", 2).await;
     let secret = site.secrets("ranks", 1).await.remove(0);
     let files: Vec<_> = secret["data"].as_object().unwrap().keys().cloned().collect();
@@ -273,26 +275,26 @@ async fn ranks_on_all_rabbits(site: &Site) {
         let command = &pod["spec"]["containers"][0]["command"];
         assert_eq!(*command, json!(["/nnf/bin/podhelper", "worker"]));
     }
-    site.job_tells("ranks", WORKERS[0], ready()).await;
+    site.set_pod_status_of_job("ranks", WORKERS[0], ready_pod()).await;
     site.wait("ranks", "PreRun", "DriverWait", "containers on s").await;
     site.jobs_are("ranks", &WORKERS).await;
-    site.job_tells("ranks", WORKERS[1], ready()).await;
+    site.set_pod_status_of_job("ranks", WORKERS[1], ready_pod()).await;
     site.jobs_are("ranks", &["ranks-launcher", WORKERS[0], WORKERS[1]]).await;
     site.pods("ranks", 3).await;
-    site.job_tells("ranks", "ranks-launcher", ready()).await;
+    site.set_pod_status_of_job("ranks", "ranks-launcher", ready_pod()).await;
     let workflow = site.wait("ranks", "PreRun", "Completed", "").await;
     let hosts = "ranks-launcher,ranks-worker-0,ranks-worker-1";
     assert_eq!(workflow["status"]["env"]["NNF_CONTAINER_HOSTNAMES"], hosts);
-    pods_of_both_roles_are_found(site).await;
+    assert_roles_are_listed(site).await;
     let policies = site.network_policies("ranks").await;
     let own = &policies[0]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
     assert_eq!(own["nnf.cray.hpe.com/container"], "ranks", "{policies:#?}");
     site.ask("ranks", "PostRun").await;
     site.wait("ranks", "PostRun", "DriverWait", "end of containers on r").await;
-    site.job_tells("ranks", "ranks-launcher", ended(0, "")).await;
+    site.set_pod_status_of_job("ranks", "ranks-launcher", ended_pod(0, "")).await;
     site.wait("ranks", "PostRun", "Completed", "").await;
     site.secrets("ranks", 0).await;
-    // The Job controller stops the workers' pods, and its time to live takes the launcher, whose end was told.
+    // The Job controller removes the workers' pods, and deletes the launcher after its TTL; its result is in the status.
     site.jobs_are("ranks", &[]).await;
     for state in ["DataOut", "Teardown"] {
         site.ask("ranks", state).await;
@@ -301,29 +303,29 @@ async fn ranks_on_all_rabbits(site: &Site) {
     site.remove("ranks").await;
 }
 
-async fn pods_of_both_roles_are_found(site: &Site) {
+async fn assert_roles_are_listed(site: &Site) {
     for pod in site.pods("ranks", 3).await {
         let ports = &pod["spec"]["containers"][0]["ports"];
         let is_launcher = pod["metadata"]["labels"]["nnf.cray.hpe.com/role"] == "launcher";
         assert_eq!(ports[0]["hostPort"].is_u64(), is_launcher, "of a rabbit's port: {pod:#}");
     }
-    let of = |told: &Value, names: [&str; 2]| -> Vec<[String; 2]> {
-        let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
-        told.as_array().unwrap().iter().map(|one| names.map(|name| text(one, name))).collect()
+    let columns = |output: &Value, names: [&str; 2]| -> Vec<[String; 2]> {
+        let text = |run: &Value, name: &str| run[name].as_str().unwrap_or_default().to_owned();
+        output.as_array().unwrap().iter().map(|run| names.map(|name| text(run, name))).collect()
     };
-    let told = site.warren(&["containers", "ranks", "--json"]).await;
+    let output = site.warren(&["containers", "ranks", "--json"]).await;
     let expected = [["r", "launcher"], ["r", "worker"], ["s", "worker"]];
-    assert_eq!(of(&told, ["rabbit", "role"]), expected, "{told:#}");
+    assert_eq!(columns(&output, ["rabbit", "role"]), expected, "{output:#}");
 }
 
-async fn suspended_and_resumed(site: &Site) {
+async fn suspend_and_resume(site: &Site) {
     site.mpi_profile("again", json!({})).await;
-    site.towards("again", "again", "PreRun").await;
+    site.bring_towards("again", "again", "PreRun").await;
     site.pods("again", 2).await;
     let before = site.secrets("again", 1).await.remove(0);
     let workers = ["again-worker-0", "again-worker-1"];
     for worker in workers {
-        site.job_tells("again", worker, ready()).await;
+        site.set_pod_status_of_job("again", worker, ready_pod()).await;
     }
     site.pods("again", 3).await;
     site.suspend("again", true).await;

@@ -1,4 +1,5 @@
-//! The volumes of raw storage on a real kube-apiserver: what it admits, what its controllers bind and keep, with the coordinator's rights.
+//! Volumes of raw storage on a real kube-apiserver: what the API admits with the coordinator's rights, and what its
+//! controllers bind and keep.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -14,20 +15,20 @@ use serde_json::{Value, from_value, json, to_value};
 use workflow::{change::Change, claims::SharedLease, execute::execute};
 
 use crate::{
-    ended,
+    ended_pod,
     site::{Site, until},
 };
 
 const UID: &str = "25cfbc9a-86b8-450a-baa5-9e29c57ca4c2";
 
-/// Makes changes as the engine does.
+/// Makes changes with the engine's executor.
 async fn make(client: &Client, changes: impl IntoIterator<Item = Change>) {
     let made = execute(client, changes.into_iter().collect(), &SharedLease::default()).await;
     assert!(made.failures.is_empty(), "{:?}", made.failures);
 }
 
-/// The one object of a kind with the label of containers, listed as the engine's watch lists it.
-async fn listed<K: Object>(api: &Api<K>) -> Option<K> {
+/// Returns the only object of a kind with the label of containers, listed as the engine's watch lists it.
+async fn find<K: Object>(api: &Api<K>) -> Option<K> {
     let ours = ListParams::default().labels(label::CONTAINER);
     api.list(&ours).await.unwrap().items.pop()
 }
@@ -36,8 +37,8 @@ fn phase<K: Object>(object: &K) -> Value {
     to_value(object).unwrap()["status"]["phase"].clone()
 }
 
-/// The volume and its claim as they are made, and the Job whose pod has them.
-fn made() -> (PersistentVolume, PersistentVolumeClaim, Job) {
+/// Returns a volume, its claim, and a Job whose pod uses them.
+fn new_objects() -> (PersistentVolume, PersistentVolumeClaim, Job) {
     let profile =
         json!({"spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]}});
     let profile: NnfContainerProfileData = from_value(profile).unwrap();
@@ -72,36 +73,36 @@ fn made() -> (PersistentVolume, PersistentVolumeClaim, Job) {
     (volumes::volume(&run, "r", &device), volumes::claim(&run, &device), job)
 }
 
-pub(crate) async fn bound_and_kept(site: &Site, directory: &Path) {
+pub(crate) async fn check_bound_and_kept(site: &Site, directory: &Path) {
     let client = site.coordinators_client(directory).await;
     let all: Api<PersistentVolume> = Api::all(client.clone());
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), "default");
-    // Rights count a moment after they were given.
+    // New rights take effect a moment later.
     until("the rights", async || all.list(&ListParams::default()).await.ok()).await;
     until("the rights", async || claims.list(&ListParams::default()).await.ok()).await;
-    let (volume, claim, job) = made();
+    let (volume, claim, job) = new_objects();
     make(&client, [Change::create(&volume), Change::create(&claim)]).await;
     let volume = until("the volume to be bound", async || {
-        listed(&all).await.filter(|one| phase(one) == "Bound")
+        find(&all).await.filter(|volume| phase(volume) == "Bound")
     });
     let volume = volume.await;
     let claim = until("the claim to be bound", async || {
-        listed(&claims).await.filter(|one| phase(one) == "Bound")
+        find(&claims).await.filter(|claim| phase(claim) == "Bound")
     });
     let claim = claim.await;
     make(&client, [Change::create(&job)]).await;
     let pods = site.pods("raw", 1).await;
     assert_eq!(pods[0]["spec"]["containers"][0]["volumeDevices"][0]["devicePath"], "/dev/nnf/0");
-    // Nobody asks this kubelet for anything.
+    // No test reads logs from this kubelet.
     site.place("raw", 1).await;
     make(&client, Change::delete(&claim).into_iter().chain(Change::delete(&volume))).await;
-    site.tell("raw", ended(0, "")).await;
-    let going = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
-    assert!(going(&listed(&claims).await.unwrap().metadata), "a pod has it");
-    assert!(going(&listed(&all).await.unwrap().0.metadata), "its claim is there");
+    site.set_pod_status("raw", ended_pod(0, "")).await;
+    let is_deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+    assert!(is_deleted(&find(&claims).await.unwrap().metadata), "a pod uses the claim");
+    assert!(is_deleted(&find(&all).await.unwrap().0.metadata), "the claim still exists");
     let jobs: Api<Job> = Api::namespaced(client.clone(), "default");
-    let job = listed(&jobs).await.unwrap();
+    let job = find(&jobs).await.unwrap();
     make(&client, Change::delete(&job)).await;
-    until("the claim to be gone", async || listed(&claims).await.is_none().then_some(())).await;
-    until("the volume to be gone", async || listed(&all).await.is_none().then_some(())).await;
+    until("the claim to be gone", async || find(&claims).await.is_none().then_some(())).await;
+    until("the volume to be gone", async || find(&all).await.is_none().then_some(())).await;
 }

@@ -1,4 +1,4 @@
-//! A control plane with the engine, two rabbits and what a workload manager does.
+//! A control plane with the engine and two rabbits, and the actions of a workload manager.
 
 use std::{path::Path, time::Duration};
 
@@ -25,7 +25,7 @@ use serde_json::{Value, from_value, json, to_value};
 use tokio::task::JoinHandle;
 use workflow::{Containers, Rules, Settings, shipped};
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any wait on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const STATES: [&str; 4] = ["Proposal", "Setup", "DataIn", "PreRun"];
@@ -43,7 +43,7 @@ impl Site {
         site
     }
 
-    /// One more coordinator, which claims runs under this name if it has one.
+    /// Starts a coordinator, which claims runs under this name if it has one.
     pub(crate) fn coordinator(&mut self, claims_as: Option<Holder>) {
         let settings = Settings {
             containers: Some(Containers {
@@ -67,7 +67,7 @@ impl Site {
         self.coordinators.push(tokio::spawn(engine));
     }
 
-    /// One with rights and kinds, and no coordinator.
+    /// Starts a control plane with rights and kinds, but without coordinators.
     pub(crate) async fn idle(directory: &Path) -> Self {
         let plane = ControlPlane::start(directory, control_plane::Settings::default()).unwrap();
         let client = plane.client().await.unwrap();
@@ -83,7 +83,7 @@ impl Site {
             let namespaces: Api<Namespace> = Api::all(site.client.clone());
             namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         }
-        // A CRD is served a moment after it was created.
+        // The API serves a CRD a moment after its creation.
         let install = || shipped::install(&site.client);
         until("the shipped rules", async || install().await.ok()).await;
         let rabbit = |name: &str, compute: &str| json!({"type": "Rabbit", "name": name, "computesAccess": [{"name": compute, "index": 0}]});
@@ -96,7 +96,7 @@ impl Site {
         site
     }
 
-    /// A client with the coordinator's rights on containers, as the packages give them, and no others.
+    /// Returns a client with exactly the coordinator's rights on containers, as the packages grant them.
     pub(crate) async fn coordinators_client(&self, directory: &Path) -> Client {
         let account =
             json!({"metadata": {"name": "warren-coordinator", "namespace": "nnf-system"}});
@@ -119,18 +119,18 @@ impl Site {
         control_plane::client(&kubeconfig).await.unwrap()
     }
 
-    /// What the command tells as JSON: that program which `cargo build --workspace --bins` made.
+    /// Runs the `warren` that `cargo build --workspace --bins` built, and returns its JSON output.
     pub(crate) async fn warren(&self, arguments: &[&str]) -> Value {
         let tests = std::env::current_exe().unwrap();
         let program = tests.parent().unwrap().with_file_name("warren");
-        let told = tokio::process::Command::new(program)
+        let output = tokio::process::Command::new(program)
             .args(arguments)
             .env("WARREN_KUBECONFIG", self.plane.kubeconfig())
             .output()
             .await
             .unwrap();
-        assert!(told.status.success(), "{told:?}");
-        serde_json::from_slice(&told.stdout).unwrap()
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     fn api<K: Object>(&self, namespace: &str) -> Api<K> {
@@ -145,7 +145,7 @@ impl Site {
         .await;
     }
 
-    /// A profile of one container with a port; `more` is added to its data.
+    /// Creates a profile with one container and one port; `more` is added to its data.
     pub(crate) async fn profile(&self, name: &str, more: Value) {
         let mut data = json!({
             "numPorts": 1, "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
@@ -154,12 +154,12 @@ impl Site {
         self.profile_of(name, data).await;
     }
 
-    /// A profile of MPI with this policy.
+    /// Creates a profile for MPI with this run policy.
     pub(crate) async fn mpi_profile(&self, name: &str, policy: Value) {
-        let pod = |of: Value| {
-            let mut one = json!({"name": "app", "image": "registry.example/app:1"});
-            one.as_object_mut().unwrap().extend(of.as_object().unwrap().clone());
-            json!({"containers": [one]})
+        let pod = |fields: Value| {
+            let mut container = json!({"name": "app", "image": "registry.example/app:1"});
+            container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            json!({"containers": [container]})
         };
         let launcher = pod(json!({"command": ["mpirun", "hostname"]}));
         let mpi = json!({"launcher": launcher, "worker": pod(json!({})), "runPolicy": policy});
@@ -174,8 +174,8 @@ impl Site {
         self.create::<NnfContainerProfile>("nnf-system", profile).await;
     }
 
-    /// To a state, whose end is not waited for.
-    pub(crate) async fn towards(&self, name: &str, profile: &str, to: &str) {
+    /// Brings a new workflow to a state, without waiting for the end of that state.
+    pub(crate) async fn bring_towards(&self, name: &str, profile: &str, to: &str) {
         let workflow = json!({
             "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
             "metadata": {"name": name, "namespace": "default"},
@@ -212,22 +212,22 @@ impl Site {
         self.patch::<Workflow>(name, json!({"spec": {"desiredState": state}})).await;
     }
 
-    /// Waits until a workflow's state has a status, and its message these words.
+    /// Waits until the status of a workflow has this state and status, and its message contains these words.
     pub(crate) async fn wait(&self, name: &str, state: &str, status: &str, words: &str) -> Value {
         let what = format!("{name} in {state} to be {status} with {words:?}");
         until(&what, async || {
             let workflow = self.api::<Workflow>("default").get(name).await.ok()?;
             let workflow = to_value(workflow).unwrap();
-            let told = &workflow["status"];
-            let message = told["message"].as_str().unwrap_or_default();
+            let current = &workflow["status"];
+            let message = current["message"].as_str().unwrap_or_default();
             let is_there =
-                told["state"] == state && told["status"] == status && message.contains(words);
+                current["state"] == state && current["status"] == status && message.contains(words);
             is_there.then(|| workflow.clone())
         })
         .await
     }
 
-    /// The status of the run of a workflow, once its phase is this.
+    /// Waits for a phase of a workflow's run, and returns the run's status.
     pub(crate) async fn run(&self, name: &str, phase: &str) -> Value {
         until(&format!("the run of {name} to be {phase}"), async || {
             let run = self.api::<ContainerRun>("default").get(&format!("{name}-0")).await.ok()?;
@@ -237,19 +237,19 @@ impl Site {
         .await
     }
 
-    async fn of<K: Object>(&self, name: &str) -> Vec<K> {
+    async fn list<K: Object>(&self, name: &str) -> Vec<K> {
         let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
         self.api::<K>("default").list(&mine).await.unwrap().items
     }
 
     pub(crate) async fn jobs(&self, name: &str) -> Vec<Value> {
-        self.of::<Job>(name).await.into_iter().map(|job| to_value(job).unwrap()).collect()
+        self.list::<Job>(name).await.into_iter().map(|job| to_value(job).unwrap()).collect()
     }
 
-    /// The pods that the Job controller made, once there are so many.
+    /// Waits until a workflow has so many pods, and returns them.
     pub(crate) async fn pods(&self, name: &str, count: usize) -> Vec<Value> {
         until(&format!("{count} pods of {name}"), async || {
-            let pods = self.of::<Pod>(name).await;
+            let pods = self.list::<Pod>(name).await;
             (pods.len() == count).then_some(pods)
         })
         .await
@@ -258,18 +258,23 @@ impl Site {
         .collect()
     }
 
-    /// What a kubelet writes of each pod.
-    pub(crate) async fn tell(&self, name: &str, status: Value) {
-        for pod in self.of::<Pod>(name).await {
+    /// Writes a status into each pod of a workflow, as a kubelet does.
+    pub(crate) async fn set_pod_status(&self, name: &str, status: Value) {
+        for pod in self.list::<Pod>(name).await {
             let patch = Patch::Merge(json!({"status": status}));
             let api = self.api::<Pod>("default");
             api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
         }
     }
 
-    /// The same of the pods of one Job that have not ended; how many there are.
-    pub(crate) async fn job_tells(&self, name: &str, job: &str, status: Value) -> usize {
-        let pods = self.of::<Pod>(name).await.into_iter();
+    /// Writes a status into those pods of a Job that have not ended, and returns their number.
+    pub(crate) async fn set_pod_status_of_job(
+        &self,
+        name: &str,
+        job: &str,
+        status: Value,
+    ) -> usize {
+        let pods = self.list::<Pod>(name).await.into_iter();
         let is_over = |pod: &Pod| {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             pod.metadata.deletion_timestamp.is_some()
@@ -285,46 +290,51 @@ impl Site {
         pods.len()
     }
 
-    /// What the agent of a rabbit writes of a workflow's packages, once it is told of them.
-    pub(crate) async fn agent_tells(&self, name: &str, rabbit: &str, status: NodeContainersStatus) {
+    /// Waits for a workflow's packages object on a rabbit, and writes its status as the agent does.
+    pub(crate) async fn set_agent_status(
+        &self,
+        name: &str,
+        rabbit: &str,
+        status: NodeContainersStatus,
+    ) {
         let api = self.api::<NodeContainers>(rabbit);
         let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
         let what = format!("packages of {name} on {rabbit}");
-        let one = until(&what, async || api.list(&mine).await.ok()?.items.pop());
-        let one = one.await.name_any();
+        let object = until(&what, async || api.list(&mine).await.ok()?.items.pop());
+        let object = object.await.name_any();
         let held = json!({"metadata": {"finalizers": [finalizer::NODE_CONTAINERS]}});
         let parameters = PatchParams::default();
-        api.patch(&one, &parameters, &Patch::Merge(held)).await.unwrap();
+        api.patch(&object, &parameters, &Patch::Merge(held)).await.unwrap();
         let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(&one, &parameters, &patch).await.unwrap();
+        api.patch_status(&object, &parameters, &patch).await.unwrap();
     }
 
-    /// Rabbits that are told of packages of a workflow.
+    /// Returns the rabbits that have a packages object of a workflow.
     pub(crate) async fn packages(&self, name: &str) -> Vec<String> {
         let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
         let all = Api::<NodeContainers>::all(self.client.clone()).list(&mine).await.unwrap();
         all.items.iter().filter_map(ResourceExt::namespace).collect()
     }
 
-    /// The agents remove a workflow's packages once they are to.
+    /// Waits until a workflow's packages objects are deleted, and removes their finalizers as the agents do.
     pub(crate) async fn agents_remove_packages(&self, name: &str) {
         for rabbit in self.packages(name).await {
             let api = self.api::<NodeContainers>(&rabbit);
             let mine = ListParams::default().labels(&format!("nnf.cray.hpe.com/container={name}"));
             let what = format!("packages of {name} on {rabbit} to go");
-            let one = until(&what, async || {
-                let one = api.list(&mine).await.ok()?.items.pop()?;
-                one.metadata.deletion_timestamp.is_some().then_some(one)
+            let deleted = until(&what, async || {
+                let object = api.list(&mine).await.ok()?.items.pop()?;
+                object.metadata.deletion_timestamp.is_some().then_some(object)
             });
             let free = Patch::Merge(json!({"metadata": {"finalizers": []}}));
-            api.patch(&one.await.name_any(), &PatchParams::default(), &free).await.unwrap();
+            api.patch(&deleted.await.name_any(), &PatchParams::default(), &free).await.unwrap();
         }
     }
 
-    /// The Secrets of a workflow, once there are so many.
+    /// Waits until a workflow has so many Secrets, and returns them.
     pub(crate) async fn secrets(&self, name: &str, count: usize) -> Vec<Value> {
         until(&format!("{count} Secrets of {name}"), async || {
-            let secrets = self.of::<Secret>(name).await;
+            let secrets = self.list::<Secret>(name).await;
             (secrets.len() == count).then_some(secrets)
         })
         .await
@@ -333,16 +343,16 @@ impl Site {
         .collect()
     }
 
-    /// What says who reaches the workers of a workflow.
+    /// Returns the NetworkPolicies of a workflow.
     pub(crate) async fn network_policies(&self, name: &str) -> Vec<Value> {
-        let all = self.of::<NetworkPolicy>(name).await;
+        let all = self.list::<NetworkPolicy>(name).await;
         all.into_iter().map(|policy| to_value(policy).unwrap()).collect()
     }
 
-    /// Names of the Jobs of a workflow, once they are these.
+    /// Waits until a workflow has exactly the Jobs with these names.
     pub(crate) async fn jobs_are(&self, name: &str, expected: &[&str]) {
         until(&format!("Jobs {expected:?}"), async || {
-            let jobs = self.of::<Job>(name).await;
+            let jobs = self.list::<Job>(name).await;
             (jobs.iter().map(ResourceExt::name_any).collect::<Vec<_>>() == expected).then_some(())
         })
         .await;
@@ -357,7 +367,7 @@ impl Site {
 
     /// Places the pods on nodes of their rabbits' names, as a scheduler does; the kubelet of all of them listens on a port.
     pub(crate) async fn place(&self, name: &str, port: u16) {
-        for pod in self.of::<Pod>(name).await {
+        for pod in self.list::<Pod>(name).await {
             let node = pod.spec.as_ref().unwrap().hostname.clone().unwrap();
             let object = json!({"metadata": {"name": node}, "status": {
                 "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -377,9 +387,9 @@ impl Site {
         }
     }
 
-    /// Keeps the pods when they are deleted, as a kubelet does whose containers take their time; or lets go of them.
+    /// Keeps deleted pods by a finalizer, as a kubelet does while containers end; or removes that finalizer.
     pub(crate) async fn hold(&self, name: &str, is_held: bool) {
-        for pod in self.of::<Pod>(name).await {
+        for pod in self.list::<Pod>(name).await {
             let mut finalizers = pod.finalizers().to_vec();
             finalizers.retain(|name| name != "test/kubelet");
             finalizers.extend(is_held.then(|| "test/kubelet".to_owned()));
@@ -392,12 +402,12 @@ impl Site {
     pub(crate) async fn remove(&self, name: &str) {
         self.api::<Workflow>("default").delete(name, &DeleteParams::default()).await.unwrap();
         until(&format!("nothing of {name} to be left"), async || {
-            let left = self.of::<Job>(name).await.len()
-                + self.of::<Pod>(name).await.len()
-                + self.of::<Service>(name).await.len()
-                + self.of::<NetworkPolicy>(name).await.len()
-                + self.of::<ConfigMap>(name).await.len()
-                + self.of::<Secret>(name).await.len();
+            let left = self.list::<Job>(name).await.len()
+                + self.list::<Pod>(name).await.len()
+                + self.list::<Service>(name).await.len()
+                + self.list::<NetworkPolicy>(name).await.len()
+                + self.list::<ConfigMap>(name).await.len()
+                + self.list::<Secret>(name).await.len();
             let is_gone = self.api::<Workflow>("default").get_opt(name).await.unwrap().is_none();
             (left == 0 && is_gone).then_some(())
         })
@@ -407,7 +417,7 @@ impl Site {
     }
 }
 
-/// Waits until there is something.
+/// Repeats `look` until it returns a value; panics after [`PATIENCE`].
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let found = tokio::time::timeout(PATIENCE, async {
         loop {
@@ -417,5 +427,5 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     });
-    found.await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    found.await.unwrap_or_else(|_| panic!("{what}: did not happen in {PATIENCE:?}"))
 }

@@ -1,4 +1,4 @@
-//! Several coordinators drive the same workflows: which one the engine is, and what the API then refuses it.
+//! Several coordinators drive the same workflows: tests take-overs, and what the API then refuses.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,7 +10,7 @@ use containers::claim::{
 use serde_json::{Value, json};
 use workflow::{
     change::{Change, ClaimRef},
-    claims::Seen,
+    claims::LeaseStates,
     world::World,
 };
 
@@ -20,16 +20,16 @@ use crate::{
     site::{Site, at},
 };
 
-/// Which coordinator the engine is, and those whose Leases it saw expire.
+/// The coordinator that runs the engine, and the coordinators whose Leases it saw expire.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Claimed {
+pub(crate) struct Coordinator {
     pub(crate) me: Option<Holder>,
     pub(crate) is_silent: bool,
     pub(crate) expired: Vec<&'static str>,
 }
 
-impl Claimed {
-    /// What the engine has seen of Leases: those that expired do not change, all others do.
+impl Coordinator {
+    /// Delivers versions of Leases: expired ones stay the same, all others change.
     pub(crate) fn tell(&self, world: &mut World) {
         let names = ["a/1", "a/2", "b/1"];
         for at in [0, 10, 20, 30, 40] {
@@ -40,31 +40,31 @@ impl Claimed {
             let leases: BTreeMap<String, String> =
                 names.iter().map(|name| ((*name).to_owned(), version(name))).collect();
             let (may_act, at) = (!self.is_silent, Duration::from_secs(at));
-            world.saw_leases(&Seen { may_act, leases: Some(leases), at });
+            world.take_leases(&LeaseStates { may_act, leases: Some(leases), at });
         }
     }
 }
 
 impl Site {
-    /// From now on the engine is this coordinator.
+    /// Makes the engine run as this coordinator.
     pub(crate) fn becomes(&mut self, pod: &str, nonce: &str, expired: &[&'static str]) {
         let expired = expired.to_vec();
-        self.claims = Claimed { me: Some(Holder::new(pod, nonce)), is_silent: false, expired };
+        self.claims = Coordinator { me: Some(Holder::new(pod, nonce)), is_silent: false, expired };
     }
 
-    /// Whether the API has the claim that a change is made by.
-    pub(crate) fn check_claim(&self, hold: &ClaimRef) -> Result<(), String> {
-        let run = self.objects.get(&at("ContainerRun", &hold.namespace, &hold.name));
-        let run = run.filter(|run| run["metadata"]["uid"] == *hold.uid);
+    /// Checks that the API has the claim that a change names.
+    pub(crate) fn check_claim(&self, claim_ref: &ClaimRef) -> Result<(), String> {
+        let run = self.objects.get(&at("ContainerRun", &claim_ref.namespace, &claim_ref.name));
+        let run = run.filter(|run| run["metadata"]["uid"] == *claim_ref.uid);
         let claim = run.map(|run| run["status"]["claim"].clone()).unwrap_or_default();
-        if claim == json!({"holder": hold.holder, "epoch": hold.epoch}) {
+        if claim == json!({"holder": claim_ref.holder, "epoch": claim_ref.epoch}) {
             Ok(())
         } else {
-            Err(format!("{hold:?} is lost: {claim}"))
+            Err(format!("{claim_ref:?} is lost: {claim}"))
         }
     }
 
-    /// The rules of the API.
+    /// Applies the API's rules for ContainerRuns.
     pub(crate) fn admit_run(&self, by: &Change, old: &Value, new: &Value) -> Result<(), String> {
         let me = self.claims.me.as_ref().map_or("", Holder::as_str);
         let pod = me.split('/').next();
@@ -76,25 +76,25 @@ impl Site {
         serde_json::from_value(self.get("ContainerRun", "default", name).clone()).unwrap()
     }
 
-    /// Phase, holder, epoch and attempt of the run of the workflow `w`.
+    /// Returns phase, holder, epoch and attempt of the run of workflow `w`.
     fn claim(&self) -> (String, String, i64, i32) {
         let status = self.run_of("w-1").status.unwrap();
         let (claim, attempt) = (status.claim, status.attempt);
         (status.phase.to_string(), claim.holder, claim.epoch, attempt)
     }
 
-    /// A site with the containers of `w` as far as this, made by coordinator `a`.
-    fn of_a(to: &str) -> Self {
+    /// Returns a site where coordinator `a` brought the containers of `w` to a state.
+    fn with_containers_of_a(to: &str) -> Self {
         let mut site = site();
         site.becomes("a", "1", &[]);
-        site.towards("w", &lines("gfs2"), "DataIn");
+        site.bring_towards("w", &lines("gfs2"), "DataIn");
         for state in ["PreRun", "PostRun"] {
             site.ask("w", state);
             site.settle();
             if state == to {
                 return site;
             }
-            site.jobs_tell(&running());
+            site.set_all_job_status(&running());
         }
         site
     }
@@ -105,98 +105,105 @@ impl Site {
     }
 }
 
-fn is(site: &Site, phase: &str, holder: &str, epoch: i64, attempt: i32) {
+fn assert_claim(site: &Site, phase: &str, holder: &str, epoch: i64, attempt: i32) {
     let expected = (phase.to_owned(), holder.to_owned(), epoch, attempt);
     assert_eq!(site.claim(), expected, "{}", site.message("w"));
 }
 
 #[test]
-fn a_run_is_claimed_before_its_containers_are_made_and_tells_how_far_they_are() {
-    let mut site = Site::of_a("PreRun");
-    is(&site, "Starting", "a/1", 1, 1);
+fn a_run_is_claimed_before_its_containers_are_created_and_records_their_progress() {
+    let mut site = Site::with_containers_of_a("PreRun");
+    assert_claim(&site, "Starting", "a/1", 1, 1);
     assert_eq!(site.names("Job").len(), 2);
     assert_eq!(site.run_of("w-1").spec.rabbits, ["r", "s"]);
-    site.jobs_tell(&running());
-    is(&site, "Running", "a/1", 1, 1);
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    site.set_all_job_status(&running());
+    assert_claim(&site, "Running", "a/1", 1, 1);
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     site.ask("w", "PostRun");
     site.settle();
-    is(&site, "Running", "a/1", 1, 1);
-    site.jobs_tell(&complete());
-    is(&site, "Succeeded", "a/1", 1, 1);
+    assert_claim(&site, "Running", "a/1", 1, 1);
+    site.set_all_job_status(&complete());
+    assert_claim(&site, "Succeeded", "a/1", 1, 1);
     for state in ["DataOut", "Teardown"] {
         site.ask("w", state);
         site.settle();
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
-    is(&site, "Succeeded", "a/1", 1, 1);
+    assert_claim(&site, "Succeeded", "a/1", 1, 1);
     assert!(site.names("Job").is_empty() && site.names("Service").is_empty());
     site.remove("w");
     assert!(site.names("ContainerRun").is_empty());
 }
 
 #[test]
-fn another_coordinator_changes_nothing_while_the_holder_is_there_and_goes_on_once_it_is_not() {
-    for (phase, tell) in [("Starting", None), ("Running", Some(running()))] {
-        let mut site = Site::of_a("PreRun");
-        tell.iter().for_each(|status| site.jobs_tell(status));
+fn another_coordinator_changes_nothing_until_the_holders_lease_expires() {
+    for (phase, report) in [("Starting", None), ("Running", Some(running()))] {
+        let mut site = Site::with_containers_of_a("PreRun");
+        report.iter().for_each(|status| site.set_all_job_status(status));
         let made = site.uids();
         site.becomes("b", "1", &[]);
         site.settle();
-        is(&site, phase, "a/1", 1, 1);
+        assert_claim(&site, phase, "a/1", 1, 1);
         site.ask("w", "Teardown");
         site.settle();
-        assert_eq!(site.uids(), made, "{phase}: a holds them");
-        is(&site, phase, "a/1", 1, 1);
+        assert_eq!(site.uids(), made, "{phase}: a has the claim");
+        assert_claim(&site, phase, "a/1", 1, 1);
         assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
         site.becomes("b", "1", &["a/1"]);
         site.settle();
-        is(&site, "Cancelled", "b/1", 2, 1);
-        assert!(site.uids().is_empty() && site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+        assert_claim(&site, "Cancelled", "b/1", 2, 1);
+        assert!(
+            site.uids().is_empty() && site.is_ready("w", "Teardown"),
+            "{:?}",
+            site.status_of("w")
+        );
     }
 }
 
-/// S2.2: its containers go on as they are.
+/// S2.2: the containers continue to run unchanged.
 #[test]
-fn a_coordinator_that_starts_anew_adopts_what_runs() {
-    let mut site = Site::of_a("PreRun");
-    site.jobs_tell(&running());
+fn a_restarted_coordinator_adopts_running_containers() {
+    let mut site = Site::with_containers_of_a("PreRun");
+    site.set_all_job_status(&running());
     let made = site.uids();
     site.becomes("a", "2", &["a/1"]);
     site.ask("w", "PostRun");
     site.settle();
-    is(&site, "Running", "a/2", 2, 1);
+    assert_claim(&site, "Running", "a/2", 2, 1);
     assert_eq!(site.uids(), made);
-    site.jobs_tell(&complete());
-    is(&site, "Succeeded", "a/2", 2, 1);
+    site.set_all_job_status(&complete());
+    assert_claim(&site, "Succeeded", "a/2", 2, 1);
 }
 
 #[test]
-fn a_state_is_done_for_no_coordinator_before_the_run_says_so() {
-    let mut site = Site::of_a("PostRun");
+fn no_coordinator_completes_a_state_before_the_run_records_it() {
+    let mut site = Site::with_containers_of_a("PostRun");
     site.becomes("b", "1", &[]);
-    site.jobs_tell(&complete());
-    is(&site, "Running", "a/1", 1, 1);
-    assert!(!site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    site.set_all_job_status(&complete());
+    assert_claim(&site, "Running", "a/1", 1, 1);
+    assert!(!site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
     assert!(site.message("w").contains("coordinator a/1"), "{}", site.message("w"));
     site.becomes("b", "1", &["a/1"]);
     site.settle();
-    is(&site, "Succeeded", "b/1", 2, 1);
-    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    assert_claim(&site, "Succeeded", "b/1", 2, 1);
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
 }
 
-/// S2.3: what it planned before it was paused is refused, whatever it is.
+/// S2.3: all changes that it planned before it was paused are refused.
 #[test]
-fn what_a_coordinator_planned_before_another_took_over_is_refused() {
-    let mut site = Site::of_a("PreRun");
+fn changes_planned_before_a_takeover_are_refused() {
+    let mut site = Site::with_containers_of_a("PreRun");
     site.agents_sleep = true;
     site.ask("w", "Teardown");
     let mut stale = Vec::new();
     while stale.is_empty() {
-        let planned = site.planned();
-        stale =
-            planned.iter().filter(|one| matches!(one, Change::IfClaimed(..))).cloned().collect();
-        let others = planned.iter().filter(|one| !matches!(one, Change::IfClaimed(..)));
+        let planned = site.plan_all();
+        stale = planned
+            .iter()
+            .filter(|change| matches!(change, Change::IfClaimed(..)))
+            .cloned()
+            .collect();
+        let others = planned.iter().filter(|change| !matches!(change, Change::IfClaimed(..)));
         others.for_each(|change| site.make(change).unwrap());
     }
     site.becomes("b", "1", &["a/1"]);
@@ -213,23 +220,23 @@ fn what_a_coordinator_planned_before_another_took_over_is_refused() {
 
 #[test]
 fn a_coordinator_without_its_lease_does_nothing() {
-    let mut site = Site::of_a("PreRun");
+    let mut site = Site::with_containers_of_a("PreRun");
     site.claims.is_silent = true;
-    site.jobs_tell(&running());
-    is(&site, "Starting", "a/1", 1, 1);
-    assert_eq!(site.deadlines(), [json!(60), json!(60)], "whoever holds it would take them out");
+    site.set_all_job_status(&running());
+    assert_claim(&site, "Starting", "a/1", 1, 1);
+    assert_eq!(site.deadlines(), [json!(60), json!(60)], "the holder would remove the deadlines");
     site.claims.is_silent = false;
     site.settle();
-    is(&site, "Running", "a/1", 1, 1);
+    assert_claim(&site, "Running", "a/1", 1, 1);
 }
 
-/// S6.1: with its run it ends, whatever it was doing.
+/// S6.1: the containers end with their run, in whatever phase it is.
 #[test]
 fn containers_are_cancelled_in_each_phase_and_leave_nothing() {
-    for (phase, tell) in [("Claimed", None), ("Starting", None), ("Running", Some(running()))] {
+    for (phase, report) in [("Claimed", None), ("Starting", None), ("Running", Some(running()))] {
         let mut site = site();
         site.becomes("a", "1", &[]);
-        site.towards("w", &lines("gfs2"), "DataIn");
+        site.bring_towards("w", &lines("gfs2"), "DataIn");
         site.agents_sleep = phase == "Claimed";
         site.ask("w", "PreRun");
         site.settle();
@@ -237,35 +244,35 @@ fn containers_are_cancelled_in_each_phase_and_leave_nothing() {
         if phase != "Claimed" {
             site.settle();
         }
-        tell.iter().for_each(|status| site.jobs_tell(status));
-        is(&site, phase, "a/1", 1, 1);
+        report.iter().for_each(|status| site.set_all_job_status(status));
+        assert_claim(&site, phase, "a/1", 1, 1);
         assert_eq!(site.names("Job").is_empty(), phase == "Claimed");
         site.ask("w", "Teardown");
         site.settle();
-        is(&site, "Cancelled", "a/1", 1, 1);
+        assert_claim(&site, "Cancelled", "a/1", 1, 1);
         assert!(site.names("Job").is_empty() && site.names("Service").is_empty(), "{phase}");
-        assert!(site.is_ready("w", "Teardown"), "{phase}: {:?}", site.told("w"));
+        assert!(site.is_ready("w", "Teardown"), "{phase}: {:?}", site.status_of("w"));
         site.remove("w");
-        site.is_clean();
+        site.assert_clean();
     }
 }
 
 #[test]
-fn a_run_that_fails_has_failed_whatever_is_asked_later() {
-    let mut site = Site::of_a("PostRun");
-    site.jobs_tell(&crate::containers::failed("BackoffLimitExceeded"));
-    is(&site, "Failed", "a/1", 1, 1);
+fn a_failed_run_stays_failed() {
+    let mut site = Site::with_containers_of_a("PostRun");
+    site.set_all_job_status(&crate::containers::failed("BackoffLimitExceeded"));
+    assert_claim(&site, "Failed", "a/1", 1, 1);
     assert!(site.run_of("w-1").status.unwrap().message.contains("container on r failed"));
     site.becomes("b", "1", &["a/1"]);
     site.ask("w", "Teardown");
     site.settle();
-    is(&site, "Failed", "b/1", 2, 1);
+    assert_claim(&site, "Failed", "b/1", 2, 1);
     assert!(site.names("Job").is_empty() && site.is_ready("w", "Teardown"));
 }
 
-/// Amnesiac coordinators take turns, each stopped after any change; one run has one final phase.
+/// Coordinators without memory take turns, and each is stopped after one change. A run still has only one final phase.
 #[test]
-fn coordinators_that_are_stopped_after_any_change_take_over_from_each_other() {
+fn coordinators_stopped_after_any_change_take_over_from_each_other() {
     for (seed, kind) in [(0, "gfs2"), (1, "gfs2"), (2, "gfs2"), (3, "raw")] {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut site = site();
@@ -295,15 +302,15 @@ fn coordinators_that_are_stopped_after_any_change_take_over_from_each_other() {
             }
             site.settle();
             match *state {
-                "PreRun" => site.jobs_tell(&running()),
-                "PostRun" => site.jobs_tell(&complete()),
+                "PreRun" => site.set_all_job_status(&running()),
+                "PostRun" => site.set_all_job_status(&complete()),
                 _ => {}
             }
-            assert!(site.is_ready("w", state), "{seed} {state}: {:?}", site.told("w"));
+            assert!(site.is_ready("w", state), "{seed} {state}: {:?}", site.status_of("w"));
         }
         assert_eq!(site.claim().0, "Succeeded", "{seed}");
-        assert!(last > 2, "{seed}: nobody took over");
+        assert!(last > 2, "{seed}: no coordinator took over");
         site.remove("w");
-        site.is_clean();
+        site.assert_clean();
     }
 }

@@ -1,4 +1,4 @@
-//! Computes that change, are missing or come late: no allocation is ever mounted by two nodes that may not share it.
+//! Computes that change, are missing or come late: two nodes never mount one allocation unless they may share it.
 
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -13,9 +13,9 @@ fn slot(site: &Site, compute: &str) -> Value {
     mount["spec"]["mounts"][0]["device"]["deviceReference"]["data"].clone()
 }
 
-/// [`Site::make`] refuses a second mount of an XFS.
+/// [`Site::make`] panics at a second mount of an XFS.
 #[test]
-fn a_compute_that_takes_anothers_place_in_prerun_does_not_get_its_allocation() {
+fn a_replacement_compute_does_not_get_an_allocation_that_may_be_mounted() {
     for kind in ["xfs", "gfs2", "raw"] {
         let mut site = Site::new(2, 100 * GIB);
         site.bring("w", &[directive(kind, "scratch")], "DataIn", &["c1"]);
@@ -25,23 +25,23 @@ fn a_compute_that_takes_anothers_place_in_prerun_does_not_get_its_allocation() {
         site.fill_computes("w", &["c2"]);
         site.settle();
         assert!(!site.names("ClientMount").contains(&"c2/default-w-0-computes".to_owned()));
-        let (_, ready, status, message) = site.told("w");
+        let (_, ready, status, message) = site.status_of("w");
         assert_eq!((ready, &*status), (false, "Error"), "{kind}: {message}");
         assert!(message.contains("Too many clients for storage: c2 is served by r"), "{message}");
         assert!(message.contains("ClientMount c1/default-w-0-computes has one"), "{message}");
-        // Only the end of c1's mount tells that c1 has nothing of it mounted.
+        // Only the deletion of c1's mount proves that c1 has nothing mounted.
         site.dead.clear();
         site.settle();
         site.delete(&at("ClientMount", "c1", "default-w-0-computes"));
         site.settle();
-        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
         assert_eq!(slot(&site, "c2"), Value::Null, "{kind}");
         site.remove("w");
     }
 }
 
 #[test]
-fn a_mount_that_somebody_deletes_comes_back_on_its_own_allocation() {
+fn a_deleted_mount_is_created_again_for_the_same_allocation() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "PreRun", &["c1", "c2"]);
     site.fill_computes("w", &["c2"]);
@@ -51,32 +51,32 @@ fn a_mount_that_somebody_deletes_comes_back_on_its_own_allocation() {
     site.remove("w");
 }
 
-/// Who has which directory of the rabbit's tree.
+/// Returns the compute that each directory of the rabbit's tree links to.
 fn links(site: &Site) -> Vec<String> {
-    let mounts = &site.get("ClientMount", "r", "default-w-0-servers")["spec"]["mounts"];
-    let of = mounts.as_array().unwrap().iter();
-    of.map(|one| one["compute"].as_str().unwrap_or_default().to_owned()).collect()
+    let tree = &site.get("ClientMount", "r", "default-w-0-servers")["spec"]["mounts"];
+    let mounts = tree.as_array().unwrap().iter();
+    mounts.map(|mount| mount["compute"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[test]
-fn the_rabbits_tree_links_to_who_has_an_allocation_now() {
+fn the_rabbits_tree_links_to_the_computes_that_have_the_allocations() {
     for kind in ["raw", "gfs2"] {
         let mut site = Site::new(3, 100 * GIB);
         site.bring("w", &[directive(kind, "scratch")], "PreRun", &["c1", "c2"]);
         assert_eq!(links(&site), ["c1", "c2"], "{kind}");
-        // Another takes the place of one.
+        // c3 replaces c1.
         site.fill_computes("w", &["c3", "c2"]);
         site.settle();
-        assert_eq!(links(&site), ["c1", "c2"], "{kind}: it may still have it mounted");
+        assert_eq!(links(&site), ["c1", "c2"], "{kind}: c1 may still have it mounted");
         site.delete(&at("ClientMount", "c1", "default-w-0-computes"));
         site.settle();
         assert_eq!(links(&site), ["c3", "c2"], "{kind}");
-        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
-        // One is lost: its data may be of use to somebody.
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
+        // c3 leaves the job. Its link stays: a user may still want its data.
         site.fill_computes("w", &["c2"]);
         site.settle();
         assert_eq!(links(&site), ["c3", "c2"], "{kind}");
-        // The only one that is left gets the first allocation: it has no second link.
+        // c2, the only compute left, gets the first allocation and has no second link.
         for compute in ["c2", "c3"] {
             site.delete(&at("ClientMount", compute, "default-w-0-computes"));
         }
@@ -87,7 +87,7 @@ fn the_rabbits_tree_links_to_who_has_an_allocation_now() {
 }
 
 #[test]
-fn nobody_gets_an_allocation_beside_a_mount_that_cannot_be_read() {
+fn no_compute_gets_an_allocation_while_a_mount_cannot_be_read() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "PreRun", &["c1"]);
     site.unreadable = vec![at("ClientMount", "c1", "default-w-0-computes")];
@@ -99,33 +99,37 @@ fn nobody_gets_an_allocation_beside_a_mount_that_cannot_be_read() {
 }
 
 #[test]
-fn prerun_with_storage_for_computes_and_none_named_is_an_error_until_one_is() {
+fn prerun_fails_until_computes_are_named() {
     for kind in ["xfs", "gfs2", "raw"] {
         let mut site = Site::new(2, 100 * GIB);
         site.bring("w", &[directive(kind, "scratch")], "DataIn", &["c1"]);
-        // Whoever deletes it finds it made again, and empty.
+        // A deleted Computes is created again, empty.
         site.delete(&at("Computes", "default", "w"));
         site.ask("w", "PreRun");
         site.settle();
-        let (_, ready, status, message) = site.told("w");
+        let (_, ready, status, message) = site.status_of("w");
         assert_eq!((ready, &*status), (false, "Error"), "{kind}: {message}");
         assert!(message.contains("WLM error: Computes names no compute"), "{message}");
         site.fill_computes("w", &["c1"]);
         site.settle();
-        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
         assert!(site.names("ClientMount").contains(&"c1/default-w-0-computes".to_owned()));
         site.remove("w");
     }
 }
 
 #[test]
-fn persistent_storage_for_computes_is_not_ready_for_none() {
+fn prerun_of_persistent_storage_fails_without_computes() {
     let mut site = Site::new(1, 100 * GIB);
     site.keep("xfs", "kept", &["c1"]);
     site.bring("w", &["#DW persistentdw name=kept".to_owned()], "DataIn", &[]);
     site.ask("w", "PreRun");
     site.settle();
-    assert!(site.told("w").3.contains("Computes names no compute"), "{:?}", site.told("w"));
+    assert!(
+        site.status_of("w").3.contains("Computes names no compute"),
+        "{:?}",
+        site.status_of("w")
+    );
     site.delete(&at("Workflow", "default", "w"));
     site.settle();
     site.end("kept");
@@ -133,22 +137,22 @@ fn persistent_storage_for_computes_is_not_ready_for_none() {
 
 /// The watch of Computes or Servers may be behind that of the workflow, and workload managers end a job at the first error.
 #[test]
-fn what_a_workload_manager_did_wrong_is_told_once_the_state_is_not_new() {
+fn errors_for_the_workload_manager_are_reported_once_the_state_is_not_new() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "DataIn", &["c1"]);
     site.fill_computes("w", &[]);
     site.ask("w", "PreRun");
-    assert!(site.step(|length| (0..length).collect()), "it enters the state");
+    assert!(site.step(|length| (0..length).collect()), "the workflow enters the state");
     let begun = site.now() + SignedDuration::from_secs(1);
     site.edit("Workflow", "default", "w", |object| {
         object["status"]["desiredStateChange"] = json!(begun.to_string());
     });
-    assert!(site.planned().is_empty() && site.looks_again("w"));
+    assert!(site.plan_all().is_empty() && site.replans_soon("w"));
     let mut early = site.clone();
     early.fill_computes("w", &["c1"]);
     early.settle();
-    assert!(early.is_ready("w", "PreRun"), "{:?}", early.told("w"));
+    assert!(early.is_ready("w", "PreRun"), "{:?}", early.status_of("w"));
     site.pass_time(1);
     site.settle();
-    assert_eq!(site.told("w").2, "Error", "{:?}", site.told("w"));
+    assert_eq!(site.status_of("w").2, "Error", "{:?}", site.status_of("w"));
 }

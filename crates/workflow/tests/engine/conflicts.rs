@@ -1,4 +1,4 @@
-//! Somebody else writes every object between the engine's look and its change.
+//! Another client writes every object between the engine's plan and its change.
 
 use serde_json::json;
 
@@ -13,8 +13,8 @@ use crate::{
 const KEPT: &str = "#DW persistentdw name=kept";
 
 impl Site {
-    /// Through all states to the end of Teardown. Every other plan of the engine meets a conflict on each object that is there.
-    /// `others` are those who write statuses of Jobs; they say whether they wrote anything.
+    /// Brings a workflow through all states. In every other round another client has changed each object that the
+    /// engine is about to change. `others` writes statuses of Jobs, and returns true if it wrote anything.
     fn live_with_conflicts(
         &mut self,
         directives: &[String],
@@ -26,20 +26,20 @@ impl Site {
         let mut state = *states.next().unwrap();
         let (mut refused, mut turn) = (0, 0);
         loop {
-            let planned = self.planned();
+            let planned = self.plan_all();
             turn += 1;
-            assert!(turn < 2_000, "{state}: {:?}", self.told("w"));
+            assert!(turn < 2_000, "{state}: {:?}", self.status_of("w"));
             if planned.is_empty() && !self.step(|_| Vec::new()) {
                 if others(self, state) {
                     continue;
                 }
-                assert!(self.is_ready("w", state), "{directives:?}: {:?}", self.told("w"));
+                assert!(self.is_ready("w", state), "{directives:?}: {:?}", self.status_of("w"));
                 let Some(next) = states.next() else { break };
                 state = next;
                 self.fill_computes("w", computes);
                 self.ask("w", state);
             } else if turn % 2 == 0 {
-                refused += self.refuse(turn);
+                refused += self.cause_conflicts(turn);
             } else {
                 self.step(|length| (0..length).collect());
             }
@@ -47,10 +47,10 @@ impl Site {
         assert!(refused >= 5, "{directives:?}: {refused}");
     }
 
-    /// Writes every object that the engine is about to change, and counts the changes that the API refuses for that.
-    fn refuse(&mut self, turn: usize) -> usize {
+    /// Changes every object that the engine is about to change, and returns how many changes the API then refuses.
+    fn cause_conflicts(&mut self, turn: usize) -> usize {
         let mut refused = 0;
-        for change in &self.planned() {
+        for change in &self.plan_all() {
             let target = change.target();
             let place = at(&target.resource.kind, &target.namespace, &target.name);
             if self.objects.contains_key(&place) {
@@ -63,8 +63,8 @@ impl Site {
         refused
     }
 
-    /// What the Job controller writes into all Jobs in a state; whether that is news.
-    fn jobs_are(&mut self, state: &str) -> bool {
+    /// Writes statuses into all Jobs as the Job controller does in a state. Returns true if anything changed.
+    fn set_job_statuses(&mut self, state: &str) -> bool {
         let mut status = match state {
             "PreRun" => containers::running(),
             "PostRun" => containers::complete(),
@@ -82,12 +82,12 @@ impl Site {
     }
 }
 
-fn nobody(_: &mut Site, _: &str) -> bool {
+fn no_other_client(_: &mut Site, _: &str) -> bool {
     false
 }
 
 #[test]
-fn a_conflict_on_every_write_is_planned_anew() {
+fn the_engine_plans_again_after_a_conflict_on_every_write() {
     let lives = [
         vec![directive("raw", "one"), directive("xfs", "two")],
         vec![directive("gfs2", "one")],
@@ -95,13 +95,13 @@ fn a_conflict_on_every_write_is_planned_anew() {
     ];
     for directives in lives {
         let mut site = two_rabbits();
-        site.live_with_conflicts(&directives, &["c1", "c2", "d1"], nobody);
+        site.live_with_conflicts(&directives, &["c1", "c2", "d1"], no_other_client);
         site.remove("w");
     }
 }
 
 #[test]
-fn a_conflict_on_every_write_of_persistent_storage_is_planned_anew() {
+fn the_engine_plans_persistent_storage_again_after_a_conflict_on_every_write() {
     for kind in ["xfs", "gfs2", "lustre"] {
         let mut site = two_rabbits();
         let lines = [
@@ -110,15 +110,15 @@ fn a_conflict_on_every_write_of_persistent_storage_is_planned_anew() {
             "#DW destroy_persistent name=kept".to_owned(),
         ];
         for line in lines {
-            site.live_with_conflicts(std::slice::from_ref(&line), &["c1", "c2"], nobody);
+            site.live_with_conflicts(std::slice::from_ref(&line), &["c1", "c2"], no_other_client);
             site.delete(&at("Workflow", "default", "w"));
             site.settle();
         }
-        site.is_clean();
+        site.assert_clean();
     }
 }
 
-/// A site with persistent Lustre, and the directives of a container that sees it beside a job's gfs2.
+/// Returns a site with persistent Lustre, and directives for a container that uses it and a job's gfs2.
 fn beside_lustre() -> (Site, [String; 3]) {
     let mut site = containers::site();
     site.keep("lustre", "kept", &["c1", "c2", "d1"]);
@@ -132,14 +132,14 @@ fn beside_lustre() -> (Site, [String; 3]) {
 }
 
 #[test]
-fn a_conflict_on_every_write_beside_containers_is_planned_anew() {
+fn the_engine_plans_containers_again_after_a_conflict_on_every_write() {
     let (mut site, directives) = beside_lustre();
-    site.live_with_conflicts(&directives, &["c1", "c2", "d1"], Site::jobs_are);
+    site.live_with_conflicts(&directives, &["c1", "c2", "d1"], Site::set_job_statuses);
     site.delete(&at("Workflow", "default", "w"));
     site.end("kept");
 }
 
-/// Each rabbit's container sees what the job's computes see.
+/// The container on each rabbit sees the same paths as the job's computes.
 #[test]
 fn one_container_uses_a_jobs_gfs2_and_persistent_lustre_together() {
     let (mut site, directives) = beside_lustre();
@@ -150,30 +150,31 @@ fn one_container_uses_a_jobs_gfs2_and_persistent_lustre_together() {
         site.ask("w", state);
         site.settle();
         if *state == "PreRun" {
-            sees_both(&site);
+            assert_container_sees_both(&site);
         }
-        site.jobs_are(state);
+        site.set_job_statuses(state);
         site.settle();
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
     assert!(site.names("Job").is_empty());
     site.delete(&at("Workflow", "default", "w"));
     site.end("kept");
 }
 
-fn sees_both(site: &Site) {
-    let told = &site.workflow("w")["status"]["env"];
+fn assert_container_sees_both(site: &Site) {
+    let expected = &site.workflow("w")["status"]["env"];
     for rabbit in ["r", "s"] {
         let job = site.get("Job", "default", &format!("w-{rabbit}"));
         let container = &job["spec"]["template"]["spec"]["containers"][0];
         let env = container["env"].as_array().unwrap();
-        for (name, of) in
+        for (name, source) in
             [("DW_JOB_data", "DW_JOB_scratch"), ("DW_PERSISTENT_kept", "DW_PERSISTENT_kept")]
         {
-            let path = env.iter().find(|one| one["name"] == name).unwrap()["value"].clone();
-            assert_eq!(path, told[of], "{name}");
+            let path =
+                env.iter().find(|variable| variable["name"] == name).unwrap()["value"].clone();
+            assert_eq!(path, expected[source], "{name}");
             let mounts = container["volumeMounts"].as_array().unwrap();
-            assert!(mounts.iter().any(|one| one["mountPath"] == path), "{rabbit}: {mounts:?}");
+            assert!(mounts.iter().any(|mount| mount["mountPath"] == path), "{rabbit}: {mounts:?}");
         }
     }
 }

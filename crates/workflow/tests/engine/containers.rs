@@ -1,4 +1,4 @@
-//! Containers beside a job's storage. The Job controller and the kubelets are played by what they were seen to write.
+//! Containers beside a job's storage. The tests write what the Job controller and kubelets were observed to write.
 
 mod ends;
 mod global_lustre;
@@ -19,7 +19,7 @@ use crate::{
 
 const BESIDE_KEPT: &str = "#DW container name=beside profile=app DW_PERSISTENT_kept=kept";
 
-/// A site with two rabbits, `r` with `c1` and `c2` and `s` with `d1`, where containers run.
+/// Returns a site where containers run, with rabbit `r` for `c1` and `c2`, and rabbit `s` for `d1`.
 pub(crate) fn site() -> Site {
     let mut site = Site::new(2, 100 * GIB);
     site.add_rabbit("s", &["d1".to_owned()], 100 * GIB);
@@ -57,20 +57,20 @@ pub(crate) fn lines(kind: &str) -> Vec<String> {
 }
 
 impl Site {
-    /// To a state, whose end is not waited for.
-    pub(crate) fn towards(&mut self, name: &str, directives: &[String], to: &str) {
+    /// Brings a new workflow to a state, without waiting for the end of that state.
+    pub(crate) fn bring_towards(&mut self, name: &str, directives: &[String], to: &str) {
         self.create(name, directives);
         self.settle();
         self.fill_computes(name, &["c1", "c2", "d1"]);
         for state in &STATES[1..=STATES.iter().position(|state| *state == to).unwrap()] {
-            assert!(self.told(name).1, "{:?}", self.told(name));
+            assert!(self.status_of(name).1, "{:?}", self.status_of(name));
             self.ask(name, state);
             self.settle();
         }
     }
 
-    /// What the Job controller writes into all Jobs of a rabbit.
-    pub(crate) fn jobs_tell(&mut self, status: &Value) {
+    /// Writes a status into all Jobs, as the Job controller does.
+    pub(crate) fn set_all_job_status(&mut self, status: &Value) {
         let jobs: Vec<_> = self.objects.keys().filter(|at| at.0 == "Job").cloned().collect();
         for job in jobs {
             self.edit(&job.0, &job.1, &job.2, |object| object["status"] = status.clone());
@@ -83,7 +83,7 @@ impl Site {
         jobs.map(|(_, job)| job["spec"]["activeDeadlineSeconds"].clone()).collect()
     }
 
-    /// Nodes with a ClientMount whose desired state is mounted.
+    /// Returns the nodes with a ClientMount whose desired state is mounted.
     fn mounted_on(&self) -> Vec<&str> {
         let mounts = self.objects.iter().filter(|(at, _)| at.0 == "ClientMount");
         let mounts = mounts.filter(|(_, mount)| {
@@ -94,11 +94,11 @@ impl Site {
     }
 
     pub(crate) fn message(&self, name: &str) -> String {
-        self.told(name).3
+        self.status_of(name).3
     }
 }
 
-/// 1,800,000,000 is when the site's clock starts.
+/// The status of a running Job. The site's clock starts at 1,800,000,000, this start time.
 pub(crate) fn running() -> Value {
     json!({"active": 1, "ready": 1, "startTime": "2027-01-15T08:00:00Z"})
 }
@@ -116,7 +116,7 @@ pub(crate) fn failed(reason: &str) -> Value {
 }
 
 #[test]
-fn a_rabbit_that_an_administrator_disabled_gets_no_containers_of_a_job_that_has_nothing_there() {
+fn a_disabled_rabbit_gets_no_containers_of_jobs_without_storage_there() {
     let state = |site: &mut Site, rabbit: &str, to: &str| {
         site.edit("Storage", "default", rabbit, |object| object["spec"]["state"] = json!(to));
         site.settle();
@@ -127,14 +127,14 @@ fn a_rabbit_that_an_administrator_disabled_gets_no_containers_of_a_job_that_has_
             mpi::with_profile(&mut site);
         }
         state(&mut site, "s", "Disabled");
-        site.towards("w", &lines("lustre"), "PreRun");
-        let (_, _, status, message) = site.told("w");
+        site.bring_towards("w", &lines("lustre"), "PreRun");
+        let (_, _, status, message) = site.status_of("w");
         assert_eq!(status, "TransientCondition", "{message}");
         assert!(message.contains("s is disabled by an administrator"), "{message}");
         assert!(site.names("Job").is_empty());
         state(&mut site, "s", "Enabled");
         assert_eq!(site.names("Job").len(), 2, "{}", site.message("w"));
-        // What is there stays.
+        // Containers that exist stay.
         for rabbit in ["r", "s"] {
             state(&mut site, rabbit, "Disabled");
         }
@@ -144,62 +144,66 @@ fn a_rabbit_that_an_administrator_disabled_gets_no_containers_of_a_job_that_has_
 }
 
 #[test]
-fn containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted() {
+fn containers_run_beside_gfs2_lustre_and_raw() {
     for kind in ["gfs2", "lustre", "raw"] {
         let mut site = site();
-        site.towards("w", &lines(kind), "PreRun");
+        site.bring_towards("w", &lines(kind), "PreRun");
         assert_eq!(
             site.names("Job"),
             ["default/w-r", "default/w-s"],
             "{kind}: {}",
             site.message("w")
         );
-        assert!(!site.told("w").1, "{kind}: nothing is ready yet");
-        site.jobs_tell(&running());
-        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        assert!(!site.status_of("w").1, "{kind}: nothing is ready yet");
+        site.set_all_job_status(&running());
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
         site.ask("w", "PostRun");
         site.settle();
         assert!(site.message("w").contains("end of containers on r, s"), "{}", site.message("w"));
-        site.jobs_tell(&complete());
-        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.told("w"));
+        site.set_all_job_status(&complete());
+        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.status_of("w"));
         for state in ["DataOut", "Teardown"] {
             site.ask("w", state);
             site.settle();
-            assert!(site.is_ready("w", state), "{kind}: {:?}", site.told("w"));
+            assert!(site.is_ready("w", state), "{kind}: {:?}", site.status_of("w"));
         }
         assert!(site.names("Job").is_empty() && site.names("Service").is_empty());
         site.remove("w");
     }
 }
 
-/// Its own plan mounts persistent storage on rabbits, and unmounts it there once the containers have ended.
+/// The plan of the storage mounts it on rabbits, and unmounts it there once the containers have ended.
 #[test]
-fn containers_run_beside_persistent_storage_and_keep_it_mounted_on_their_rabbits() {
+fn containers_keep_persistent_storage_mounted_on_their_rabbits() {
     for kind in ["gfs2", "lustre", "raw"] {
         let mut site = site();
         site.keep(kind, "kept", &["c1", "c2", "d1"]);
         let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
-        site.towards("w", &lines, "PreRun");
+        site.bring_towards("w", &lines, "PreRun");
         assert_eq!(site.names("Job").len(), 2, "{kind}: {}", site.message("w"));
         let env =
             &site.get("Job", "default", "w-s")["spec"]["template"]["spec"]["containers"][0]["env"];
-        let path = env.as_array().unwrap().iter().find(|one| one["name"] == "DW_PERSISTENT_kept");
+        let path = env
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|variable| variable["name"] == "DW_PERSISTENT_kept");
         assert_eq!(
             path.unwrap()["value"],
             site.workflow("w")["status"]["env"]["DW_PERSISTENT_kept"]
         );
-        site.jobs_tell(&running());
-        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        site.set_all_job_status(&running());
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
         site.ask("w", "PostRun");
         site.settle();
         assert_eq!(site.mounted_on(), ["r", "s"], "{kind}: the containers run");
-        site.jobs_tell(&complete());
-        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.told("w"));
+        site.set_all_job_status(&complete());
+        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.status_of("w"));
         assert!(site.mounted_on().is_empty(), "{kind}");
         for state in ["DataOut", "Teardown"] {
             site.ask("w", state);
             site.settle();
-            assert!(site.is_ready("w", state), "{kind}: {:?}", site.told("w"));
+            assert!(site.is_ready("w", state), "{kind}: {:?}", site.status_of("w"));
         }
         site.delete(&at("Workflow", "default", "w"));
         site.end("kept");
@@ -208,24 +212,24 @@ fn containers_run_beside_persistent_storage_and_keep_it_mounted_on_their_rabbits
 
 /// The job does not wait for these containers, so their storage stays until Teardown ends them.
 #[test]
-fn containers_that_nobody_waits_for_keep_persistent_storage_until_teardown() {
+fn containers_without_end_deadline_keep_persistent_storage_until_teardown() {
     let mut site = site();
     site.edit("NnfContainerProfile", "nnf-system", "app", |object| {
         object["data"]["postRunTimeoutSeconds"] = json!(0);
     });
     site.keep("gfs2", "kept", &["c1", "c2", "d1"]);
     let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
-    site.towards("w", &lines, "PreRun");
-    site.jobs_tell(&running());
+    site.bring_towards("w", &lines, "PreRun");
+    site.set_all_job_status(&running());
     for state in ["PostRun", "DataOut"] {
         site.ask("w", state);
         site.settle();
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
         assert_eq!(site.mounted_on(), ["r", "s"], "{state}");
     }
     site.ask("w", "Teardown");
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.delete(&at("Workflow", "default", "w"));
     site.end("kept");
 }
@@ -241,9 +245,9 @@ fn persistent_xfs_is_for_computes_only() {
 }
 
 #[test]
-fn computes_and_containers_are_told_of_the_same_storage_and_ports() {
+fn computes_and_containers_get_the_same_paths_and_ports() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
     let env = site.workflow("w")["status"]["env"].clone();
     let expected = [
         ("NNF_CONTAINER_PORTS", "5000"),
@@ -258,12 +262,15 @@ fn computes_and_containers_are_told_of_the_same_storage_and_ports() {
     }
     let job = site.get("Job", "default", "w-s");
     let container = &job["spec"]["template"]["spec"]["containers"][0];
-    let of = |name: &str| {
+    let value_of = |name: &str| {
         let env = container["env"].as_array().unwrap();
-        env.iter().find(|one| one["name"] == name).unwrap()["value"].clone()
+        env.iter().find(|variable| variable["name"] == name).unwrap()["value"].clone()
     };
-    assert_eq!(of("DW_JOB_data"), env["DW_JOB_scratch"]);
-    assert_eq!((of("NNF_CONTAINER_PORTS"), of("NNF_CONTAINER_INDEX")), (json!("5000"), json!("1")));
+    assert_eq!(value_of("DW_JOB_data"), env["DW_JOB_scratch"]);
+    assert_eq!(
+        (value_of("NNF_CONTAINER_PORTS"), value_of("NNF_CONTAINER_INDEX")),
+        (json!("5000"), json!("1"))
+    );
     let labels = &job["metadata"]["labels"];
     assert_eq!(labels["nnf.cray.hpe.com/container"], "w");
     assert_eq!(labels["nnf.cray.hpe.com/pinned_container_profile_name"], "w-1");
@@ -275,9 +282,9 @@ fn computes_and_containers_are_told_of_the_same_storage_and_ports() {
 }
 
 #[test]
-fn no_container_starts_before_its_rabbit_has_everything_mounted() {
+fn no_container_starts_before_its_rabbit_has_mounted_all_storage() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "DataIn");
+    site.bring_towards("w", &lines("gfs2"), "DataIn");
     site.agents_sleep = true;
     site.ask("w", "PreRun");
     site.settle();
@@ -288,15 +295,15 @@ fn no_container_starts_before_its_rabbit_has_everything_mounted() {
 }
 
 #[test]
-fn the_deadline_of_the_start_goes_when_all_are_ready_and_that_of_the_end_comes_in_postrun() {
+fn the_start_deadline_ends_when_all_are_ready_and_postrun_sets_the_end_deadline() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
     assert_eq!(site.deadlines(), [json!(60), json!(60)]);
     site.edit("Job", "default", "w-r", |job| job["status"] = running());
     site.settle();
-    assert_eq!(site.deadlines(), [json!(60), json!(60)], "one is not ready yet");
+    assert_eq!(site.deadlines(), [json!(60), json!(60)], "w-s is not ready yet");
     assert!(site.message("w").contains("containers on s"), "{}", site.message("w"));
-    site.jobs_tell(&running());
+    site.set_all_job_status(&running());
     assert_eq!(site.deadlines(), [Value::Null, Value::Null]);
     site.ask("w", "PostRun");
     site.settle();
@@ -307,7 +314,7 @@ fn the_deadline_of_the_start_goes_when_all_are_ready_and_that_of_the_end_comes_i
 }
 
 #[test]
-fn an_engine_that_is_stopped_after_any_change_goes_on() {
+fn an_engine_stopped_after_any_change_continues_with_containers() {
     for (seed, kind) in [(0, "gfs2"), (1, "gfs2"), (2, "gfs2"), (3, "raw"), (4, "raw")] {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut cuts: Vec<usize> = (0..4_000).map(|_| random.usize(0..1_000)).collect();
@@ -324,14 +331,14 @@ fn an_engine_that_is_stopped_after_any_change_goes_on() {
             site.ask("w", state);
             site.settle_with(cut);
             match *state {
-                "PreRun" => site.jobs_tell(&running()),
-                "PostRun" => site.jobs_tell(&complete()),
+                "PreRun" => site.set_all_job_status(&running()),
+                "PostRun" => site.set_all_job_status(&complete()),
                 _ => {}
             }
-            assert!(site.is_ready("w", state), "{seed} {state}: {:?}", site.told("w"));
+            assert!(site.is_ready("w", state), "{seed} {state}: {:?}", site.status_of("w"));
         }
         site.delete(&at("Workflow", "default", "w"));
         site.settle_with(cut);
-        site.is_clean();
+        site.assert_clean();
     }
 }

@@ -1,23 +1,23 @@
-//! The directives in the documentation for users live.
+//! Runs the directives of the user documentation through whole lives.
 
 use crate::site::{Site, at};
 
 const COMPUTES: [&str; 2] = ["c1", "c2"];
 
-/// Those of a command, in the page's order.
-fn documented(command: &str) -> Vec<String> {
+/// Returns the directives of a command, in the order of the page.
+fn documented_directives(command: &str) -> Vec<String> {
     let page = include_str!("../../../../docs/use/directives.md");
     let lines = page.lines().filter_map(|line| line.strip_prefix("    "));
-    let of = lines.filter(|line| line.starts_with(&format!("#DW {command} ")));
-    of.map(str::to_owned).collect()
+    let directives = lines.filter(|line| line.starts_with(&format!("#DW {command} ")));
+    directives.map(str::to_owned).collect()
 }
 
 #[test]
-fn storage_for_a_job_is_made_and_removed_as_the_page_says() {
-    let lines = documented("jobdw");
+fn documented_jobdw_directives_work() {
+    let lines = documented_directives("jobdw");
     for kind in ["xfs", "gfs2", "raw", "lustre"] {
-        let of = |line: &&String| line.contains(&format!("type={kind} "));
-        assert_eq!(lines.iter().filter(of).count(), 1, "{kind}: {lines:?}");
+        let has_kind = |line: &&String| line.contains(&format!("type={kind} "));
+        assert_eq!(lines.iter().filter(has_kind).count(), 1, "{kind}: {lines:?}");
     }
     for line in lines {
         let mut site = Site::new(2, 1 << 50);
@@ -27,14 +27,14 @@ fn storage_for_a_job_is_made_and_removed_as_the_page_says() {
 }
 
 #[test]
-fn persistent_storage_is_made_used_and_destroyed_as_the_page_says() {
+fn documented_persistent_directives_work() {
     let mut site = Site::new(2, 1 << 50);
     for command in ["create_persistent", "persistentdw", "destroy_persistent"] {
-        let lines = documented(command);
+        let lines = documented_directives(command);
         assert_eq!(lines.len(), 1, "{lines:?}");
         site.bring("w", &lines, "Teardown", &COMPUTES);
         site.delete(&at("Workflow", "default", "w"));
         site.settle();
     }
-    site.is_clean();
+    site.assert_clean();
 }

@@ -1,4 +1,4 @@
-//! Lives with mishaps: they end as if there had been none.
+//! Lives with faults: they end as those without.
 
 use serde_json::json;
 
@@ -11,13 +11,13 @@ fn directives() -> Vec<String> {
     vec![directive("raw", "one"), directive("xfs", "two")]
 }
 
-/// A life of storage where of each plan only what `cut` chooses is made.
+/// Runs a life of two storages where only the changes that `cut` chooses are made of each plan.
 fn life(cut: &impl Fn(usize) -> Vec<usize>) -> Site {
-    lived(Site::new(2, 100 * GIB), &directives(), &["c1", "c2"], cut)
+    run_life(Site::new(2, 100 * GIB), &directives(), &["c1", "c2"], cut)
 }
 
-/// Brings a workflow to its end where of each plan only what `cut` chooses is made before the engine starts anew.
-pub(crate) fn lived(
+/// Brings a workflow to its end. If `cut` leaves out changes of a plan, a new engine starts after it.
+pub(crate) fn run_life(
     mut site: Site,
     directives: &[String],
     computes: &[&str],
@@ -29,20 +29,20 @@ pub(crate) fn lived(
     for state in &STATES[1..] {
         site.ask("w", state);
         site.settle_with(cut);
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
     site.delete(&at("Workflow", "default", "w"));
     site.settle_with(cut);
-    site.is_clean();
+    site.assert_clean();
     site
 }
 
 #[test]
-fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
+fn an_engine_restarted_after_every_change_ends_with_the_same_objects() {
     let whole = life(&|length| (0..length).collect());
     let first = life(&|length| (0..length.min(1)).collect());
     let last = life(&|length| (length.saturating_sub(1)..length).collect());
-    // The places of nothing differ but of who wrote how often.
+    // The objects themselves differ in their versions.
     assert!(
         first.objects.keys().eq(whole.objects.keys())
             && last.objects.keys().eq(whole.objects.keys())
@@ -54,9 +54,10 @@ fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
 }
 
 #[test]
-fn nothing_is_written_that_is_written_already() {
+fn a_life_takes_64_writes_and_none_is_repeated() {
     let site = life(&|length| (0..length).collect());
-    // 16 objects are made, the storage is placed, told of, granted, withdrawn and removed; 18 are the workflow's own status.
+    // Creations of 16 objects; placement, status, access, withdrawal and removal of the storage; 18 writes
+    // of the workflow's status.
     assert_eq!(site.writes, 64);
 }
 
@@ -68,7 +69,7 @@ fn a_workflow_may_be_deleted_after_any_change() {
 }
 
 #[test]
-fn objects_that_somebody_deletes_are_made_again_or_told() {
+fn deleted_objects_are_created_again_or_reported() {
     for state in STATES {
         let mut site = Site::new(2, 100 * GIB);
         site.bring("w", &directives(), state, &["c1", "c2"]);
@@ -80,17 +81,17 @@ fn objects_that_somebody_deletes_are_made_again_or_told() {
             site.delete(place);
             site.settle();
             let next = STATES.iter().skip_while(|known| **known != state).nth(1);
-            if let Some(next) = next.filter(|_| site.told("w").1) {
+            if let Some(next) = next.filter(|_| site.status_of("w").1) {
                 site.ask("w", next);
                 site.settle();
             }
-            let (state_now, ready, status, message) = site.told("w");
+            let (state_now, ready, status, message) = site.status_of("w");
             assert!(
                 ready || status == "Error" && !message.is_empty(),
                 "{state}, {place:?}: {status} {message}"
             );
             if state_now == "PreRun" && ready {
-                // Two computes with two storages, of which the rabbit shows one.
+                // Two computes with two storages each; the rabbit mounts one of them too.
                 assert_eq!(site.names("ClientMount").len(), 2 * 2 + 1, "{state}, {place:?}");
             }
             site.remove("w");
@@ -99,7 +100,7 @@ fn objects_that_somebody_deletes_are_made_again_or_told() {
 }
 
 #[test]
-fn an_error_of_one_directive_holds_no_other() {
+fn an_error_of_one_directive_does_not_hold_up_others() {
     let mut site = Site::new(2, 100 * GIB);
     site.create("w", &directives());
     site.settle();
@@ -114,22 +115,22 @@ fn an_error_of_one_directive_holds_no_other() {
     );
     site.ask("w", "PreRun");
     site.settle();
-    let (_, ready, status, message) = site.told("w");
+    let (_, ready, status, message) = site.status_of("w");
     assert!(!ready && status == "TransientCondition", "{status}");
     assert_eq!(message, "DW Directive 0: Internal error: Node: c1: the device went");
     assert_eq!(
         site.names("ClientMount").len(),
         2 * 2 + 1,
-        "the second directive mounts all the same"
+        "the second directive mounts nevertheless"
     );
     site.errors.clear();
     site.settle();
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn an_error_that_does_not_pass_is_told_and_can_be_torn_down() {
+fn a_fatal_error_is_reported_and_the_workflow_can_be_torn_down() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "one")]);
     site.settle();
@@ -140,14 +141,14 @@ fn an_error_that_does_not_pass_is_told_and_can_be_torn_down() {
     );
     site.ask("w", "Setup");
     site.settle();
-    let (_, ready, status, message) = site.told("w");
+    let (_, ready, status, message) = site.status_of("w");
     assert!(!ready && status == "Error");
     assert_eq!(message, "DW Directive 0: WLM error: Node: r: insufficient capacity available");
-    // Until its agent looks at it again, what is deleted tells why it could not be made.
+    // Until its agent looks at it again, a deleted object keeps the error of its creation.
     site.dead = vec!["r".to_owned()];
     site.ask("w", "Teardown");
     site.settle();
-    let (_, ready, status, message) = site.told("w");
+    let (_, ready, status, message) = site.status_of("w");
     assert_eq!((ready, &*status), (false, "DriverWait"), "{message}");
     assert_eq!(
         message,
@@ -155,7 +156,7 @@ fn an_error_that_does_not_pass_is_told_and_can_be_torn_down() {
     );
     site.dead.clear();
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
@@ -166,19 +167,19 @@ fn a_forced_state_is_ready_and_the_next_one_is_not_forced() {
     site.dead = vec!["c2".to_owned()];
     site.ask("w", "PreRun");
     site.settle();
-    assert!(!site.told("w").1);
-    assert_eq!(site.told("w").3, "DW Directive 0: pending mount on c2");
+    assert!(!site.status_of("w").1);
+    assert_eq!(site.status_of("w").3, "DW Directive 0: pending mount on c2");
     site.edit("Workflow", "default", "w", |object| object["spec"]["forceReady"] = json!(true));
     site.settle();
     assert_eq!(
-        site.told("w"),
+        site.status_of("w"),
         ("PreRun".to_owned(), true, "Completed".to_owned(), "Forced Ready".to_owned())
     );
     site.dead.clear();
     site.ask("w", "PostRun");
     site.settle();
     assert_eq!(site.workflow("w")["spec"]["forceReady"], false);
-    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
@@ -189,18 +190,18 @@ fn a_dead_compute_is_waited_for_until_there_is_evidence_that_it_is_down() {
     site.dead = vec!["c2".to_owned()];
     site.ask("w", "PostRun");
     site.settle();
-    assert_eq!(site.told("w").3, "DW Directive 0: pending unmount on c2");
+    assert_eq!(site.status_of("w").3, "DW Directive 0: pending unmount on c2");
     site.put(json!({"kind": "SystemStatus", "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"c2": "Disabled"}}}));
     site.settle();
-    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
     site.ask("w", "Teardown");
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn nothing_is_withdrawn_or_removed_beside_a_mount_that_cannot_be_read() {
+fn access_and_storage_stay_while_a_mount_cannot_be_read() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
     let before = site.names("NnfNodeBlockStorage");
@@ -209,21 +210,21 @@ fn nothing_is_withdrawn_or_removed_beside_a_mount_that_cannot_be_read() {
     for state in ["PostRun", "Teardown"] {
         site.ask("w", state);
         site.settle();
-        assert!(!site.is_ready("w", state), "{:?}", site.told("w"));
-        assert!(site.told("w").3.contains("cannot be read"), "{:?}", site.told("w"));
+        assert!(!site.is_ready("w", state), "{:?}", site.status_of("w"));
+        assert!(site.status_of("w").3.contains("cannot be read"), "{:?}", site.status_of("w"));
         assert_eq!(site.names("NnfNodeBlockStorage"), before);
         let block = site.objects.iter().find(|(at, _)| at.0 == "NnfNodeBlockStorage").unwrap().1;
         assert!(block["spec"]["allocations"].to_string().contains("c2"), "{block:#}");
     }
     site.unreadable.clear();
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
-/// An agent reports this when each mount of the object is unmounted, but not one that an earlier version of the object asked for.
+/// An agent reports this status if a mount of an earlier version of the object is still there.
 #[test]
-fn nothing_is_withdrawn_or_removed_from_a_node_that_has_an_old_mount_left() {
+fn access_and_storage_stay_while_a_node_has_an_old_mount() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
     site.dead = vec!["c2".to_owned()];
@@ -237,19 +238,19 @@ fn nothing_is_withdrawn_or_removed_from_a_node_that_has_an_old_mount_left() {
     for state in ["PostRun", "Teardown"] {
         site.ask("w", state);
         site.settle();
-        let (_, ready, _, message) = site.told("w");
+        let (_, ready, _, message) = site.status_of("w");
         assert!(!ready && message.contains("c2: busy"), "{state}: {message}");
         let block = site.objects.iter().find(|(at, _)| at.0 == "NnfNodeBlockStorage").unwrap().1;
         assert!(block["spec"]["allocations"].to_string().contains("c2"), "{state}: {block:#}");
     }
     site.dead.clear();
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn storage_of_a_workflow_that_was_taken_away_by_force_is_removed() {
+fn storage_of_a_workflow_without_its_finalizer_is_removed() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &directives(), "PreRun", &["c1", "c2"]);
     site.edit("Workflow", "default", "w", |object| object["metadata"]["finalizers"] = json!([]));
@@ -257,7 +258,7 @@ fn storage_of_a_workflow_that_was_taken_away_by_force_is_removed() {
 }
 
 #[test]
-fn a_workflow_of_the_same_name_waits_for_what_the_one_before_left() {
+fn a_workflow_waits_for_the_removal_of_its_predecessors_storage() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &directives(), "PreRun", &["c1", "c2"]);
     site.edit("Workflow", "default", "w", |object| object["metadata"]["finalizers"] = json!([]));
@@ -273,12 +274,12 @@ fn storage_of_other_controllers_is_left_alone() {
         "dataworkflowservices.github.io/workflow.name": "w", "dataworkflowservices.github.io/workflow.namespace": "default",
         "dataworkflowservices.github.io/workflow.uid": "another", "dataworkflowservices.github.io/owner.kind": "NnfStorage",
     });
-    let of = |kind: &str, spec| json!({"kind": kind, "metadata": {"name": "theirs", "namespace": "r", "labels": labels}, "spec": spec});
-    site.put(of(
+    let foreign_object = |kind: &str, spec| json!({"kind": kind, "metadata": {"name": "theirs", "namespace": "r", "labels": labels}, "spec": spec});
+    site.put(foreign_object(
         "NnfNodeBlockStorage",
         json!({"sharedAllocation": false, "allocations": [{"capacity": 1, "access": ["r"]}]}),
     ));
-    site.put(of(
+    site.put(foreign_object(
         "NnfNodeStorage",
         json!({"count": 1, "sharedAllocation": false, "userID": 1, "groupID": 1}),
     ));
@@ -290,9 +291,9 @@ fn storage_of_other_controllers_is_left_alone() {
     assert_eq!(site.names("NnfNodeBlockStorage"), ["r/theirs"]);
 }
 
-/// It would be planned again, for an object that is not there any more.
+/// Waking the key would plan for an object that no longer exists.
 #[test]
-fn the_answer_to_the_change_that_lets_a_workflow_go_wakes_nobody() {
+fn the_answer_to_the_removal_of_the_last_finalizer_wakes_no_key() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.settle();
@@ -303,14 +304,14 @@ fn the_answer_to_the_change_that_lets_a_workflow_go_wakes_nobody() {
     let held: api::Workflow = serde_json::from_value(answer.clone()).unwrap();
     answer["metadata"]["finalizers"] = json!([]);
     let gone: api::Workflow = serde_json::from_value(answer).unwrap();
-    assert!(world.patched(gone).is_empty());
-    assert!(!world.patched(held).is_empty());
+    assert!(world.take_patched(gone).is_empty());
+    assert!(!world.take_patched(held).is_empty());
 }
 
-/// A rabbit that says what is wrong with it, as its agent does.
+/// Sets the error that a rabbit's agent reports.
 fn fail(site: &mut Site, rabbit: &str) {
-    let of = |at: &&crate::site::At| at.0 == "NnfNodeStorage" && at.1 == rabbit;
-    let places: Vec<_> = site.objects.keys().filter(of).cloned().collect();
+    let is_on_rabbit = |at: &&crate::site::At| at.0 == "NnfNodeStorage" && at.1 == rabbit;
+    let places: Vec<_> = site.objects.keys().filter(is_on_rabbit).cloned().collect();
     assert!(!places.is_empty());
     for (kind, namespace, name) in places {
         let error = json!({"debugMessage": "mkfs failed", "userMessage": "mkfs failed", "type": "Internal", "severity": "Fatal"});
@@ -321,9 +322,9 @@ fn fail(site: &mut Site, rabbit: &str) {
     }
 }
 
-/// A workload manager that lets a job lose computes forces Setup ready, and names the others.
+/// A workload manager may let a job continue without some computes: it forces Setup ready and names only the remaining ones.
 #[test]
-fn a_rabbit_whose_computes_are_lost_keeps_no_other() {
+fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
     for kind in ["xfs", "raw", "gfs2"] {
         let mut site = Site::new(2, 100 * GIB);
         site.add_rabbit("s", &["d1".to_owned()], 100 * GIB);
@@ -334,21 +335,21 @@ fn a_rabbit_whose_computes_are_lost_keeps_no_other() {
         site.dead = vec!["s".to_owned()];
         site.ask("w", "Setup");
         site.settle();
-        assert_eq!(site.told("w").3, "DW Directive 0: pending storage on s", "{kind}");
+        assert_eq!(site.status_of("w").3, "DW Directive 0: pending storage on s", "{kind}");
         fail(&mut site, "s");
         site.settle();
-        assert_eq!(site.told("w").2, "Error", "{kind}: {:?}", site.told("w"));
+        assert_eq!(site.status_of("w").2, "Error", "{kind}: {:?}", site.status_of("w"));
         site.edit("Workflow", "default", "w", |object| object["spec"]["forceReady"] = json!(true));
         site.settle();
-        assert!(site.is_ready("w", "Setup"), "{kind}: {:?}", site.told("w"));
+        assert!(site.is_ready("w", "Setup"), "{kind}: {:?}", site.status_of("w"));
         site.ask("w", "DataIn");
         site.settle();
         site.fill_computes("w", &["c1", "c2"]);
-        // One that is still on its way is waited for, whatever the lost rabbit says.
+        // A remaining compute that is not ready is waited for, whatever the failed rabbit reports.
         site.dead.push("c2".to_owned());
         site.ask("w", "PreRun");
         site.settle();
-        assert_eq!(site.told("w").3, "DW Directive 0: pending mount on c2", "{kind}");
+        assert_eq!(site.status_of("w").3, "DW Directive 0: pending mount on c2", "{kind}");
         site.dead.pop();
         site.settle();
         for state in ["PreRun", "PostRun", "DataOut"] {
@@ -356,20 +357,20 @@ fn a_rabbit_whose_computes_are_lost_keeps_no_other() {
                 site.ask("w", state);
                 site.settle();
             }
-            assert!(site.is_ready("w", state), "{kind}, {state}: {:?}", site.told("w"));
-            assert_eq!(site.told("w").3, "", "{kind}, {state}: nothing is forced");
+            assert!(site.is_ready("w", state), "{kind}, {state}: {:?}", site.status_of("w"));
+            assert_eq!(site.status_of("w").3, "", "{kind}, {state}: the state was not forced");
         }
         site.dead.clear();
         site.ask("w", "Teardown");
         site.settle();
-        assert!(site.is_ready("w", "Teardown"), "{kind}: {:?}", site.told("w"));
+        assert!(site.is_ready("w", "Teardown"), "{kind}: {:?}", site.status_of("w"));
         site.remove("w");
     }
 }
 
-/// flux-coral2 takes the computes of every rabbit that Servers does not call ready for lost.
+/// flux-coral2 gives up the computes of every rabbit that the status of Servers does not call ready.
 #[test]
-fn servers_name_who_is_late_once_few_are() {
+fn the_status_of_servers_names_the_late_rabbits_once_they_are_few() {
     let mut site = Site::new(1, 100 * GIB);
     for rabbit in ["s", "t"] {
         site.add_rabbit(rabbit, &[format!("{rabbit}1")], 100 * GIB);

@@ -1,4 +1,4 @@
-//! What a workload manager does with a workflow.
+//! Acts on a workflow as a workload manager does.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ impl Site {
         self.create_by(1001, name, directives);
     }
 
-    /// As a job of this user.
+    /// Creates a workflow of this user.
     pub(crate) fn create_by(&mut self, user: u32, name: &str, directives: &[String]) {
         let workflow = json!({
             "kind": "Workflow", "metadata": {"name": name, "namespace": "default"},
@@ -57,42 +57,42 @@ impl Site {
         self.settle();
     }
 
-    /// Tears a workflow down, whose space then goes to the one that waits for it, and that one too.
+    /// Tears a workflow down, checks that the waiting one gets its space, and tears that one down too.
     pub(crate) fn pass_space_on(&mut self, from: &str, to: &str) {
         self.ask(from, "Teardown");
         self.settle();
-        assert!(self.is_ready(to, "Setup"), "{:?}", self.told(to));
+        assert!(self.is_ready(to, "Setup"), "{:?}", self.status_of(to));
         self.ask(to, "Teardown");
         self.settle();
     }
 
-    /// State, ready, status and message.
-    pub(crate) fn told(&self, name: &str) -> (String, bool, String, String) {
+    /// Returns state, ready, status and message of a workflow.
+    pub(crate) fn status_of(&self, name: &str) -> (String, bool, String, String) {
         let status = &self.workflow(name)["status"];
         let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
         (text("state"), status["ready"] == true, text("status"), text("message"))
     }
 
     pub(crate) fn is_ready(&self, name: &str, state: &str) -> bool {
-        let (in_state, ready, status, _) = self.told(name);
+        let (in_state, ready, status, _) = self.status_of(name);
         in_state == state && ready && status == "Completed"
     }
 
-    /// To the end of a state, with all computes of the rabbit.
+    /// Creates a workflow with these computes, and brings it to the end of a state.
     pub(crate) fn bring(&mut self, name: &str, directives: &[String], to: &str, computes: &[&str]) {
         self.create(name, directives);
         self.settle();
-        assert!(self.is_ready(name, "Proposal"), "{:?}", self.told(name));
+        assert!(self.is_ready(name, "Proposal"), "{:?}", self.status_of(name));
         self.fill_computes(name, computes);
         for state in &STATES[1..=STATES.iter().position(|state| *state == to).unwrap()] {
             self.ask(name, state);
             self.settle();
-            assert!(self.is_ready(name, state), "{:?}", self.told(name));
+            assert!(self.is_ready(name, state), "{:?}", self.status_of(name));
         }
     }
 
-    /// Brings a workflow that was created through all of its states, one change at a time, and gives `ends` a copy of the site after
-    /// each.
+    /// Brings an existing workflow through all states, one change at a time, and passes a copy of the site to
+    /// `ends` before each change.
     pub(crate) fn after_each_change(
         &mut self,
         name: &str,
@@ -109,29 +109,29 @@ impl Site {
             self.fill_computes(name, computes);
             self.ask(name, state);
         }
-        assert!(self.is_ready(name, "Teardown"), "{:?}", self.told(name));
+        assert!(self.is_ready(name, "Teardown"), "{:?}", self.status_of(name));
     }
 
-    /// Deletes a workflow, and checks that the site is as it was before.
+    /// Deletes a workflow, and checks that nothing is left of it.
     pub(crate) fn remove(&mut self, name: &str) {
         self.delete(&at("Workflow", "default", name));
         self.settle();
-        self.is_clean();
+        self.assert_clean();
     }
 
-    /// Neither by the engine that ran nor by one that starts now.
-    fn nothing_is_promised(&self) {
+    /// Checks that no bytes are reserved, for the running engine and for one that starts now.
+    fn assert_no_reservations(&self) {
         let fresh = self.world();
-        let nobody = (String::new(), String::new());
+        let no_servers = (String::new(), String::new());
         for world in [Some(&fresh), self.live.world(self)].into_iter().flatten() {
             for (rabbit, node) in &world.site.nodes {
-                let space = world.site.ledger.space(rabbit, node, &nobody);
-                assert_eq!(space.free, space.total, "bytes of {rabbit} are promised");
+                let space = world.site.reservations.space(rabbit, node, &no_servers);
+                assert_eq!(space.free, space.total, "bytes of {rabbit} are reserved");
             }
         }
     }
 
-    fn no_port_is_in_use(&self) {
+    fn assert_no_ports_in_use(&self) {
         for (at, record) in self.objects.iter().filter(|(at, _)| at.0 == "NnfPortManager") {
             let entries = record["status"]["allocations"].as_array().into_iter().flatten();
             let used: Vec<_> = entries.filter(|entry| entry["status"] == "InUse").collect();
@@ -139,7 +139,7 @@ impl Site {
         }
     }
 
-    pub(crate) fn is_clean(&self) {
+    pub(crate) fn assert_clean(&self) {
         let shared = [
             "DWDirectiveRule",
             "LustreFileSystem",
@@ -160,8 +160,8 @@ impl Site {
             })
             .collect();
         assert!(left.is_empty(), "left: {left:?}");
-        self.nothing_is_claimed();
-        self.nothing_is_promised();
-        self.no_port_is_in_use();
+        self.assert_nothing_lent_is_used();
+        self.assert_no_reservations();
+        self.assert_no_ports_in_use();
     }
 }

@@ -1,4 +1,4 @@
-//! The engine as it runs: it hears of changes by its watches, and plans again what they wake and nothing else.
+//! Runs the engine in memory: it learns of changes by its watches, and plans again only the keys that they wake.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use workflow::{
     Containers, IndexNames,
     plan::plan_key,
     progress::Outcome,
-    world::{ForEachKind, Kept, Key, Scope, Wake, World},
+    world::{ForEachKind, Key, Scope, Wake, WatchedKind, World},
 };
 
 use crate::{
-    claims::Claimed,
+    claims::Coordinator,
     site::{At, Site, read},
     stored::Stored,
 };
 
-/// An engine that runs, unless it was not started yet.
+/// The running engine; `None` before it is started.
 #[derive(Debug, Default)]
 pub(crate) struct Live(Option<Running>);
 
 impl Live {
-    /// What the engine that runs knows, if it has heard of everything.
+    /// Returns the world of the running engine if all changes were delivered to it.
     pub(crate) fn world(&self, site: &Site) -> Option<&World> {
         let running = self.0.as_ref().filter(|running| running.seen == site.objects);
         running.map(|running| &running.world)
@@ -30,7 +30,7 @@ impl Live {
 }
 
 impl Clone for Live {
-    /// The copy of a site starts an engine of its own.
+    /// A copy of a site has no running engine.
     fn clone(&self) -> Self {
         Self(None)
     }
@@ -39,16 +39,16 @@ impl Clone for Live {
 #[derive(Debug)]
 struct Running {
     world: World,
-    /// What its watches brought.
+    /// Objects that its watches delivered.
     seen: BTreeMap<At, Stored>,
-    /// What it could not read when it started.
+    /// Objects that were unreadable when it started.
     unreadable: Vec<At>,
-    /// Where it was told to run containers.
+    /// Where containers run, by its settings.
     containers: Option<Containers>,
     index_names: IndexNames,
-    claims: Claimed,
+    claims: Coordinator,
     woken: BTreeSet<Key>,
-    /// Whose last plan left something to wait for, and whether something was wrong.
+    /// Keys whose last plan left an outcome that is not Done, and whether one is Failed or Queued.
     waiting: BTreeMap<Key, bool>,
     /// Keys that the engine plans again at a certain time.
     due: BTreeMap<Key, Timestamp>,
@@ -68,9 +68,9 @@ impl Running {
         }
     }
 
-    /// Takes in what changed since it was last asked.
-    fn hear(&mut self, site: &Site) {
-        // One of the same name is another object.
+    /// Delivers all changes since the last call.
+    fn take_changes(&mut self, site: &Site) {
+        // An object of the same name with another uid is a new object.
         let is_gone = |at: &At, object: &Stored| {
             let now = site.objects.get(at);
             now.is_none_or(|now| now["metadata"]["uid"] != object["metadata"]["uid"])
@@ -83,16 +83,17 @@ impl Running {
         let changed = site.objects.iter().filter(|(at, object)| differs(at, object));
         let changed: Vec<_> = changed.map(|(at, object)| (at.clone(), object.clone())).collect();
         self.seen.extend(changed.iter().cloned());
-        let told = gone.iter().map(|one| (one, true)).chain(changed.iter().map(|one| (one, false)));
-        for ((at, object), is_gone) in told {
+        let deleted = gone.iter().map(|entry| (entry, true));
+        let events = deleted.chain(changed.iter().map(|entry| (entry, false)));
+        for ((at, object), is_gone) in events {
             let is_readable = !site.unreadable.contains(at);
-            let wakes = tell(&mut self.world, at, object, (is_readable, is_gone));
+            let wakes = deliver(&mut self.world, at, object, (is_readable, is_gone));
             self.wake(wakes);
         }
     }
 }
 
-fn tell(
+fn deliver(
     world: &mut World,
     at: &At,
     object: &Stored,
@@ -100,27 +101,27 @@ fn tell(
 ) -> Vec<Wake> {
     if at.0 == "Secret" {
         let secret = || serde_json::from_value((**object).clone()).unwrap();
-        return if is_gone { Vec::new() } else { world.keys_made(&secret()) };
+        return if is_gone { Vec::new() } else { world.add_keys(&secret()) };
     }
     let settings = world.site.settings.clone();
-    let mut event = Tell { world, at, object, is_readable, is_gone, wakes: None };
+    let mut event = Delivery { world, at, object, is_readable, is_gone, wakes: None };
     settings.kinds(&mut event);
     event.wakes.unwrap_or_else(|| panic!("the engine does not watch {}", at.0))
 }
 
 /// An event of the watch of an object's kind.
-struct Tell<'a> {
+struct Delivery<'a> {
     world: &'a mut World,
     at: &'a At,
     object: &'a Stored,
     is_readable: bool,
     is_gone: bool,
-    /// What it wakes, once the kind is found.
+    /// Keys that the event wakes, once its kind is found.
     wakes: Option<Vec<Wake>>,
 }
 
-impl ForEachKind for Tell<'_> {
-    fn kind<K: Kept>(&mut self, _: Scope) {
+impl ForEachKind for Delivery<'_> {
+    fn kind<K: WatchedKind>(&mut self, _: Scope) {
         if self.at.0 != K::kind(&()) {
             return;
         }
@@ -131,10 +132,10 @@ impl ForEachKind for Tell<'_> {
 }
 
 impl Site {
-    /// Until nothing changes any more. The engine plans only what it is woken for; whatever it would change after a start now,
-    /// it was not woken for.
+    /// Runs until nothing changes. The engine plans only keys that are woken; panics if a newly started engine would plan
+    /// changes for other keys.
     pub(crate) fn settle(&mut self) {
-        // What it has read once it knows, whatever becomes of it: what cannot be read is there when it starts.
+        // A new engine starts if the settings differ, or other objects are unreadable: those must never have been readable.
         let is_same = |running: &Running| {
             running.unreadable == self.unreadable
                 && running.containers == self.containers
@@ -142,20 +143,20 @@ impl Site {
                 && running.claims == self.claims
         };
         let running = self.live.0.take().filter(is_same);
-        let mut running = running.unwrap_or_else(|| self.started());
+        let mut running = running.unwrap_or_else(|| self.start_engine());
         for _ in 0..2_000 {
             let changed = self.run(&mut running);
             if !self.act() && !changed {
-                let rest = self.planned();
+                let rest = self.plan_all();
                 assert!(rest.is_empty(), "nothing woke the engine for {rest:?}");
                 self.live = Live(Some(running));
                 return;
             }
         }
-        panic!("it never settles: {:?}", running.woken);
+        panic!("the site never settles: {:?}", running.woken);
     }
 
-    fn started(&self) -> Running {
+    fn start_engine(&self) -> Running {
         let world = self.world();
         let woken = world.keys().into_iter().collect();
         Running {
@@ -171,27 +172,27 @@ impl Site {
         }
     }
 
-    /// Plans all that was woken, and makes it; whether anything was changed.
+    /// Plans all keys that were woken, and makes the changes. Returns true if anything changed.
     fn run(&mut self, running: &mut Running) -> bool {
         let mut changed = false;
-        running.hear(self);
+        running.take_changes(self);
         running
             .woken
-            .extend(running.due.extract_if(.., |_, at| *at <= self.now()).map(|one| one.0));
+            .extend(running.due.extract_if(.., |_, at| *at <= self.now()).map(|(key, _)| key));
         for key in std::mem::take(&mut running.woken) {
             running.due.remove(&key);
             let plan = plan_key(&running.world, &key, self.now());
             let is_failing = plan
                 .outcomes
                 .iter()
-                .any(|one| matches!(one, Outcome::Failed(_) | Outcome::Queued(_)));
-            if plan.outcomes.iter().all(|one| *one == Outcome::Done) {
+                .any(|outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Queued(_)));
+            if plan.outcomes.iter().all(|outcome| *outcome == Outcome::Done) {
                 running.waiting.remove(&key);
             } else {
                 running.waiting.insert(key.clone(), is_failing);
             }
             for change in &plan.changes {
-                // Who is refused plans again soon.
+                // After a refusal the engine plans the key again.
                 match self.make(change) {
                     Ok(()) => changed = true,
                     Err(_) => drop(running.woken.insert(key.clone())),
@@ -201,7 +202,7 @@ impl Site {
                 running.woken.insert(key.clone());
             }
             running.due.extend(plan.replan_at.map(|at| (key, at)));
-            running.hear(self);
+            running.take_changes(self);
         }
         changed
     }

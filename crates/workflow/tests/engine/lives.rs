@@ -1,4 +1,4 @@
-//! Lives without mishap.
+//! Lives of workflows without faults.
 
 use serde_json::json;
 use workflow::IndexNames;
@@ -11,7 +11,7 @@ use crate::{
 const COMPUTES: [&str; 3] = ["c1", "c2", "c3"];
 
 #[test]
-fn every_kind_of_storage_lives_from_proposal_to_teardown_and_leaves_nothing() {
+fn local_storage_goes_from_proposal_to_teardown_and_leaves_nothing() {
     for kind in ["xfs", "raw", "gfs2"] {
         let mut site = Site::new(3, 100 * GIB);
         let before = site.objects.len();
@@ -34,7 +34,7 @@ fn a_workflow_without_directives_walks_through_all_states() {
 }
 
 #[test]
-fn several_directives_have_storage_and_variables_of_their_own() {
+fn each_directive_gets_its_own_storage_and_variables() {
     let mut site = Site::new(2, 100 * GIB);
     let directives =
         [directive("xfs", "one"), directive("raw", "my-two"), directive("xfs", "three")];
@@ -47,12 +47,12 @@ fn several_directives_have_storage_and_variables_of_their_own() {
     assert_eq!((&env["DW_JOB_XFS"], &env["DW_JOB_RAW"]), (&path(0), &path(1)));
     let all = format!("one:/mnt/nnf/{uid}-0,my-two:/mnt/nnf/{uid}-1,three:/mnt/nnf/{uid}-2");
     assert_eq!(env["DW_JOBS"], all);
-    assert_eq!(site.names("ClientMount").len(), 3 * 2 + 1, "the rabbit shows what is raw");
+    assert_eq!(site.names("ClientMount").len(), 3 * 2 + 1, "the rabbit mounts raw storage too");
     site.remove("w");
 }
 
 #[test]
-fn a_compute_keeps_its_allocation_and_the_tree_is_in_the_jobs_order() {
+fn computes_keep_their_allocations_and_the_tree_follows_the_jobs_order() {
     let mut site = Site::new(3, 100 * GIB);
     site.bring("w", &[directive("raw", "scratch")], "PreRun", &["c3", "c1"]);
     let data = |site: &Site, compute: &str| {
@@ -68,7 +68,7 @@ fn a_compute_keeps_its_allocation_and_the_tree_is_in_the_jobs_order() {
     };
     assert_eq!(shown(0), ("node-0".to_owned(), "c3".to_owned()));
     assert_eq!(shown(1), ("node-1".to_owned(), "c1".to_owned()));
-    // Somebody deletes one mount and turns the list of computes round: the other stays where it is, and so does this one.
+    // A deleted mount and a reversed list of computes do not change which compute has which allocation.
     site.delete(&at("ClientMount", "c1", "default-w-0-computes"));
     site.fill_computes("w", &["c1", "c3"]);
     site.settle();
@@ -76,9 +76,9 @@ fn a_compute_keeps_its_allocation_and_the_tree_is_in_the_jobs_order() {
     site.remove("w");
 }
 
-/// As NNF's data movers expect it: they know neither `node-<k>` nor the links.
+/// NNF's data movers expect these names; they know neither `node-<k>` nor the links.
 #[test]
-fn a_site_may_have_its_trees_named_after_the_rabbit() {
+fn index_names_rabbit_names_the_trees_after_the_rabbit() {
     for kind in ["raw", "gfs2"] {
         let mut site = Site::new(3, 100 * GIB);
         site.index_names = IndexNames::Rabbit;
@@ -89,7 +89,7 @@ fn a_site_may_have_its_trees_named_after_the_rabbit() {
             assert_eq!(tree[index]["mountPath"], format!("/mnt/nnf/{uid}-0/r-{index}"), "{kind}");
             assert_eq!(tree[index]["compute"], *compute, "{kind}");
         }
-        // Where a compute mounts it does not change.
+        // The path on computes does not change.
         let own = &site.get("ClientMount", "c3", "default-w-0-computes")["spec"]["mounts"][0];
         assert_eq!(own["mountPath"], format!("/mnt/nnf/{uid}-0"), "{kind}");
         site.remove("w");
@@ -103,31 +103,31 @@ fn teardown_is_reached_from_every_state() {
         site.bring("w", &[directive("gfs2", "scratch")], from, &["c1", "c2"]);
         site.ask("w", "Teardown");
         site.settle();
-        assert!(site.is_ready("w", "Teardown"), "{from}: {:?}", site.told("w"));
+        assert!(site.is_ready("w", "Teardown"), "{from}: {:?}", site.status_of("w"));
         site.remove("w");
     }
 }
 
 #[test]
-fn each_state_says_when_it_was_asked_for_and_reached() {
+fn the_status_has_the_times_of_request_and_readiness() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "DataIn", &["c1"]);
     let status = &site.workflow("w")["status"];
     for field in ["desiredStateChange", "readyChange"] {
         assert!(status[field].as_str().unwrap().ends_with(".000000Z"), "{status:#}");
     }
-    let shares = status["drivers"].as_array().unwrap();
-    let done: Vec<_> = shares
+    let drivers = status["drivers"].as_array().unwrap();
+    let done: Vec<_> = drivers
         .iter()
-        .filter(|share| share["completed"] == true)
-        .map(|share| share["watchState"].as_str().unwrap())
+        .filter(|entry| entry["completed"] == true)
+        .map(|entry| entry["watchState"].as_str().unwrap())
         .collect();
     assert_eq!(done, ["Proposal", "Setup"]);
-    assert!(shares.iter().all(|share| share["driverID"] == "nnf" && share["lastHB"] == 0));
+    assert!(drivers.iter().all(|entry| entry["driverID"] == "nnf" && entry["lastHB"] == 0));
 }
 
 #[test]
-fn a_site_with_its_own_servers_is_taken_at_its_word() {
+fn servers_that_the_workload_manager_filled_are_used_as_they_are() {
     let mut site = Site::new(3, 100 * GIB);
     let directives = [directive("xfs", "scratch")];
     site.create("w", &directives);
@@ -140,10 +140,10 @@ fn a_site_with_its_own_servers_is_taken_at_its_word() {
         object["spec"]["allocationSets"] = json!([{"label": "xfs", "allocationSize": minimum,
             "storage": [{"name": "r", "allocationCount": 2}, {"name": "r", "allocationCount": 1}]}]);
     });
-    // As Flux does: computes only after Setup.
+    // Flux fills Computes only after Setup.
     site.ask("w", "Setup");
     site.settle();
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     assert_eq!(site.names("NnfNodeStorage"), ["r/default-w-0-xfs-0", "r/default-w-0-xfs-1"]);
     let servers = &site.get("Servers", "default", "w-0")["status"];
     assert_eq!(servers["ready"], true);
@@ -157,7 +157,7 @@ fn a_site_with_its_own_servers_is_taken_at_its_word() {
     site.fill_computes("w", &COMPUTES);
     site.ask("w", "PreRun");
     site.settle();
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     let third = site.get("ClientMount", "c3", "default-w-0-computes");
     let reference = &third["spec"]["mounts"][0]["device"]["deviceReference"];
     assert_eq!(reference["objectReference"]["name"], "default-w-0-xfs-1");

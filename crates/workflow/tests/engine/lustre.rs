@@ -1,4 +1,4 @@
-//! Lustre: targets in their order, names on management targets, lives and mishaps.
+//! Lustre: the order of targets, file system names, whole lives, and faults.
 
 mod agents;
 mod faults;
@@ -18,14 +18,14 @@ use crate::{
 
 pub(crate) const LUSTRE: &str = "#DW jobdw type=lustre capacity=20GB name=lus";
 
-/// The site's default profile with this of Lustre changed.
+/// Changes the Lustre part of the site's default profile.
 pub(crate) fn with_profile(site: &mut Site, change: &Value) {
     site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
         json_patch::merge(&mut object["data"]["lustreStorage"], change);
     });
 }
 
-/// Two rabbits with two computes each.
+/// Returns a site with two rabbits that have two computes each.
 pub(crate) fn two_rabbits() -> Site {
     let mut site = Site::new(2, 1000 * GIB);
     site.add_rabbit("s", &["d1", "d2"].map(str::to_owned), 1000 * GIB);
@@ -33,7 +33,7 @@ pub(crate) fn two_rabbits() -> Site {
     site
 }
 
-/// A management target of the site's own.
+/// Adds a management target outside of the rabbits.
 pub(crate) fn put_external(site: &mut Site, address: &str) {
     site.put(json!({
         "kind": "NnfLustreMGT", "metadata": {"name": "outside", "namespace": "nnf-system"},
@@ -42,7 +42,7 @@ pub(crate) fn put_external(site: &mut Site, address: &str) {
     site.settle();
 }
 
-/// A site whose file systems are on a management target of its own.
+/// Returns a site whose file systems use a management target outside of the rabbits.
 pub(crate) fn with_external() -> Site {
     let mut site = two_rabbits();
     put_external(&mut site, "10.9.9.9@tcp");
@@ -51,7 +51,7 @@ pub(crate) fn with_external() -> Site {
     site
 }
 
-/// A persistent management target in a pool, as other controllers' `create_persistent` leaves it.
+/// Adds a persistent management target to the pool, as `create_persistent` of the Go controllers leaves it.
 pub(crate) fn put_persistent(site: &mut Site, name: &str, rabbit: &str, state: &str) {
     site.put(json!({
         "kind": "PersistentStorageInstance",
@@ -71,7 +71,7 @@ pub(crate) fn put_persistent(site: &mut Site, name: &str, rabbit: &str, state: &
     site.settle();
 }
 
-/// Profiles for a pool of management targets: of its members, and of file systems on them.
+/// Adds two profiles: one for management targets of a pool, and one for file systems that use the pool.
 pub(crate) fn lend_pool(site: &mut Site) {
     for (name, options) in [
         ("target", json!({"standaloneMgtPoolName": "pool"})),
@@ -88,37 +88,37 @@ pub(crate) fn lend_pool(site: &mut Site) {
     }
 }
 
-/// Makes a member of the pool.
+/// Returns the directive that creates a member of the pool.
 pub(crate) fn create_target(name: &str) -> Vec<String> {
     vec![format!("#DW create_persistent type=lustre name={name} profile=target")]
 }
 
 impl Site {
-    /// Everything of the targets of a workflow's first directive: rabbit, name, kind, first index.
+    /// Returns the targets of a workflow's first directive: rabbit, name, kind, and index of the first.
     fn targets(&self, workflow: &str) -> Vec<String> {
         let uid = &self.workflow(workflow)["metadata"]["uid"];
-        let of = self.objects.iter().filter(|((kind, ..), object)| {
+        let storages = self.objects.iter().filter(|((kind, ..), object)| {
             kind == "NnfNodeStorage"
                 && object["metadata"]["labels"]["dataworkflowservices.github.io/workflow.uid"]
                     == *uid
         });
-        let told = of.map(|((_, rabbit, name), object)| {
+        let texts = storages.map(|((_, rabbit, name), object)| {
             let lustre = &object["spec"]["lustreStorage"];
             let (kind, first) = (lustre["targetType"].as_str().unwrap(), &lustre["startIndex"]);
             format!("{rabbit}/{name} {kind} {}", first.as_i64().unwrap_or(0))
         });
-        told.collect()
+        texts.collect()
     }
 
-    /// The name and the address that a workflow's targets were made with.
-    fn named(&self, workflow: &str) -> (String, String) {
+    /// Returns the file system name and the MGS address that a workflow's targets were made with.
+    fn name_and_address(&self, workflow: &str) -> (String, String) {
         let uid = &self.workflow(workflow)["metadata"]["uid"];
-        let mut of = self.objects.iter().filter(|((kind, ..), object)| {
+        let mut storages = self.objects.iter().filter(|((kind, ..), object)| {
             kind == "NnfNodeStorage"
                 && object["metadata"]["labels"]["dataworkflowservices.github.io/workflow.uid"]
                     == *uid
         });
-        let lustre = &of.next().unwrap().1["spec"]["lustreStorage"];
+        let lustre = &storages.next().unwrap().1["spec"]["lustreStorage"];
         let text = |field: &str| lustre[field].as_str().unwrap().to_owned();
         (text("fileSystemName"), text("mgsAddress"))
     }
@@ -128,11 +128,11 @@ impl Site {
         self.settle();
     }
 
-    /// To the end of Proposal, with these computes.
+    /// Brings a new workflow to the end of Proposal, and fills in these computes.
     fn propose(&mut self, name: &str, directive: &str, computes: &[&str]) {
         self.create(name, &[directive.to_owned()]);
         self.settle();
-        assert!(self.is_ready(name, "Proposal"), "{:?}", self.told(name));
+        assert!(self.is_ready(name, "Proposal"), "{:?}", self.status_of(name));
         self.fill_computes(name, computes);
     }
 

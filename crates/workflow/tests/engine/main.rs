@@ -1,4 +1,5 @@
-//! Whole lives of workflows against a site in memory: what the engine plans from the objects, whatever happens to it or to them.
+//! Tests of whole lives of workflows against a site in memory: what the engine plans from the objects,
+//! with and without faults.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,6 @@
-//! The whole-system tests of the sites' controllers (the rows with numbers) and what their controllers are tested for, row by
-//! row: done here, done by a test that is named, or why not yet. A row that is open and passes all the same fails this test.
+//! The whole-system tests of the Go controllers (rows with numbers) and other tests of them, row by row: the row passes
+//! here, another test covers it, or its directives are refused because it is not supported yet. If an unsupported row
+//! passes, this test fails.
 
 use std::path::Path;
 
@@ -12,13 +13,13 @@ use crate::{
 };
 
 enum Row {
-    /// A life of these directives to the end of Teardown.
+    /// A life of these directives passes to the end of Teardown.
     Lives(&'static [&'static str]),
-    /// Other tests: file from this folder on, and name.
+    /// Tests that cover the row: file relative to this directory, and name.
     Elsewhere(&'static [(&'static str, &'static str)]),
-    /// An error in Proposal is what is expected, with these words.
+    /// The Go controllers report an error in Proposal too; the message contains these words.
     Refused(&'static [&'static str], &'static str),
-    /// Refused plainly in Proposal with these words, until somebody carries it out.
+    /// Not supported yet: Proposal fails with these words.
     Open(&'static [&'static str], &'static str),
 }
 
@@ -36,11 +37,12 @@ const OTHER: &str = "#DW create_persistent type=xfs capacity=1GB name=two";
 const DESTROY: &str = "#DW destroy_persistent name=two";
 
 const CHECKS: &str = "../../../directive/src/check/tests.rs";
-const BESIDE: (&str, &str) =
-    ("containers.rs", "containers_run_beside_every_kind_of_storage_that_rabbits_may_have_mounted");
+const BESIDE: (&str, &str) = ("containers.rs", "containers_run_beside_gfs2_lustre_and_raw");
 
-const MPI_LIFE: (&str, &str) =
-    ("containers/mpi.rs", "a_launcher_starts_when_every_worker_answers_and_its_end_is_told");
+const MPI_LIFE: (&str, &str) = (
+    "containers/mpi.rs",
+    "the_launcher_starts_when_all_workers_are_ready_and_postrun_reports_its_end",
+);
 
 const NOT_HERE: &str = "is not carried out here";
 
@@ -53,16 +55,16 @@ const ROWS: [(&str, Row); 64] = [
         "5 Lustre external",
         Elsewhere(&[(
             "lustre/lives.rs",
-            "computes_that_no_rabbit_serves_mount_it_too_and_unknown_ones_are_told",
+            "computes_outside_of_the_rabbits_mount_too_and_unknown_ones_fail",
         )]),
     ),
-    // A person fences a node there; here the agents do, and the engine goes by the evidence.
+    // With the Go controllers a person fences a node; here the agents do, and the engine uses their evidence.
     (
         "6 GFS2 fence",
         Elsewhere(&[
             (
                 "../../../../tests/tests/fence.rs",
-                "a_compute_is_fenced_and_forgiven_and_never_without_the_api",
+                "a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away",
             ),
             ("faults.rs", "a_dead_compute_is_waited_for_until_there_is_evidence_that_it_is_down"),
         ]),
@@ -75,7 +77,7 @@ const ROWS: [(&str, Row); 64] = [
         "8 GFS2 with storage profile",
         Lives(&["#DW jobdw type=gfs2 capacity=50GB name=gfs2 profile=other"]),
     ),
-    // What the profile's lines make of the drives is the lab's scenario raid-job.
+    // Scenario raid-job of the lab checks the volumes that the profile's command lines create.
     (
         "9 XFS with storage profile and LV create",
         Lives(&["#DW jobdw type=xfs capacity=1TB name=xfs profile=other"]),
@@ -85,11 +87,11 @@ const ROWS: [(&str, Row); 64] = [
         Elsewhere(&[
             (
                 "lustre/persistent.rs",
-                "a_file_system_outlives_its_maker_and_every_client_of_a_job_mounts_it",
+                "persistent_lustre_outlives_its_workflow_and_is_mounted_by_jobs",
             ),
             (
                 "persistent/transaction.rs",
-                "a_creation_that_is_ended_after_any_change_leaves_all_or_nothing",
+                "a_creation_ended_after_any_change_leaves_all_or_nothing",
             ),
         ]),
     ),
@@ -100,7 +102,7 @@ const ROWS: [(&str, Row); 64] = [
     ("15 Lustre with MPI containers", Elsewhere(&[MPI_LIFE])),
     (
         "16 GFS2 and global Lustre with MPI containers",
-        Elsewhere(&[("containers/global_lustre.rs", "the_pods_of_mpi_have_it_too")]),
+        Elsewhere(&[("containers/global_lustre.rs", "mpi_pods_mount_a_global_lustre")]),
     ),
     (
         "17 GFS2 with copy offload",
@@ -110,50 +112,41 @@ const ROWS: [(&str, Row); 64] = [
         "18 PreRun timeout on MPI",
         Elsewhere(&[(
             "containers/mpi.rs",
-            "workers_that_do_not_answer_are_an_error_with_their_names",
+            "prerun_fails_with_the_names_of_workers_that_do_not_answer",
         )]),
     ),
     (
         "19 PostRun timeout on MPI",
-        Elsewhere(&[(
-            "containers/mpi/ends.rs",
-            "a_launcher_that_does_not_end_is_an_error_in_postrun",
-        )]),
+        Elsewhere(&[("containers/mpi/ends.rs", "postrun_fails_if_the_launcher_does_not_end")]),
     ),
     (
         "20 non-zero exit on MPI",
-        Elsewhere(&[(
-            "containers/mpi/ends.rs",
-            "a_launcher_that_fails_is_an_error_with_its_last_words",
-        )]),
+        Elsewhere(&[("containers/mpi/ends.rs", "postrun_fails_with_a_failed_launcher")]),
     ),
     ("21 GFS2 with containers", Elsewhere(&[BESIDE])),
     (
         "22 GFS2 and global Lustre with containers",
         Elsewhere(&[
-            ("containers/global_lustre.rs", "pods_have_its_claim_at_its_root"),
-            ("containers/global_lustre.rs", "rabbits_are_told_where_it_is"),
+            ("containers/global_lustre.rs", "pods_mount_the_claim_of_a_global_lustre_at_its_root"),
+            ("containers/global_lustre.rs", "agents_get_the_root_of_a_global_lustre"),
         ]),
     ),
     (
         "23 PreRun timeout on non-MPI",
         Elsewhere(&[(
             "containers/ends.rs",
-            "one_that_does_not_start_says_why_it_waits_and_is_an_error_at_its_deadline",
+            "prerun_shows_why_a_container_waits_and_fails_at_the_start_deadline",
         )]),
     ),
     (
         "24 PostRun timeout on non-MPI",
-        Elsewhere(&[(
-            "containers/ends.rs",
-            "one_that_does_not_end_in_time_is_an_error_in_postrun",
-        )]),
+        Elsewhere(&[("containers/ends.rs", "postrun_fails_at_the_end_deadline")]),
     ),
     (
         "25 non-zero exit on non-MPI",
         Elsewhere(&[(
             "containers/ends.rs",
-            "one_that_fails_is_an_error_in_postrun_with_its_last_words",
+            "postrun_fails_with_the_termination_message_of_a_failed_container",
         )]),
     ),
     (
@@ -167,10 +160,7 @@ const ROWS: [(&str, Row); 64] = [
         "27 raw with containers",
         Elsewhere(&[
             BESIDE,
-            (
-                "containers/raw.rs",
-                "pods_may_open_each_device_of_their_rabbit_by_a_volume_of_its_own",
-            ),
+            ("containers/raw.rs", "pods_get_each_device_of_their_rabbit_by_its_own_volume"),
         ]),
     ),
     (
@@ -185,7 +175,7 @@ const ROWS: [(&str, Row); 64] = [
         "30 Lustre with MGS pool",
         Elsewhere(&[(
             "lustre/persistent.rs",
-            "a_management_target_joins_its_pool_when_it_is_made_and_stays_while_it_is_held",
+            "a_management_target_joins_its_pool_when_complete_and_stays_while_in_use",
         )]),
     ),
     ("states: jobdw raw, xfs, gfs2, one set each", Lives(&[XFS, GFS2, RAW])),
@@ -193,36 +183,36 @@ const ROWS: [(&str, Row); 64] = [
         "states: jobdw lustre, three sets",
         Elsewhere(&[(
             "lustre/lives.rs",
-            "separate_targets_and_the_sites_commands_on_the_management_target",
+            "separate_targets_are_made_and_the_profiles_commands_run_on_the_mgt",
         )]),
     ),
     (
         "states: create_persistent raw, xfs, gfs2; its storage stays after Teardown",
         Elsewhere(&[(
             "persistent.rs",
-            "it_survives_the_workflow_that_made_it_and_goes_when_it_is_destroyed",
+            "persistent_storage_outlives_its_workflow_until_it_is_destroyed",
         )]),
     ),
     (
         "states: create_persistent lustre",
         Elsewhere(&[(
             "lustre/persistent.rs",
-            "a_file_system_outlives_its_maker_and_every_client_of_a_job_mounts_it",
+            "persistent_lustre_outlives_its_workflow_and_is_mounted_by_jobs",
         )]),
     ),
     (
         "states: a jobdw's storage goes in Teardown",
         Elsewhere(&[(
             "lives.rs",
-            "every_kind_of_storage_lives_from_proposal_to_teardown_and_leaves_nothing",
+            "local_storage_goes_from_proposal_to_teardown_and_leaves_nothing",
         )]),
     ),
     ("states: persistentdw", Lives(&[KEPT])),
     (
         "states: persistentdw says where computes may be and asks for no storage",
         Elsewhere(&[
-            ("persistent.rs", "its_objects_are_shaped_as_the_sites_controllers_shape_them"),
-            ("lustre/persistent.rs", "a_computes_constraint_is_the_network"),
+            ("persistent.rs", "objects_of_persistent_storage_have_the_shape_of_the_go_controllers"),
+            ("lustre/persistent.rs", "computes_must_reach_persistent_lustre_by_the_network"),
         ]),
     ),
     (
@@ -233,7 +223,7 @@ const ROWS: [(&str, Row); 64] = [
         "states: destroy_persistent",
         Elsewhere(&[(
             "persistent/shared.rs",
-            "it_is_not_destroyed_while_somebody_uses_it_and_the_message_says_who",
+            "destruction_is_refused_while_workflows_use_the_storage_and_names_them",
         )]),
     ),
     ("states: no directives", Lives(&[])),
@@ -244,10 +234,7 @@ const ROWS: [(&str, Row); 64] = [
     ),
     (
         "access: the label of its end",
-        Elsewhere(&[(
-            "samples.rs",
-            "what_agents_read_is_shaped_as_the_sites_controllers_shape_it",
-        )]),
+        Elsewhere(&[("samples.rs", "objects_for_agents_have_the_shape_of_the_go_controllers")]),
     ),
     ("access: its end after copies in and out", Open(&[GFS2, COPY_IN, COPY_OUT], NOT_HERE)),
     ("PostRun: failed data movement", Open(&[XFS, COPY_IN], NOT_HERE)),
@@ -270,7 +257,7 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: unknown persistentdw",
         Refused(&["#DW persistentdw name=none"], "no such persistent storage"),
     ),
-    // The checks are there and pure; a workflow with copies is refused before.
+    // These checks are tested in their crate; a workflow with copies is refused before them.
     (
         "Proposal: copy without jobdw, persistentdw or global Lustre",
         Elsewhere(&[(CHECKS, "copies_need_both_ends")]),
@@ -285,7 +272,7 @@ const ROWS: [(&str, Row); 64] = [
     (
         "Proposal: none or several default profiles, for storage and copies",
         Elsewhere(&[
-            ("refusals.rs", "a_site_without_one_default_profile_says_so"),
+            ("refusals.rs", "a_site_without_a_default_profile_is_reported"),
             (CHECKS, "profiles_exist_or_one_is_the_default"),
         ]),
     ),
@@ -294,22 +281,28 @@ const ROWS: [(&str, Row); 64] = [
         Elsewhere(&[
             (CHECKS, "a_container_obeys_its_profile"),
             ("containers/refused.rs", "a_directive_that_its_profile_does_not_admit_is_refused"),
-            ("containers/refused.rs", "a_profile_that_cannot_be_carried_out_is_refused"),
+            ("containers/refused.rs", "an_unsupported_profile_is_refused"),
             (
                 "containers/global_lustre.rs",
-                "a_path_elsewhere_or_a_namespace_without_the_mode_is_refused_with_the_remedy",
+                "a_wrong_path_or_a_missing_access_mode_fails_with_the_remedy",
             ),
         ]),
     ),
     (
         "Proposal: persistent storage of another user, and ignore-uid",
-        Elsewhere(&[("persistent/shared.rs", "its_user_may_use_it_and_others_when_it_says_so")]),
+        Elsewhere(&[(
+            "persistent/shared.rs",
+            "other_users_may_use_persistent_storage_only_with_ignore_uid",
+        )]),
     ),
     (
         "Proposal: a name that is taken",
         Elsewhere(&[
-            ("persistent/shared.rs", "a_name_that_is_taken_is_refused_and_the_owner_is_named"),
-            ("persistent/shared.rs", "of_two_that_take_one_name_at_once_exactly_one_gets_it"),
+            ("persistent/shared.rs", "a_taken_name_is_refused_and_the_message_names_the_owner"),
+            (
+                "persistent/shared.rs",
+                "of_two_workflows_that_take_a_name_at_once_exactly_one_gets_it",
+            ),
         ]),
     ),
     (
@@ -322,49 +315,52 @@ const ROWS: [(&str, Row); 64] = [
     (
         "Servers: too small, wrong label, doubled set, unknown storage, single server, total, small pieces",
         Elsewhere(&[
-            ("refusals.rs", "a_placement_that_does_not_fit_the_breakdown_is_told"),
-            ("lustre/placement.rs", "sets_of_targets_that_do_not_fit_the_breakdown_are_told"),
+            ("refusals.rs", "a_placement_that_does_not_fit_the_breakdown_fails"),
+            ("lustre/placement.rs", "lustre_sets_that_do_not_fit_the_breakdown_fail"),
         ]),
     ),
     (
         "Servers: labels, colocation, counts, capacity and health, which those controllers do not check",
         Elsewhere(&[
-            ("refusals.rs", "a_placement_on_a_rabbit_without_the_profiles_label_is_told"),
-            ("lustre/names.rs", "what_must_be_alone_is_placed_alone_and_refused_beside_others"),
-            ("refusals.rs", "counts_are_bounded_and_may_not_change_once_storage_is_made"),
-            ("placement.rs", "what_no_rabbit_has_is_an_error_at_once"),
-            ("placement.rs", "a_rabbit_that_does_not_serve_is_waited_for"),
+            ("refusals.rs", "a_placement_on_a_rabbit_without_the_profiles_label_fails"),
+            (
+                "lustre/names.rs",
+                "an_exclusive_mdt_is_placed_alone_and_refused_beside_other_targets",
+            ),
+            ("refusals.rs", "allocation_counts_are_bounded_and_fixed_once_storage_is_made"),
+            ("placement.rs", "more_than_a_rabbit_has_in_all_is_an_error_at_once"),
+            ("placement.rs", "setup_waits_while_a_rabbit_is_disabled"),
         ]),
     ),
     (
         "ports: reuse after cooldown, too few and recovery",
         Elsewhere(&[
-            ("containers/ports.rs", "two_workflows_on_one_rabbit_have_ports_of_their_own"),
-            ("containers/ports.rs", "a_port_cools_down_and_who_waits_for_it_looks_again"),
-            ("containers/ports.rs", "a_site_without_ports_is_told_so"),
+            ("containers/ports.rs", "two_workflows_on_one_rabbit_get_different_ports"),
+            ("containers/ports.rs", "a_workflow_waits_until_a_port_has_cooled_down"),
+            ("containers/ports.rs", "a_site_without_valid_ports_is_reported"),
         ]),
     ),
     (
         "webhook: created in Proposal, no state, no hurry, no skipping, none after Teardown",
-        Elsewhere(&[("refusals.rs", "admission_goes_by_the_rules_of_states")]),
+        Elsewhere(&[("refusals.rs", "admission_checks_the_order_of_states")]),
     ),
     (
         "webhook: drivers' shares",
-        Elsewhere(&[("refusals.rs", "admission_keeps_the_shares_of_drivers_and_the_end")]),
+        Elsewhere(&[("refusals.rs", "admission_protects_driver_entries_and_teardown")]),
     ),
 ];
 
-/// A profile whose containers may have any storage.
-fn container_profile(name: &str, kind: &str, of: &Value) -> Value {
+/// Returns a profile whose containers may use any storage.
+fn container_profile(name: &str, kind: &str, pod: &Value) -> Value {
     let storages = ["DW_JOB_data", "DW_PERSISTENT_kept", "DW_GLOBAL_lus"];
     let storages = storages.map(|name| json!({"name": name, "optional": true}));
     json!({
         "kind": "NnfContainerProfile", "metadata": {"name": name, "namespace": "nnf-system"},
-        "data": {"storages": storages, kind: of},
+        "data": {"storages": storages, kind: pod},
     })
 }
 
-/// With profiles that jobs may name, containers, and a Lustre file system that stays.
+/// Returns a site with profiles that jobs may name, containers, and persistent Lustre.
 fn site() -> Site {
     let mut site = Site::new(3, 10_000 * GIB);
     let mut other = site.get("NnfStorageProfile", "nnf-system", "default").clone();
@@ -383,14 +379,14 @@ fn site() -> Site {
     let make = "#DW create_persistent type=lustre capacity=50GB name=kept";
     site.bring("make", &[make.to_owned()], "Teardown", &[]);
     site.delete(&at("Workflow", "default", "make"));
-    // Its management server and those of the rows stand on one rabbit each.
+    // One rabbit for its management server, one for those of the rows.
     site.add_rabbit("s", &[], 10_000 * GIB);
     site.settle();
     site
 }
 
 #[test]
-fn every_row_is_done_or_is_refused_plainly() {
+fn every_row_passes_or_fails_with_the_expected_words() {
     let (mut done, mut open) = (0, 0);
     let start = site();
     for (name, row) in &ROWS {
@@ -402,15 +398,15 @@ fn every_row_is_done_or_is_refused_plainly() {
                 done += 1;
             }
             Refused(directives, words) => {
-                refused(&mut site, name, directives, words);
+                assert_refused(&mut site, name, directives, words);
                 done += 1;
             }
             Open(directives, words) => {
-                refused(&mut site, name, directives, words);
+                assert_refused(&mut site, name, directives, words);
                 open += 1;
             }
             Elsewhere(tests) => {
-                tests.iter().for_each(|test| is_there(name, *test));
+                tests.iter().for_each(|test| assert_test_exists(name, *test));
                 done += 1;
             }
         }
@@ -423,26 +419,26 @@ fn every_row_is_done_or_is_refused_plainly() {
     assert_eq!((done, open), (57, 7), "a row changed: count it where it belongs");
 }
 
-fn refused(site: &mut Site, name: &str, directives: &[&str], words: &str) {
+fn assert_refused(site: &mut Site, name: &str, directives: &[&str], words: &str) {
     let lines: Vec<String> = directives.iter().map(|&line| line.to_owned()).collect();
     site.create("w", &lines);
     site.settle();
-    let (state, _, status, message) = site.told("w");
+    let (state, _, status, message) = site.status_of("w");
     assert!(state == "Proposal" && status == "Error", "{name}: {state} {status} {message}");
     assert!(message.contains(words), "{name}: {message}");
 }
 
-/// Whether a test of this name is in the file.
-fn is_there(row: &str, (file, test): (&str, &str)) {
+/// Panics if the file has no test of this name.
+fn assert_test_exists(row: &str, (file, test): (&str, &str)) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{row}: {file}: {why}"));
     assert!(text.contains(&format!("fn {test}(")), "{row}: no test {test} in {file}");
 }
 
 #[test]
-fn a_capacity_of_nothing_is_refused() {
+fn a_capacity_of_0_is_refused() {
     let mut site = Site::new(3, 10_000 * GIB);
     site.create("w", &[directive("xfs", "a1").replace("1GiB", "0GiB")]);
     site.settle();
-    assert_eq!(site.told("w").2, "Error", "{:?}", site.told("w"));
+    assert_eq!(site.status_of("w").2, "Error", "{:?}", site.status_of("w"));
 }

@@ -1,4 +1,4 @@
-//! Storage that outlives the workflow that made it.
+//! Persistent storage, which outlives the workflow that made it.
 
 mod shared;
 mod transaction;
@@ -25,7 +25,7 @@ fn destroy(name: &str) -> Vec<String> {
 }
 
 impl Site {
-    /// Makes persistent storage for these computes, and removes the workflow that made it.
+    /// Creates persistent storage for these computes, and removes the workflow that created it.
     pub(crate) fn keep(&mut self, kind: &str, name: &str, computes: &[&str]) {
         let maker = format!("make-{name}");
         self.bring(&maker, &create(kind, name), "Teardown", computes);
@@ -34,7 +34,7 @@ impl Site {
         assert!(!self.objects.contains_key(&at("Workflow", "default", &maker)));
     }
 
-    /// Destroys it, and checks that nothing of it or of any workflow is left.
+    /// Destroys persistent storage, and checks that nothing of it or of any workflow is left.
     pub(crate) fn end(&mut self, name: &str) {
         self.bring("end", &destroy(name), "Teardown", &[]);
         self.remove("end");
@@ -50,9 +50,9 @@ impl Site {
         entries.map(|entry| entry["name"].as_str().unwrap()).collect()
     }
 
-    /// To a state from the one that it is in, and to its end if it gets there.
+    /// Brings a workflow from its present state to another one. Does not check that it gets there.
     fn go(&mut self, name: &str, to: &str) {
-        let from = self.told(name).0;
+        let from = self.status_of(name).0;
         let place = |state: &str| STATES.iter().position(|known| *known == state).unwrap();
         for state in &STATES[place(&from) + 1..=place(to)] {
             self.ask(name, state);
@@ -62,7 +62,7 @@ impl Site {
 }
 
 #[test]
-fn it_survives_the_workflow_that_made_it_and_goes_when_it_is_destroyed() {
+fn persistent_storage_outlives_its_workflow_until_it_is_destroyed() {
     for kind in ["xfs", "raw", "gfs2"] {
         let mut site = Site::new(3, 100 * GIB);
         site.keep(kind, "kept", &COMPUTES);
@@ -77,7 +77,7 @@ fn it_survives_the_workflow_that_made_it_and_goes_when_it_is_destroyed() {
 }
 
 #[test]
-fn a_job_finds_it_where_the_environment_says_and_is_a_consumer_until_its_end() {
+fn a_job_gets_the_path_by_variables_and_is_a_consumer_until_teardown() {
     let mut site = Site::new(3, 100 * GIB);
     site.keep("raw", "my-data", &["c1", "c2"]);
     site.bring("use", &uses("my-data"), "Setup", &["c2", "c1"]);
@@ -94,12 +94,12 @@ fn a_job_finds_it_where_the_environment_says_and_is_a_consumer_until_its_end() {
     assert_eq!(
         first["device"]["deviceReference"]["data"],
         Value::Null,
-        "the first compute has the first"
+        "the first compute has the first allocation"
     );
     let tree = &site.get("ClientMount", "r", "default-use-0-servers")["spec"]["mounts"];
-    let shown = |index: usize| (tree[index]["mountPath"].clone(), tree[index]["compute"].clone());
-    assert_eq!(shown(0), (json!(format!("{path}/node-0")), json!("c2")));
-    assert_eq!(shown(1), (json!(format!("{path}/node-1")), json!("c1")));
+    let link = |index: usize| (tree[index]["mountPath"].clone(), tree[index]["compute"].clone());
+    assert_eq!(link(0), (json!(format!("{path}/node-0")), json!("c2")));
+    assert_eq!(link(1), (json!(format!("{path}/node-1")), json!("c1")));
     site.go("use", "PostRun");
     assert_eq!(
         site.get("NnfNodeBlockStorage", "r", "default-my-data-raw-0")["spec"]["allocations"][0]["access"],
@@ -107,7 +107,7 @@ fn a_job_finds_it_where_the_environment_says_and_is_a_consumer_until_its_end() {
     );
     assert_eq!(site.consumers("my-data"), ["use-0"]);
     site.go("use", "Teardown");
-    assert!(site.is_ready("use", "Teardown"), "{:?}", site.told("use"));
+    assert!(site.is_ready("use", "Teardown"), "{:?}", site.status_of("use"));
     assert_eq!(site.consumers("my-data"), Vec::<&str>::new());
     assert_eq!(site.names("ClientMount"), Vec::<String>::new());
     site.delete(&at("Workflow", "default", "use"));
@@ -116,7 +116,7 @@ fn a_job_finds_it_where_the_environment_says_and_is_a_consumer_until_its_end() {
 }
 
 #[test]
-fn a_mount_knows_the_volume_by_the_directive_that_made_it() {
+fn labels_of_a_mount_name_the_directive_that_made_the_volume() {
     let mut site = Site::new(1, 100 * GIB);
     site.keep("xfs", "kept", &["c1"]);
     let lines = ["#DW jobdw type=xfs capacity=1GiB name=own".to_owned(), uses("kept").remove(0)];
@@ -133,7 +133,7 @@ fn a_mount_knows_the_volume_by_the_directive_that_made_it() {
 }
 
 #[test]
-fn its_objects_are_shaped_as_the_sites_controllers_shape_them() {
+fn objects_of_persistent_storage_have_the_shape_of_the_go_controllers() {
     let captured = crate::samples::captured;
     let mut site = Site::new(1, 100 * GIB);
     site.bring("pcreate", &create("xfs", "shared"), "PreRun", &["c1"]);
@@ -159,7 +159,7 @@ fn its_objects_are_shaped_as_the_sites_controllers_shape_them() {
         let theirs = captured(&format!("directivebreakdown-persistent-{kind}"));
         let mut ours = site.get("DirectiveBreakdown", "default", name)["status"].clone();
         if kind == "create" {
-            // They padded by 300 MiB and were asked for 1 GB.
+            // Their profile padded by 300 MiB, and their directive asked for 1 GB.
             let size = &theirs["status"]["storage"]["allocationSets"][0]["minimumCapacity"];
             ours["storage"]["allocationSets"][0]["minimumCapacity"] = size.clone();
         }
@@ -168,7 +168,7 @@ fn its_objects_are_shaped_as_the_sites_controllers_shape_them() {
 }
 
 #[test]
-fn bytes_of_persistent_storage_are_promised_to_nobody_else() {
+fn bytes_of_persistent_storage_are_not_free_for_jobs() {
     let mut site = Site::new(2, 3 * GIB);
     site.keep("xfs", "kept", &["c1"]);
     site.ask_for_storage(
@@ -176,20 +176,20 @@ fn bytes_of_persistent_storage_are_promised_to_nobody_else() {
         &["#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned()],
         &["c1", "c2"],
     );
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "DriverWait", "{message}");
     assert!(message.contains("pending capacity on r: "), "{message}");
     site.bring("end", &destroy("kept"), "Teardown", &[]);
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     for name in ["w", "end"] {
         site.delete(&at("Workflow", "default", name));
     }
     site.settle();
-    site.is_clean();
+    site.assert_clean();
 }
 
 #[test]
-fn what_other_controllers_made_is_neither_used_nor_changed() {
+fn persistent_storage_of_other_controllers_is_neither_used_nor_changed() {
     let mut site = Site::new(1, 100 * GIB);
     for name in ["persistentstorageinstance-use", "servers-persistent"] {
         site.put(crate::samples::captured(name));
@@ -208,7 +208,7 @@ fn what_other_controllers_made_is_neither_used_nor_changed() {
         let name = format!("w{index}");
         site.create_by(user, &name, lines);
         site.settle();
-        assert_eq!(site.told(&name).2, "Error", "{:?}", site.told(&name));
+        assert_eq!(site.status_of(&name).2, "Error", "{:?}", site.status_of(&name));
         site.delete(&at("Workflow", "default", &name));
         site.settle();
     }

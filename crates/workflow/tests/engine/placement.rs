@@ -1,4 +1,4 @@
-//! Where storage goes when nobody says so, and what is promised to whom.
+//! Placement by the engine, and reservations of capacity.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn two_jobs_that_fit_one_after_the_other_do_not_run_at_once() {
+fn a_job_waits_for_capacity_that_another_job_holds() {
     // Two computes take 2 GiB and the padding each.
     let mut site = Site::new(2, 3 * GIB);
     for name in ["a", "b"] {
@@ -19,23 +19,23 @@ fn two_jobs_that_fit_one_after_the_other_do_not_run_at_once() {
         site.fill_computes(name, &["c1", "c2"]);
         site.ask(name, "Setup");
     }
-    // The engine fills one Servers at a time; here it dies after each change.
+    // The engine fills one Servers at a time; here it restarts after each change.
     site.settle_with(|length| (0..length.min(1)).collect());
-    assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
-    let (_, ready, status, message) = site.told("b");
+    assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
+    let (_, ready, status, message) = site.status_of("b");
     // Flux ends a job after 10 s of a TransientCondition.
     assert!(!ready && status == "DriverWait", "{status}");
     assert!(message.contains("pending capacity on r: "), "{message}");
-    assert!(message.contains("goes on when other jobs give theirs back"), "{message}");
+    assert!(message.contains("the workflow continues when other jobs release theirs"), "{message}");
     site.pass_space_on("a", "b");
 }
 
 #[test]
-fn bytes_that_come_and_go_are_no_news_to_who_waits_for_more() {
+fn a_waiting_workflow_is_not_written_when_the_free_capacity_changes() {
     let mut site = Site::new(2, 3 * GIB);
     site.bring("a", &[directive("xfs", "scratch")], "Setup", &["c1", "c2"]);
     site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
-    assert_eq!(site.told("b").2, "DriverWait");
+    assert_eq!(site.status_of("b").2, "DriverWait");
     let before = site.workflow("b").clone();
     for bytes in 1..4 {
         site.edit("NnfNode", "r", "nnf-nlc", |object| {
@@ -43,22 +43,22 @@ fn bytes_that_come_and_go_are_no_news_to_who_waits_for_more() {
         });
         site.settle();
     }
-    assert_eq!(*site.workflow("b"), before, "each of many such workflows would be written");
+    assert_eq!(*site.workflow("b"), before, "the status must not change");
 }
 
 #[test]
-fn what_no_rabbit_has_is_an_error_at_once() {
+fn more_than_a_rabbit_has_in_all_is_an_error_at_once() {
     let mut site = Site::new(2, GIB);
     site.ask_for_storage("w", &[directive("xfs", "scratch")], &["c1", "c2"]);
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "Error");
     assert!(message.contains("its drives have 1073741824 in all"), "{message}");
     site.remove("w");
 }
 
-/// Each alone would fit, and wait for ever for the other to give its bytes back.
+/// Each directive alone would fit, and would wait for ever for the others to release their bytes.
 #[test]
-fn directives_that_exceed_their_rabbit_together_are_an_error_before_anything_is_made() {
+fn directives_that_together_exceed_a_rabbit_fail_before_anything_is_created() {
     for filled_by_wlm in [false, true] {
         let mut site = Site::new(1, 3 * GIB);
         let lines = ["one", "two", "three"].map(|name| directive("xfs", name));
@@ -75,35 +75,39 @@ fn directives_that_exceed_their_rabbit_together_are_an_error_before_anything_is_
         }
         site.ask("w", "Setup");
         site.settle();
-        let (_, ready, status, message) = site.told("w");
+        let (_, ready, status, message) = site.status_of("w");
         assert!(!ready && status == "Error", "{status} {message}");
         assert!(message.contains("the directives of this workflow ask for"), "{message}");
-        assert!(site.names("NnfNodeBlockStorage").is_empty(), "it holds nothing");
+        assert!(site.names("NnfNodeBlockStorage").is_empty(), "nothing is allocated");
         site.remove("w");
     }
 }
 
 #[test]
-fn neither_servers_nor_computes_is_told_and_mended_by_filling_one() {
+fn setup_fails_until_servers_or_computes_is_filled() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.settle();
     site.ask("w", "Setup");
     site.settle();
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "Error");
     assert!(message.contains("fill Servers, or fill Computes"), "{message}");
     site.fill_computes("w", &["c9"]);
     site.settle();
-    assert!(site.told("w").3.contains("c9, which no rabbit serves"), "{:?}", site.told("w"));
+    assert!(
+        site.status_of("w").3.contains("c9, which no rabbit serves"),
+        "{:?}",
+        site.status_of("w")
+    );
     site.fill_computes("w", &["c1"]);
     site.settle();
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn a_rabbit_that_does_not_serve_is_waited_for() {
+fn setup_waits_while_a_rabbit_is_disabled() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.settle();
@@ -111,18 +115,18 @@ fn a_rabbit_that_does_not_serve_is_waited_for() {
     site.edit("Storage", "default", "r", |object| object["spec"]["state"] = json!("Disabled"));
     site.ask("w", "Setup");
     site.settle();
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "TransientCondition");
     assert!(message.contains("r is disabled by an administrator"), "{message}");
     assert!(site.names("NnfNodeBlockStorage").is_empty());
     site.edit("Storage", "default", "r", |object| object["spec"]["state"] = json!("Enabled"));
     site.settle();
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn a_size_that_cannot_be_meant_is_told_and_mended_by_deleting_the_breakdown() {
+fn an_invalid_minimum_capacity_is_reported_until_the_breakdown_is_deleted() {
     for (line, label, bytes) in [
         (directive("xfs", "scratch"), "xfs", -5),
         ("#DW jobdw type=lustre capacity=20GB name=lus".to_owned(), "ost", 0),
@@ -136,7 +140,7 @@ fn a_size_that_cannot_be_meant_is_told_and_mended_by_deleting_the_breakdown() {
         site.fill_computes("w", &["c1", "c2"]);
         site.ask("w", "Setup");
         site.settle();
-        let (_, _, status, message) = site.told("w");
+        let (_, _, status, message) = site.status_of("w");
         assert_eq!(status, "Error");
         let wanted =
             format!("minimumCapacity of {label} is {bytes}: delete the DirectiveBreakdown");
@@ -144,7 +148,7 @@ fn a_size_that_cannot_be_meant_is_told_and_mended_by_deleting_the_breakdown() {
         assert_eq!(site.get("Servers", "default", "w-0")["spec"]["allocationSets"], json!(null));
         site.delete(&at("DirectiveBreakdown", "default", "w-0"));
         site.settle();
-        assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
         site.remove("w");
     }
 }

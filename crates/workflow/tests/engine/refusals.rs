@@ -1,4 +1,4 @@
-//! What is refused, and in which words: of directives in Proposal, of placements in Setup, of changes by admission.
+//! Refusals and their messages: of directives in Proposal, of placements in Setup, of changes by admission.
 
 use api::{DWDirectiveRule, Workflow};
 use controller::{Event, Item};
@@ -10,21 +10,21 @@ use crate::{
     site::Site,
 };
 
-/// What somebody changes in an object.
+/// A change of an object.
 type Edit = dyn Fn(&mut Value);
 
-fn proposed(directives: &[&str]) -> (String, String) {
+fn propose(directives: &[&str]) -> (String, String) {
     let mut site = Site::new(1, 100 * GIB);
     let directives: Vec<String> = directives.iter().map(|&line| line.to_owned()).collect();
     site.create("w", &directives);
     site.settle();
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     site.remove("w");
     (status, message)
 }
 
 #[test]
-fn directives_that_cannot_be_carried_out_are_errors_in_proposal() {
+fn unsupported_and_wrong_directives_fail_in_proposal() {
     let cases: [(&[&str], &str); 7] = [
         (
             &["#DW jobdw type=xfs name=scratch"],
@@ -53,14 +53,14 @@ fn directives_that_cannot_be_carried_out_are_errors_in_proposal() {
         ),
     ];
     for (directives, part) in cases {
-        let (status, message) = proposed(directives);
+        let (status, message) = propose(directives);
         assert_eq!(status, "Error", "{directives:?}: {message}");
         assert!(message.contains(part), "{directives:?}: {message}");
     }
 }
 
 #[test]
-fn a_site_without_one_default_profile_says_so() {
+fn a_site_without_a_default_profile_is_reported() {
     let mut site = Site::new(1, 100 * GIB);
     site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
         object["data"]["default"] = json!(false);
@@ -68,19 +68,23 @@ fn a_site_without_one_default_profile_says_so() {
     site.create("w", &[directive("xfs", "scratch")]);
     site.settle();
     assert!(
-        site.told("w").3.contains("the site has none as default NnfStorageProfile"),
+        site.status_of("w").3.contains("the site has none as default NnfStorageProfile"),
         "{:?}",
-        site.told("w")
+        site.status_of("w")
     );
     site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
         object["data"]["default"] = json!(true);
     });
     site.settle();
-    assert!(site.is_ready("w", "Proposal"), "an error is no end: {:?}", site.told("w"));
+    assert!(
+        site.is_ready("w", "Proposal"),
+        "the workflow continues after an error: {:?}",
+        site.status_of("w")
+    );
 }
 
 #[test]
-fn a_placement_that_does_not_fit_the_breakdown_is_told() {
+fn a_placement_that_does_not_fit_the_breakdown_fails() {
     let set = |label: &str, size: i64, storage: Value| json!([{"label": label, "allocationSize": size, "storage": storage}]);
     let r = |count: i64| json!([{"name": "r", "allocationCount": count}]);
     let (enough, both) = (
@@ -118,7 +122,7 @@ fn a_placement_that_does_not_fit_the_breakdown_is_told() {
         });
         site.ask("w", "Setup");
         site.settle();
-        let (_, ready, status, message) = site.told("w");
+        let (_, ready, status, message) = site.status_of("w");
         assert!(
             !ready && status == "Error" && message.contains("WLM error"),
             "{sets}: {status} {message}"
@@ -130,22 +134,26 @@ fn a_placement_that_does_not_fit_the_breakdown_is_told() {
 }
 
 #[test]
-fn a_placement_on_a_rabbit_without_the_profiles_label_is_told() {
+fn a_placement_on_a_rabbit_without_the_profiles_label_fails() {
     let mut site = Site::new(1, 100 * GIB);
     site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
         object["data"]["xfsStorage"]["storageLabels"] = json!(["tier=fast"]);
     });
     site.ask_for_storage("w", &[directive("xfs", "scratch")], &["c1"]);
-    assert!(site.told("w").3.contains("lacks the label tier=fast"), "{:?}", site.told("w"));
+    assert!(
+        site.status_of("w").3.contains("lacks the label tier=fast"),
+        "{:?}",
+        site.status_of("w")
+    );
     site.edit("Storage", "default", "r", |object| {
         object["metadata"]["labels"]["tier"] = json!("fast");
     });
     site.settle();
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
 }
 
 #[test]
-fn admission_goes_by_the_rules_of_states() {
+fn admission_checks_the_order_of_states() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
     let old = site.workflow("w").clone();
@@ -184,16 +192,16 @@ fn admission_goes_by_the_rules_of_states() {
         let why = changed(edit).unwrap_err();
         assert!(why.contains(part), "{part}: {why}");
     }
-    // Asked for and not yet heard of: the state before was ready, this one is not.
+    // The client asked for DataIn, and the engine has not seen it yet: the ready state is the one before.
     let (mut asked, mut next) = (old.clone(), old.clone());
     asked["spec"]["desiredState"] = json!("DataIn");
     next["spec"]["desiredState"] = json!("PreRun");
     assert!(admit(Some(&asked), &next, None).unwrap_err().contains("DataIn is not ready"));
 }
 
-/// Whatever is wrong with what is stored, its finalizers must come off.
+/// If admission refused what is stored, its finalizers could not be removed.
 #[test]
-fn admission_does_not_judge_again_what_is_stored() {
+fn admission_does_not_check_stored_fields_again() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
     let stored = site.workflow("w").clone();
@@ -216,25 +224,25 @@ fn admission_does_not_judge_again_what_is_stored() {
     }
 }
 
-/// A coordinator that has just started is asked before it knows the rules.
+/// A coordinator that has just started gets requests before it knows the rules.
 #[test]
-fn admission_judges_no_directive_before_the_rules_were_listed() {
+fn admission_checks_no_directives_before_the_rules_were_listed() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     let new = site.workflow("w").clone();
-    let judged = |world: &World| admit(None, &new, world.rules().map(|rules| &**rules));
+    let check = |world: &World| admit(None, &new, world.rules().map(|rules| &**rules));
     let mut world = World::new(Settings::default());
     world.take::<Workflow>(Event::Listed(Vec::new()));
-    assert_eq!(judged(&world), Ok(()), "another kind was listed");
+    assert_eq!(check(&world), Ok(()), "another kind was listed");
     world.take::<DWDirectiveRule>(Event::Listed(Vec::new()));
-    assert!(judged(&world).unwrap_err().contains("no DWDirectiveRule"), "there are none");
+    assert!(check(&world).unwrap_err().contains("no DWDirectiveRule"), "there are none");
     let rules: Item<DWDirectiveRule> = Ok(shipped::rules());
     world.take(Event::Listed(vec![rules]));
-    assert_eq!(judged(&world), Ok(()));
+    assert_eq!(check(&world), Ok(()));
 }
 
 #[test]
-fn admission_keeps_the_shares_of_drivers_and_the_end() {
+fn admission_protects_driver_entries_and_teardown() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
     let old = site.workflow("w").clone();
@@ -262,7 +270,7 @@ fn admission_keeps_the_shares_of_drivers_and_the_end() {
 }
 
 #[test]
-fn admission_judges_the_directives_of_a_new_workflow() {
+fn admission_checks_the_directives_of_a_new_workflow() {
     let rules = ruleset([&shipped::rules()]);
     let create = |edit: &Edit| {
         let mut new = json!({
@@ -295,7 +303,7 @@ fn admission_judges_the_directives_of_a_new_workflow() {
 }
 
 #[test]
-fn counts_are_bounded_and_may_not_change_once_storage_is_made() {
+fn allocation_counts_are_bounded_and_fixed_once_storage_is_made() {
     let mut site = Site::new(2, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.settle();
@@ -311,15 +319,15 @@ fn counts_are_bounded_and_may_not_change_once_storage_is_made() {
     site.ask("w", "Setup");
     site.settle();
     assert!(
-        site.told("w").3.contains("ask for 1 to 4096 (allocationCount)"),
+        site.status_of("w").3.contains("ask for 1 to 4096 (allocationCount)"),
         "{:?}",
-        site.told("w")
+        site.status_of("w")
     );
     ask_for(&mut site, 2);
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.ask("w", "DataIn");
     site.settle();
-    for (count, told) in
+    for (count, words) in
         [(3, "where 2 were made: set allocationCount back"), (i64::MAX, "ask for 1 to 4096")]
     {
         ask_for(&mut site, count);
@@ -327,16 +335,16 @@ fn counts_are_bounded_and_may_not_change_once_storage_is_made() {
             site.ask("w", "PreRun");
             site.settle();
         }
-        assert!(site.told("w").3.contains(told), "{:?}", site.told("w"));
+        assert!(site.status_of("w").3.contains(words), "{:?}", site.status_of("w"));
     }
     ask_for(&mut site, 2);
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
-/// Workload managers pass these fields on: variables to the job, references and the token to their own calls.
+/// Workload managers pass these fields on: variables to the job, references and the token to their own requests.
 #[test]
-fn what_a_client_writes_into_a_status_is_corrected() {
+fn status_fields_that_a_client_wrote_are_corrected() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "Setup", &["c1"]);
     let before = site.workflow("w").clone();
@@ -352,12 +360,12 @@ fn what_a_client_writes_into_a_status_is_corrected() {
     });
     site.settle();
     assert_eq!(site.workflow("w")["status"], before["status"]);
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
 }
 
-/// A share that a client left out or completed does not make a state reached.
+/// A driver entry that a client left out or completed does not make a state ready.
 #[test]
-fn a_state_is_reached_by_what_is_done_and_not_by_what_is_said() {
+fn a_state_is_ready_by_its_outcomes_not_by_its_driver_entries() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.edit("Workflow", "default", "w", |object| {
@@ -373,12 +381,12 @@ fn a_state_is_reached_by_what_is_done_and_not_by_what_is_said() {
     });
     site.ask("w", "Setup");
     site.settle();
-    let (state, ready, status, _) = site.told("w");
+    let (state, ready, status, _) = site.status_of("w");
     assert_eq!((&*state, ready, &*status), ("Setup", false, "DriverWait"));
 }
 
 #[test]
-fn names_that_objects_cannot_carry_are_refused_with_field_length_and_remedy() {
+fn names_too_long_for_labels_are_refused_with_field_length_and_remedy() {
     let long = "w".repeat(62);
     let cases = [
         (long.as_str(), json!(7), "metadata.name has 62 characters: write at most 61"),
@@ -395,31 +403,31 @@ fn names_that_objects_cannot_carry_are_refused_with_field_length_and_remedy() {
         });
         let why = admit(None, &new, None).unwrap_err();
         assert!(why.contains(words), "{name} {job}: {why}");
-        // Where no admission was asked, Proposal says the same.
+        // Without an admission webhook, Proposal reports the same error.
         let mut site = Site::new(1, 100 * GIB);
         site.put(new);
         site.settle();
-        let (_, _, status, message) = site.told(name);
+        let (_, _, status, message) = site.status_of(name);
         assert!(status == "Error" && message.contains(words), "{status} {message}");
     }
 }
 
 #[test]
-fn a_job_id_of_64_bits_is_carried_as_it_is() {
+fn a_job_id_of_64_bits_is_kept_exactly() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.edit("Workflow", "default", "w", |object| {
         object["spec"]["jobID"] = json!(501_360_523_054_545_920_u64);
     });
     site.settle();
-    assert!(site.is_ready("w", "Proposal"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Proposal"), "{:?}", site.status_of("w"));
     let mut changed = site.workflow("w").clone();
     changed["spec"]["jobID"] = json!(501_360_523_054_545_921_u64);
     let why = admit(Some(site.workflow("w")), &changed, None).unwrap_err();
     assert!(why.contains("spec.jobID is immutable"), "{why}");
 }
 
-/// A persistent storage called as the storage of a job to come takes nothing from that job.
+/// Persistent storage may have the name that a later job's storage will need.
 #[test]
 fn persistent_storage_named_like_a_jobs_storage_blocks_no_job() {
     let mut site = Site::new(1, 100 * GIB);

@@ -1,9 +1,10 @@
-//! The sites' own CRDs admit what the engine writes.
+//! Checks what the engine writes against the rules of the Go controllers' CRDs.
 
 use serde_json::Value;
 use workflow::change::Change;
 
-/// Fails when a change adds to an object what a site's API server refuses. What the test itself wrote into `old` is not the engine's.
+/// Panics if a change adds to an object what a site's API server refuses. Faults of `old` come from the test,
+/// not from the engine.
 pub(crate) fn check(change: &Change, old: Option<&Value>, new: &Value) {
     let known = old.map(site_rules::faults).unwrap_or_default();
     let mut faults = site_rules::faults(new);

@@ -1,4 +1,4 @@
-//! The engine's objects beside those that the sites' controllers were seen to make for the same directive.
+//! Compares the engine's objects with those that the Go controllers made for the same directive.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(crate) fn captured(name: &str) -> Value {
         .unwrap()
 }
 
-/// The object's members and those of everything within, as paths; what names or counts something is left out.
+/// Collects the paths of an object's members at all depths. Names of nodes and objects become `*`.
 fn shape(value: &Value, at: &str, found: &mut std::collections::BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -29,14 +29,14 @@ fn shape(value: &Value, at: &str, found: &mut std::collections::BTreeSet<String>
     }
 }
 
-pub(crate) fn same_shape(ours: &Value, theirs: &Value, apart: &[&str]) {
-    let of = |object: &Value| {
+pub(crate) fn assert_same_shape(ours: &Value, theirs: &Value, apart: &[&str]) {
+    let paths = |object: &Value| {
         let mut found = std::collections::BTreeSet::new();
         shape(&object["spec"], "spec", &mut found);
         shape(&object["metadata"]["labels"], "labels", &mut found);
         found
     };
-    let (ours, theirs) = (of(ours), of(theirs));
+    let (ours, theirs) = (paths(ours), paths(theirs));
     let differ: Vec<_> = ours
         .symmetric_difference(&theirs)
         .filter(|path| !apart.iter().any(|known| path.contains(known)))
@@ -45,7 +45,7 @@ pub(crate) fn same_shape(ours: &Value, theirs: &Value, apart: &[&str]) {
 }
 
 #[test]
-fn breakdowns_are_those_of_the_sites_controllers() {
+fn breakdowns_equal_those_of_the_go_controllers() {
     for kind in ["xfs", "gfs2"] {
         let theirs = captured(&format!("directivebreakdown-{kind}"));
         let line = theirs["spec"]["directive"].as_str().unwrap().to_owned();
@@ -60,42 +60,47 @@ fn breakdowns_are_those_of_the_sites_controllers() {
         assert_eq!(ours["status"]["storage"], theirs["status"]["storage"], "{kind}");
         let ways = |object: &Value| {
             let mut ways = object["status"]["compute"]["constraints"]["location"].clone();
-            // In which order they stand says nothing.
+            // The order has no meaning.
             let access = ways[0]["access"].as_array_mut().unwrap();
             access.sort_by_key(ToString::to_string);
             ways
         };
         assert_eq!(ways(ours), ways(&theirs), "{kind}");
-        same_shape(ours, &theirs, &[]);
+        assert_same_shape(ours, &theirs, &[]);
     }
 }
 
 #[test]
-fn what_agents_read_is_shaped_as_the_sites_controllers_shape_it() {
+fn objects_for_agents_have_the_shape_of_the_go_controllers() {
     for kind in ["xfs", "gfs2", "raw"] {
         let mut site = Site::new(3, 1000 * GIB);
         site.bring("w", &[directive(kind, "scratch")], "PreRun", &["c1", "c2", "c3"]);
         let storage = format!("default-w-0-{kind}-0");
         let pairs =
             [("nnfnodestorage", "NnfNodeStorage", "r"), ("clientmount", "ClientMount", "c2")];
-        for (file, of, namespace) in pairs {
-            let name = if of == "ClientMount" { "default-w-0-computes" } else { &storage };
-            let file = if of == "ClientMount" {
+        for (file, kind_of_object, namespace) in pairs {
+            let name =
+                if kind_of_object == "ClientMount" { "default-w-0-computes" } else { &storage };
+            let file = if kind_of_object == "ClientMount" {
                 format!("{file}-{kind}-compute")
             } else {
                 format!("{file}-{kind}")
             };
-            same_shape(site.get(of, namespace, name), &captured(&file), &[".data"]);
+            assert_same_shape(
+                site.get(kind_of_object, namespace, name),
+                &captured(&file),
+                &[".data"],
+            );
         }
     }
     let mut site = Site::new(3, 1000 * GIB);
     site.bring("w", &[directive("gfs2", "scratch")], "PreRun", &["c1", "c2", "c3"]);
     let block = site.get("NnfNodeBlockStorage", "r", "default-w-0-gfs2-0");
-    same_shape(block, &captured("nnfnodeblockstorage-gfs2"), &[]);
+    assert_same_shape(block, &captured("nnfnodeblockstorage-gfs2"), &[]);
     assert_eq!(block["spec"]["allocations"][0]["access"], json!(["r", "c1", "c2", "c3"]));
     assert_eq!(block["spec"]["allocations"][0]["capacity"], 3 * (GIB + (32 << 20)));
     let file_systems = site.get("NnfNodeStorage", "r", "default-w-0-gfs2-0");
     assert_eq!(file_systems["spec"]["capacity"], GIB);
     let tree = site.get("ClientMount", "r", "default-w-0-servers");
-    same_shape(tree, &captured("clientmount-gfs2-rabbit"), &["compute", ".data"]);
+    assert_same_shape(tree, &captured("clientmount-gfs2-rabbit"), &["compute", ".data"]);
 }

@@ -1,4 +1,4 @@
-//! What a state costs grows as the job does: counted, not timed.
+//! Counts the cost of a state, which must grow in proportion to the job.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -21,23 +21,23 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts what a thread allocates: whoever copies a name or keeps an object does, so that it counts what a plan does.
+/// Counts the allocations of a thread as a measure of a plan's work: copying a name or keeping an object allocates.
 struct Counting;
 
 #[expect(
     unsafe_code,
-    reason = "the trait of allocators is unsafe; all is handed on to the system's"
+    reason = "GlobalAlloc is an unsafe trait; every call goes to the system's allocator"
 )]
-// SAFETY: every call is handed on as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller's guarantees are the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller's guarantees are the same.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -45,18 +45,17 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What one state takes.
+/// Cost of one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Cost {
-    /// Times that the workflow was planned until nothing was left to do.
+    /// Number of plans of the workflow until nothing was left to do.
     plans: usize,
-    /// Changes of objects.
     writes: usize,
-    /// Allocations of all plans.
+    /// Allocations during all plans.
     work: usize,
 }
 
-/// A life with so many computes, by state.
+/// Returns the cost of each state of a life with so many computes.
 fn life(kind: &str, computes: usize) -> BTreeMap<&'static str, Cost> {
     let names: Vec<String> = (0..computes).map(|number| format!("n{number:04}")).collect();
     let mut site = Site::new(1, GIB);
@@ -70,8 +69,8 @@ fn life(kind: &str, computes: usize) -> BTreeMap<&'static str, Cost> {
         if state != "Proposal" {
             site.ask("w", state);
         }
-        costs.insert(state, settled(&mut site));
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        costs.insert(state, settle_and_count(&mut site));
+        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
         if state == "Proposal" {
             let computes: Vec<&str> = names.iter().map(String::as_str).collect();
             site.fill_computes("w", &computes);
@@ -80,7 +79,7 @@ fn life(kind: &str, computes: usize) -> BTreeMap<&'static str, Cost> {
     costs
 }
 
-fn settled(site: &mut Site) -> Cost {
+fn settle_and_count(site: &mut Site) -> Cost {
     let (mut cost, before) = (Cost::default(), site.writes);
     loop {
         let world = site.world();
@@ -96,19 +95,19 @@ fn settled(site: &mut Site) -> Cost {
     }
 }
 
-/// From n to 2n computes as much comes to it as from 2n to 3n. Not so Lustre: its profile says how many targets there are.
+/// From n to 2n computes the cost grows as much as from 2n to 3n. Not for Lustre: its profile sets the number of targets.
 #[test]
 fn a_state_costs_in_proportion_to_the_computes() {
     for kind in ["xfs", "raw", "gfs2"] {
         let [once, twice, thrice] = [2, 4, 6].map(|rabbits| life(kind, rabbits * CHASSIS));
         for state in STATES {
-            let (one, two, three) = (once[state], twice[state], thrice[state]);
-            assert_eq!((one.plans, two.plans), (two.plans, three.plans), "{kind}, {state}: plans");
-            let (writes, work) = (two.writes - one.writes, two.work - one.work);
-            assert_eq!(three.writes - two.writes, writes, "{kind}, {state}: writes");
-            let more = three.work - two.work;
-            // A tree of names grows by leaves of several.
-            assert!(more <= work + work / 10, "{kind}, {state}: {one:?}, {two:?}, {three:?}");
+            let (once, twice, thrice) = (once[state], twice[state], thrice[state]);
+            assert_eq!((once.plans, twice.plans), (twice.plans, thrice.plans), "{kind}, {state}");
+            let (writes, work) = (twice.writes - once.writes, twice.work - once.work);
+            assert_eq!(thrice.writes - twice.writes, writes, "{kind}, {state}: writes");
+            let more = thrice.work - twice.work;
+            // A B-tree allocates a leaf only for every few entries.
+            assert!(more <= work + work / 10, "{kind}, {state}: {once:?}, {twice:?}, {thrice:?}");
         }
     }
 }

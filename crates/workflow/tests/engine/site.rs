@@ -1,5 +1,5 @@
-//! A site in memory: an API as kube-apiserver was seen to behave, and agents that do what the objects ask of them. After every
-//! change it checks what must never happen.
+//! A site in memory: an API that behaves as kube-apiserver was observed to, and agents that do what the objects ask.
+//! After every change it checks invariants, for example that no storage is removed while it is mounted.
 
 use std::collections::BTreeMap;
 
@@ -12,46 +12,46 @@ use workflow::{
     change::Change,
     plan::plan_key,
     shipped,
-    world::{ForEachKind, Kept, Key, Scope, World},
+    world::{ForEachKind, Key, Scope, WatchedKind, World},
 };
 
-use crate::{claims::Claimed, live::Live, rules, stored::Stored, volumes};
+use crate::{claims::Coordinator, live::Live, rules, stored::Stored, volumes};
 
-/// Kind, namespace, name.
+/// Kind, namespace and name of an object.
 pub(crate) type At = (String, String, String);
 
-/// The whole site.
+/// All objects of a site, and how its API and agents behave.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Site {
     pub(crate) objects: BTreeMap<At, Stored>,
     version: u64,
-    /// Writes of the engine that were stored.
+    /// Number of the engine's writes that were stored.
     pub(crate) writes: usize,
-    /// Agents do nothing.
+    /// If true, agents do nothing.
     pub(crate) agents_sleep: bool,
-    /// What agents say of the health of file systems.
+    /// Health of file systems that agents report.
     pub(crate) health: &'static str,
-    /// What agents report in the place of work, by kind.
+    /// Errors that agents report instead of their work, by kind.
     pub(crate) errors: BTreeMap<String, Value>,
     /// Nodes whose agents are dead.
     pub(crate) dead: Vec<String>,
-    /// Where containers run, if any do.
+    /// Where containers run; `None` where they are switched off.
     pub(crate) containers: Option<Containers>,
-    /// Which coordinator the engine is, and those whose Leases have expired.
-    pub(crate) claims: Claimed,
-    /// How a rabbit's tree of allocations is named.
+    /// The coordinator that runs the engine, and the coordinators whose Leases have expired.
+    pub(crate) claims: Coordinator,
+    /// Names of the directories in a rabbit's tree of allocations.
     pub(crate) index_names: IndexNames,
     /// Kinds that the engine has no right to list.
     pub(crate) unlisted: Vec<&'static str>,
-    /// Containers that are asked to end do not.
+    /// If true, suspended and deleted containers do not end.
     pub(crate) pods_stay: bool,
-    /// Secrets that the engine of this moment knows of, as it made them or found them there.
+    /// Secrets that the running engine knows of, because it created them or found them.
     known_keys: BTreeMap<At, Value>,
-    /// How often an engine found a Secret there that it was about to make.
+    /// How often the engine found a Secret that it was about to create.
     pub(crate) keys_found: usize,
-    /// Objects that do not read as what they should be.
+    /// Objects that cannot be decoded as their kind.
     pub(crate) unreadable: Vec<At>,
-    /// The engine that runs, where nobody says that it dies.
+    /// The running engine, unless the test restarts it with each step.
     pub(crate) live: Live,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn at(kind: &str, namespace: &str, name: &str) -> At {
 }
 
 impl Site {
-    /// One rabbit with so many computes, and these bytes on its drives.
+    /// Returns a site with one rabbit, with so many computes and so many bytes on its drives.
     pub(crate) fn new(computes: usize, bytes: i64) -> Self {
         let mut site = Self { health: "Healthy", ..Self::default() };
         site.put(json!({
@@ -75,7 +75,7 @@ impl Site {
         site
     }
 
-    /// One more rabbit.
+    /// Adds a rabbit that serves these computes.
     pub(crate) fn add_rabbit(&mut self, rabbit: &str, names: &[String], bytes: i64) {
         let access = names.iter().enumerate();
         let access: Vec<Value> =
@@ -98,7 +98,7 @@ impl Site {
         }));
     }
 
-    /// Stores an object as a client would create it.
+    /// Stores an object as if a client created it.
     pub(crate) fn put(&mut self, mut object: Value) {
         self.version += 1;
         let kind = object["kind"].as_str().unwrap().to_owned();
@@ -133,7 +133,7 @@ impl Site {
             .unwrap_or_else(|| panic!("{at:?} is not among {:?}", self.objects.keys()))
     }
 
-    /// Changes an object as somebody else would.
+    /// Changes an object as another client would.
     pub(crate) fn edit(
         &mut self,
         kind: &str,
@@ -148,14 +148,14 @@ impl Site {
         object["metadata"]["resourceVersion"] = version;
     }
 
-    /// Deletes an object: it goes at once, or when its last finalizer does.
+    /// Deletes an object. It disappears at once, or with its last finalizer.
     pub(crate) fn delete(&mut self, at: &At) {
         let Some(object) = self.objects.get_mut(at) else { return };
         mark(object, &mut self.version);
         self.collect();
     }
 
-    /// Removes what nothing holds, and what its owner left behind.
+    /// Removes deleted objects without finalizers, and objects whose owner is gone.
     pub(crate) fn collect(&mut self) {
         loop {
             let is_free = |object: &Value| {
@@ -181,7 +181,7 @@ impl Site {
         }
     }
 
-    /// Makes a change of the engine, or refuses it as an API does.
+    /// Makes a change of the engine, or refuses it as the API does.
     pub(crate) fn make(&mut self, change: &Change) -> Result<(), String> {
         let target = change.target();
         let place = at(&target.resource.kind, &target.namespace, &target.name);
@@ -229,8 +229,8 @@ impl Site {
                 self.edit(&place.0, &place.1, &place.2, |object| *object = new);
                 self.collect();
             }
-            Change::IfClaimed(hold, change) => {
-                self.check_claim(hold)?;
+            Change::IfClaimed(claim, change) => {
+                self.check_claim(claim)?;
                 return self.make(change);
             }
             Change::Delete(_, uid) => {
@@ -247,8 +247,8 @@ impl Site {
         Ok(())
     }
 
-    /// A Job is deleted in the foreground: it stays until its pods have ended, as a real server and its garbage collector were
-    /// seen to do (`kube` of the whole-system tests).
+    /// Keeps a deleted Job until its pods have ended, as an API server and its garbage collector do after a foreground
+    /// deletion (observed by `kube` of the whole-system tests).
     fn hold_job(&mut self, place: &At) {
         self.edit(&place.0, &place.1, &place.2, |job| {
             job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
@@ -265,7 +265,7 @@ impl Site {
         true
     }
 
-    /// A rabbit's agent takes containers up, and removes them.
+    /// Starts or removes containers, as a rabbit's agent does.
     fn act_on_containers(&mut self, place: &At) -> bool {
         let Some(object) = self.objects.get(place) else { return false };
         let is_going = !object["metadata"]["deletionTimestamp"].is_null();
@@ -286,21 +286,21 @@ impl Site {
         true
     }
 
-    /// What must never happen.
+    /// Panics if a change breaks an invariant.
     fn check(&self, change: &Change, place: &At) {
-        let of = |object: &Value| {
+        let owner_uid = |object: &Value| {
             object["metadata"]["labels"]["dataworkflowservices.github.io/owner.uid"].clone()
         };
-        let whose = self.objects.get(place).map(|object| of(object));
+        let whose = self.objects.get(place).map(|object| owner_uid(object));
         let mounted: Vec<&str> = self
             .objects
             .iter()
             .filter(|((kind, ..), object)| {
                 let is_asked = object["spec"]["desiredState"] == "mounted";
-                let is_told = object["status"]["mounts"][0]["state"] == "mounted";
-                kind == "ClientMount" && (is_asked || is_told)
+                let is_reported = object["status"]["mounts"][0]["state"] == "mounted";
+                kind == "ClientMount" && (is_asked || is_reported)
             })
-            .filter(|(_, object)| whose == Some(of(object)) && is_of(object, place))
+            .filter(|(_, object)| whose == Some(owner_uid(object)) && is_for_block(object, place))
             .map(|((_, node, _), _)| node.as_str())
             .filter(|node| !self.dead.iter().any(|dead| dead == node))
             .collect();
@@ -328,7 +328,7 @@ impl Site {
         self.check_lustre(change, place);
     }
 
-    /// Nothing is taken from a rabbit whose containers may use it.
+    /// Panics if a mount is taken from a rabbit whose containers may use it.
     fn check_containers(&self, change: &Change, place: &At) {
         let is_taken = match change {
             Change::Delete(..) => true,
@@ -344,12 +344,12 @@ impl Site {
         if !is_taken || !is_shown {
             return;
         }
-        let on_rabbit = self.objects.iter().filter(|((kind, rabbit, _), one)| {
+        let on_rabbit = self.objects.iter().filter(|((kind, rabbit, _), object)| {
             let ends = ["Succeeded", "Failed", "TooLate", "Suspended"].map(|state| json!(state));
             kind == "NodeContainers"
                 && *rabbit == place.1
-                && one["spec"]["containers"].is_array()
-                && !ends.contains(&one["status"]["state"])
+                && object["spec"]["containers"].is_array()
+                && !ends.contains(&object["status"]["state"])
         });
         assert_eq!(on_rabbit.count(), 0, "{change} while a container runs there");
         let runs = self.objects.iter().filter(|((kind, ..), job)| {
@@ -362,19 +362,21 @@ impl Site {
         assert_eq!(runs.count(), 0, "{change} while a container runs there");
     }
 
-    /// Whether a node has a mount of what this block storage is for.
+    /// Returns true if a node mounts an allocation of this block storage.
     fn has_mounted(&self, node: &str, block: &At) -> bool {
         let of_block = |mount: &Value| {
             let reference = &mount["device"]["deviceReference"]["objectReference"];
             reference["name"] == block.2 && reference["namespace"] == block.1
         };
-        let mounts =
-            self.objects.iter().filter(|((kind, of, _), _)| kind == "ClientMount" && of == node);
+        let mounts = self
+            .objects
+            .iter()
+            .filter(|((kind, namespace, _), _)| kind == "ClientMount" && namespace == node);
         let mut all = mounts.flat_map(|(_, object)| object["spec"]["mounts"].as_array()).flatten();
         all.any(of_block)
     }
 
-    /// One node at a time has an XFS mounted, and access to it.
+    /// Panics if two nodes have an XFS mounted, or access to it.
     fn check_xfs(&self, mount: &Value, place: &At) {
         let reference = &mount["device"]["deviceReference"];
         if mount["type"] != "xfs" {
@@ -392,7 +394,7 @@ impl Site {
         assert!(others.is_empty(), "{place:?} mounts what {others:?} have mounted");
     }
 
-    /// All there is, as the engine sees it after a start.
+    /// Returns the world of an engine that has just started.
     pub(crate) fn world(&self) -> World {
         let containers = self.containers.clone();
         let settings = Settings {
@@ -407,20 +409,20 @@ impl Site {
         self.claims.tell(&mut world);
         if self.containers.is_some() {
             for secret in self.known_keys.values() {
-                world.keys_made(&serde_json::from_value(secret.clone()).unwrap());
+                world.add_keys(&serde_json::from_value(secret.clone()).unwrap());
             }
         }
         assert!(world.is_complete());
         world
     }
 
-    /// A second later with each change.
+    /// Returns the time, which advances by one second with each change.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + i64::try_from(self.version).unwrap()).unwrap()
     }
 
-    /// What the engine would change now.
-    pub(crate) fn planned(&self) -> Vec<Change> {
+    /// Returns all changes that the engine would make now.
+    pub(crate) fn plan_all(&self) -> Vec<Change> {
         let world = self.world();
         let mut changes = Vec::new();
         for key in world.keys() {
@@ -429,55 +431,54 @@ impl Site {
         changes
     }
 
-    /// Lets time pass.
     pub(crate) fn pass_time(&mut self, seconds: u64) {
         self.version += seconds;
     }
 
-    /// Whether the engine plans for a workflow again though nothing changes.
-    pub(crate) fn looks_again(&self, name: &str) -> bool {
+    /// Returns true if the engine plans for a workflow again soon without an event.
+    pub(crate) fn replans_soon(&self, name: &str) -> bool {
         let key = Key::Workflow(("default".to_owned(), name.to_owned()));
         plan_key(&self.world(), &key, self.now()).replan_soon
     }
 
-    /// When the engine plans for a workflow again though nothing changes.
-    pub(crate) fn next_look(&self, name: &str) -> Option<Timestamp> {
+    /// Returns when the engine plans for a workflow again without an event.
+    pub(crate) fn replan_time(&self, name: &str) -> Option<Timestamp> {
         let key = Key::Workflow(("default".to_owned(), name.to_owned()));
         plan_key(&self.world(), &key, self.now()).replan_at
     }
 
-    /// Plans, and makes all of it or as much as `cut` leaves; whether anything was changed.
+    /// Plans, and makes the changes that `cut` chooses. Returns true if anything changed.
     pub(crate) fn step(&mut self, cut: impl Fn(usize) -> Vec<usize>) -> bool {
-        let planned = self.planned();
+        let planned = self.plan_all();
         let chosen = cut(planned.len());
         let (is_stopped, mut changed) = (chosen.len() < planned.len(), false);
         for index in chosen {
             changed |= self.make(&planned[index]).is_ok();
         }
         if is_stopped {
-            // No watch tells the next engine of Secrets: what this one made and found is forgotten with it.
+            // An engine forgets the Secrets when it stops, and no watch tells the next one.
             self.known_keys.clear();
         }
         let acted = self.act();
         changed || acted
     }
 
-    /// Until nothing changes any more, where of each plan only what `cut` chooses is made before the engine starts anew.
+    /// Repeats until nothing changes. If `cut` leaves out changes of a plan, a new engine starts after it.
     pub(crate) fn settle_with(&mut self, cut: impl Fn(usize) -> Vec<usize>) {
         for _ in 0..2_000 {
             if !self.step(&cut) {
-                let rest: Vec<String> = self.planned().iter().map(ToString::to_string).collect();
-                assert!(rest.is_empty(), "planned for ever: {rest:?}");
+                let rest: Vec<String> = self.plan_all().iter().map(ToString::to_string).collect();
+                assert!(rest.is_empty(), "these changes are planned again and again: {rest:?}");
                 return;
             }
         }
         panic!(
-            "it never settles: {:?}",
-            self.planned().iter().map(ToString::to_string).collect::<Vec<_>>()
+            "the site never settles: {:?}",
+            self.plan_all().iter().map(ToString::to_string).collect::<Vec<_>>()
         );
     }
 
-    /// What the agents do; whether anything changed.
+    /// Acts as the agents do. Returns true if anything changed.
     pub(crate) fn act(&mut self) -> bool {
         if self.agents_sleep {
             return false;
@@ -528,48 +529,48 @@ impl Site {
             self.collect();
             return true;
         }
-        let told = match self.errors.get(kind) {
+        let report = match self.errors.get(kind) {
             Some(error) => json!({"ready": false, "allReady": false, "mounts": [], "error": error}),
             None => status(object),
         };
-        if is_held && object["status"] == told {
+        if is_held && object["status"] == report {
             return false;
         }
         self.edit(kind, namespace, name, |object| {
             object["metadata"]["finalizers"] = json!([finalizer]);
-            object["status"] = told;
+            object["status"] = report;
         });
         true
     }
 
-    /// Names of what is there of these kinds.
+    /// Returns the namespaces and names of all objects of a kind.
     pub(crate) fn names(&self, kind: &str) -> Vec<String> {
-        let of = self.objects.keys().filter(|(of, ..)| of == kind);
-        of.map(|(_, namespace, name)| format!("{namespace}/{name}")).collect()
+        let keys = self.objects.keys().filter(|(known, ..)| known == kind);
+        keys.map(|(_, namespace, name)| format!("{namespace}/{name}")).collect()
     }
 }
 
-/// Lists each kind that an engine acts on.
+/// Delivers a complete list of each kind that an engine acts on.
 struct Lists<'a> {
     site: &'a Site,
     world: &'a mut World,
 }
 
 impl ForEachKind for Lists<'_> {
-    fn kind<K: Kept>(&mut self, _: Scope) {
+    fn kind<K: WatchedKind>(&mut self, _: Scope) {
         if self.site.unlisted.contains(&&*K::kind(&())) {
             self.world.take::<K>(Event::Failing(Trouble::Kind("forbidden".to_owned())));
             return;
         }
-        let of = self.site.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
+        let objects = self.site.objects.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
         let is_readable = |at: &At| !self.site.unreadable.contains(at);
-        let read = of.map(|(at, object)| read::<K>(at, object, is_readable(at)));
+        let read = objects.map(|(at, object)| read::<K>(at, object, is_readable(at)));
         self.world.take(Event::Listed(read.collect()));
     }
 }
 
-/// Whether a mount is of what this object is of: each rabbit has its own.
-fn is_of(mount: &Value, place: &At) -> bool {
+/// Returns true if a mount is of this block storage; true for Lustre, which has no device.
+fn is_for_block(mount: &Value, place: &At) -> bool {
     let device = &mount["spec"]["mounts"][0]["device"]["deviceReference"]["objectReference"];
     device["kind"] != "NnfNodeStorage"
         || device["namespace"] == place.1 && device["name"] == place.2
@@ -585,8 +586,8 @@ fn mark(object: &mut Value, version: &mut u64) {
     }
 }
 
-/// An object as the engine's watch brings it.
-pub(crate) fn read<K: Kept>(at: &At, object: &Stored, is_readable: bool) -> Item<K> {
+/// Returns an object as the engine's watch delivers it.
+pub(crate) fn read<K: WatchedKind>(at: &At, object: &Stored, is_readable: bool) -> Item<K> {
     if !is_readable {
         let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
         return Err(Unreadable { metadata, why: "for the test".to_owned() });
@@ -611,7 +612,7 @@ fn block_status(object: &Value) -> Value {
     json!({"ready": true, "allocations": allocations.collect::<Vec<_>>()})
 }
 
-/// Some of so many changes, at least one, in any order.
+/// Returns some of the indexes up to `length` in any order, at least one.
 pub(crate) fn some_in_any_order(random: &mut fastrand::Rng, length: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..length).collect();
     random.shuffle(&mut order);

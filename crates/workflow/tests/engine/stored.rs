@@ -1,4 +1,4 @@
-//! An object as a site stores it. Copies share it, and it is decoded once: most lives are copies of others, of a moment each.
+//! An object as a site stores it. Copies share it, and it is decoded once: most sites are short-lived copies of others.
 
 use std::{
     any::Any,
@@ -20,7 +20,7 @@ struct Shared {
 }
 
 impl Stored {
-    /// The object as its kind.
+    /// Decodes the object as its kind.
     pub(crate) fn decode<K: DeserializeOwned + Clone + 'static>(
         &self,
     ) -> Result<K, serde_json::Error> {
@@ -29,7 +29,7 @@ impl Stored {
             return Ok(decoded.clone());
         }
         let decoded = K::deserialize(&self.0.value)?;
-        // One kind asks first, and no other asks for the same object.
+        // An object has one kind, so no other type is asked for later.
         let _ = self.0.decoded.set(Box::new(decoded.clone()));
         Ok(decoded)
     }

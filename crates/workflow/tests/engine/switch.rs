@@ -1,4 +1,4 @@
-//! Workflows that the Go controllers began, and this engine finds.
+//! Workflows that the Go controllers began before this engine took over.
 
 use serde_json::json;
 
@@ -7,8 +7,8 @@ use crate::{
     site::{Site, at},
 };
 
-/// One of theirs in a state that is ready, with a mount.
-fn begun(state: &str) -> Site {
+/// Returns a site with a Workflow of the Go controllers that is ready in a state, and has a mount.
+fn with_go_workflow(state: &str) -> Site {
     let mut site = Site::new(1, 100 * GIB);
     let shares: Vec<_> = ["Proposal", "Setup", "PreRun", "PostRun", "Teardown"]
         .map(|watched| json!({"driverID": "nnf", "dwdIndex": 0, "watchState": watched, "completed": false, "status": "Pending"}))
@@ -38,19 +38,23 @@ fn begun(state: &str) -> Site {
 }
 
 #[test]
-fn nothing_is_done_for_a_workflow_that_the_go_controllers_began_and_it_says_so() {
+fn workflows_of_the_go_controllers_get_only_a_message() {
     for (place, state) in STATES[..6].iter().enumerate() {
-        let mut site = begun(state);
+        let mut site = with_go_workflow(state);
         site.settle();
-        let (told, ready, status, message) = site.told("theirs");
-        assert_eq!((told.as_str(), ready, status.as_str()), (*state, true, "Completed"));
+        let (reported_state, ready, status, message) = site.status_of("theirs");
+        assert_eq!((reported_state.as_str(), ready, status.as_str()), (*state, true, "Completed"));
         assert!(message.contains("begun by the Go controllers"), "{state}: {message}");
         let next = STATES[place + 1];
         for asked in [next, "Teardown"] {
             site.ask("theirs", asked);
             site.settle();
-            let (told, _, status, message) = site.told("theirs");
-            assert_eq!((told.as_str(), status.as_str()), (*state, "TransientCondition"), "{asked}");
+            let (reported_state, _, status, message) = site.status_of("theirs");
+            assert_eq!(
+                (reported_state.as_str(), status.as_str()),
+                (*state, "TransientCondition"),
+                "{asked}"
+            );
             assert!(message.contains("begun by the Go controllers"), "{asked}: {message}");
         }
         site.delete(&at("Workflow", "default", "theirs"));

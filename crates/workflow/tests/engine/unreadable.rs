@@ -1,4 +1,4 @@
-//! Objects that cannot be read when the engine starts: each is there all the same, and nothing may be concluded from it.
+//! Objects that cannot be read when the engine starts: they exist, and the engine must conclude nothing from them.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn workflow(name: &str) -> crate::site::At {
 }
 
 #[test]
-fn a_workflow_that_cannot_be_read_keeps_everything_that_it_has() {
+fn an_unreadable_workflow_keeps_all_of_its_objects() {
     let lines = [directive("raw", "one"), directive("xfs", "two")];
     for state in STATES {
         let mut site = Site::new(2, 100 * GIB);
@@ -21,7 +21,7 @@ fn a_workflow_that_cannot_be_read_keeps_everything_that_it_has() {
         site.unreadable = vec![workflow("w")];
         site.settle();
         assert!(site.objects == before, "{state}: something was changed");
-        // Corrected, it goes on; one that is taken away instead leaves nothing.
+        // Corrected, the workflow continues. Removed by force instead, it leaves nothing.
         let mut corrected = site.clone();
         corrected.unreadable.clear();
         corrected.settle();
@@ -31,12 +31,12 @@ fn a_workflow_that_cannot_be_read_keeps_everything_that_it_has() {
         });
         site.delete(&workflow("w"));
         site.settle();
-        site.is_clean();
+        site.assert_clean();
     }
 }
 
 #[test]
-fn storage_that_a_workflow_which_cannot_be_read_uses_stays_its_own() {
+fn an_unreadable_workflow_stays_a_consumer() {
     for state in ["Setup", "PreRun", "PostRun"] {
         let mut site = Site::new(1, 100 * GIB);
         site.keep("raw", "kept", &["c1"]);
@@ -45,25 +45,26 @@ fn storage_that_a_workflow_which_cannot_be_read_uses_stays_its_own() {
         site.unreadable = vec![workflow("use")];
         site.settle();
         assert!(site.objects == before, "{state}: something was changed");
-        // Nobody destroys it meanwhile.
+        // Another workflow cannot destroy the storage meanwhile.
         site.create("end", &["#DW destroy_persistent name=kept".to_owned()]);
         site.settle();
         site.ask("end", "Teardown");
         site.settle();
-        assert!(site.told("end").3.contains("use-0"), "{state}: {:?}", site.told("end"));
-        // What takes the workflow away takes its use along.
+        assert!(site.status_of("end").3.contains("use-0"), "{state}: {:?}", site.status_of("end"));
+        // With the workflow its consumer entry goes.
         site.edit("Workflow", "default", "use", |object| {
             object["metadata"]["finalizers"] = json!([]);
         });
         site.delete(&workflow("use"));
         site.settle();
-        assert!(site.is_ready("end", "Teardown"), "{state}: {:?}", site.told("end"));
+        assert!(site.is_ready("end", "Teardown"), "{state}: {:?}", site.status_of("end"));
         site.remove("end");
     }
 }
 
-/// A site with room for one, whose engine died after it had filled the Servers of `a`, which cannot be read any more.
-fn promised() -> Site {
+/// Returns a site with room for one job. Its engine stopped after filling the Servers of `a`, which
+/// has since become unreadable.
+fn with_unreadable_reservation() -> Site {
     // Two computes take 2 GiB and the padding.
     let mut site = Site::new(2, 3 * GIB);
     site.create("a", &[directive("xfs", "scratch")]);
@@ -71,7 +72,7 @@ fn promised() -> Site {
     site.fill_computes("a", &["c1", "c2"]);
     site.ask("a", "Setup");
     while site.get("Servers", "default", "a-0")["spec"]["allocationSets"].is_null() {
-        assert!(site.step(|length| (0..length.min(1)).collect()), "{:?}", site.told("a"));
+        assert!(site.step(|length| (0..length.min(1)).collect()), "{:?}", site.status_of("a"));
     }
     assert!(site.names("NnfNodeBlockStorage").is_empty());
     site.unreadable = vec![at("Servers", "default", "a-0")];
@@ -79,39 +80,39 @@ fn promised() -> Site {
 }
 
 #[test]
-fn servers_that_cannot_be_read_keep_what_they_may_have_promised() {
-    let mut site = promised();
+fn unreadable_servers_block_younger_placements() {
+    let mut site = with_unreadable_reservation();
     site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     for name in ["a", "b"] {
-        let (_, ready, status, message) = site.told(name);
+        let (_, ready, status, message) = site.status_of(name);
         assert!(!ready && status == "TransientCondition", "{name}: {status} {message}");
         assert!(message.contains("Servers default/a-0 cannot be read"), "{name}: {message}");
     }
     assert!(site.names("NnfNodeBlockStorage").is_empty());
     site.unreadable.clear();
     site.settle();
-    assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
-    assert!(site.told("b").3.contains("pending capacity on r"), "{:?}", site.told("b"));
+    assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
+    assert!(site.status_of("b").3.contains("pending capacity on r"), "{:?}", site.status_of("b"));
     site.pass_space_on("a", "b");
 }
 
 #[test]
-fn servers_that_cannot_be_read_promise_nothing_when_they_are_torn_down_or_made() {
-    let mut site = promised();
+fn unreadable_servers_block_nothing_in_teardown_or_after_setup() {
+    let mut site = with_unreadable_reservation();
     site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     site.ask("a", "Teardown");
     site.settle();
-    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
+    assert!(site.is_ready("b", "Setup"), "{:?}", site.status_of("b"));
 
     let mut site = Site::new(2, 6 * GIB);
     site.bring("a", &[directive("xfs", "scratch")], "PreRun", &["c1", "c2"]);
     site.unreadable = vec![at("Servers", "default", "a-0")];
     site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
-    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
+    assert!(site.is_ready("b", "Setup"), "{:?}", site.status_of("b"));
 }
 
 #[test]
-fn servers_of_persistent_storage_that_cannot_be_read_are_waited_for() {
+fn create_persistent_waits_while_its_servers_cannot_be_read() {
     let mut site = Site::new(2, 100 * GIB);
     site.create("make", &["#DW create_persistent type=xfs capacity=1GiB name=kept".to_owned()]);
     site.settle();
@@ -119,19 +120,19 @@ fn servers_of_persistent_storage_that_cannot_be_read_are_waited_for() {
     site.fill_computes("make", &["c1"]);
     site.ask("make", "Setup");
     site.settle();
-    let (_, _, status, message) = site.told("make");
+    let (_, _, status, message) = site.status_of("make");
     assert_eq!(status, "TransientCondition");
     assert!(message.contains("Servers default/kept cannot be read"), "{message}");
     site.unreadable.clear();
     site.settle();
-    assert!(site.is_ready("make", "Setup"), "{:?}", site.told("make"));
+    assert!(site.is_ready("make", "Setup"), "{:?}", site.status_of("make"));
     site.unreadable = vec![at("Servers", "default", "kept")];
     site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
-    assert!(site.is_ready("b", "Setup"), "all of it is made: {:?}", site.told("b"));
+    assert!(site.is_ready("b", "Setup"), "its storage is complete: {:?}", site.status_of("b"));
 }
 
 #[test]
-fn servers_that_cannot_be_read_when_computes_are_to_mount_are_not_called_gone() {
+fn prerun_reports_unreadable_servers_not_missing_ones() {
     let mut site = Site::new(2, 100 * GIB);
     site.keep("xfs", "kept", &["c1"]);
     site.bring("own", &[directive("xfs", "scratch")], "DataIn", &["c1"]);
@@ -140,7 +141,7 @@ fn servers_that_cannot_be_read_when_computes_are_to_mount_are_not_called_gone() 
     for (name, servers) in [("own", "own-0"), ("use", "kept")] {
         site.ask(name, "PreRun");
         site.settle();
-        let (_, ready, status, message) = site.told(name);
+        let (_, ready, status, message) = site.status_of(name);
         assert!(!ready && status == "TransientCondition", "{name}: {status} {message}");
         assert!(
             message.contains(&format!("Servers default/{servers} cannot be read")),
@@ -155,6 +156,6 @@ fn servers_that_cannot_be_read_when_computes_are_to_mount_are_not_called_gone() 
     site.unreadable.clear();
     site.settle();
     for name in ["own", "use"] {
-        assert!(site.is_ready(name, "PreRun"), "{name}: {:?}", site.told(name));
+        assert!(site.is_ready(name, "PreRun"), "{name}: {:?}", site.status_of(name));
     }
 }

@@ -1,5 +1,5 @@
-//! PersistentVolumes and their claims, as a kube-apiserver and its controllers were seen to keep them: a claim stays while a pod has
-//! it, and a volume while its claim is there.
+//! PersistentVolumes and their claims, as kube-apiserver and its controllers were observed to keep them: a claim stays
+//! while a pod uses it, and a volume while its claim exists.
 
 use serde_json::{Value, json};
 use workflow::change::Change;
@@ -16,7 +16,7 @@ pub(crate) fn protect(kind: &str, object: &mut Value) {
     object["metadata"]["finalizers"] = json!([finalizer]);
 }
 
-/// Returns the names of the claims by which a Job's pods have devices.
+/// Returns the names of the claims by which a Job's pods get devices.
 fn claims(job: &Value) -> impl Iterator<Item = &str> {
     let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().into_iter().flatten();
     let is_device = |volume: &&Value| {
@@ -29,10 +29,10 @@ fn claims(job: &Value) -> impl Iterator<Item = &str> {
 impl Site {
     fn has_pods_of(&self, claim: &str) -> bool {
         let mut jobs = self.objects.iter().filter(|((kind, ..), _)| kind == "Job");
-        jobs.any(|(_, job)| claims(job).any(|one| one == claim))
+        jobs.any(|(_, job)| claims(job).any(|used| used == claim))
     }
 
-    /// Lets go of one that is deleted, once nothing has it any more.
+    /// Removes the protection finalizer of a deleted volume or claim that is no longer used.
     pub(crate) fn act_on_volume(&mut self, place: &At) -> bool {
         let Some(object) = self.objects.get(place) else { return false };
         let is_in_use = if place.0 == "PersistentVolume" {
@@ -43,19 +43,20 @@ impl Site {
             self.has_pods_of(&place.2)
         };
         let held = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let is_other = |one: &&Value| one.as_str().is_some_and(|one| !one.ends_with("-protection"));
+        let is_other =
+            |name: &&Value| name.as_str().is_some_and(|name| !name.ends_with("-protection"));
         let others: Vec<Value> = held.iter().filter(is_other).cloned().collect();
         let is_going = !object["metadata"]["deletionTimestamp"].is_null();
         if !is_going || is_in_use || others == held {
             return false;
         }
         let others = json!(others);
-        self.edit(&place.0, &place.1, &place.2, |one| one["metadata"]["finalizers"] = others);
+        self.edit(&place.0, &place.1, &place.2, |object| object["metadata"]["finalizers"] = others);
         self.collect();
         true
     }
 
-    /// Pods have volumes from their first moment to their last, and no rabbit takes a device away that one of them names.
+    /// Panics if a Job is created before its volumes, or a mount is deleted while a PersistentVolume names one of its paths.
     pub(crate) fn check_volumes(&self, change: &Change, place: &At) {
         match (change, &*place.0) {
             (Change::Create(_, object), "Job") => {
@@ -77,7 +78,8 @@ impl Site {
                     let terms = &volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"];
                     terms[0]["matchExpressions"][0]["values"][0] == place.1
                 });
-                let named = here.find(|(_, one)| paths.contains(&&one["spec"]["local"]["path"]));
+                let named =
+                    here.find(|(_, volume)| paths.contains(&&volume["spec"]["local"]["path"]));
                 assert!(named.is_none(), "{change} while there is {named:?}");
             }
             _ => {}

@@ -53,7 +53,7 @@ fn setup(driver: Value) -> Value {
 }
 
 #[test]
-fn one_that_is_ready_waits_for_nothing() {
+fn a_ready_workflow_waits_for_nothing() {
     let there = json!({"allReady": true, "mounts": [{"state": "mounted", "ready": true}]});
     assert_eq!(
         lines(json!({"state": "PreRun", "ready": true}), vec![mount(&["f"], there)]),
@@ -62,11 +62,11 @@ fn one_that_is_ready_waits_for_nothing() {
 }
 
 #[test]
-fn a_driver_tells_since_when_and_why() {
+fn an_incomplete_driver_is_listed_with_time_and_error() {
     assert_eq!(
         lines(setup(driver("Error", "no room")), Vec::new()),
         [
-            "workflow/w (directive 0) for 1m 30s: Setup of driver nnf is Error: no room; it goes on no more, and is to be torn down; what went wrong is above or in the coordinator's log"
+            "workflow/w (directive 0) for 1m 30s: Setup of driver nnf is Error: no room; the workflow cannot continue: tear it down; the cause is above, or in the coordinator's log"
         ]
     );
 }
@@ -77,13 +77,13 @@ fn servers_without_a_rabbit_wait_for_the_workload_manager() {
     let lines = lines(setup(driver("Running", "")), vec![servers]);
     assert_eq!(
         lines[0],
-        "servers/w-0 (directive 0) for 1m 30s: no rabbit is named for its allocations; waits for the workload manager to fill spec.allocationSets"
+        "servers/w-0 (directive 0) for 1m 30s: no rabbit is named for its allocations; the workload manager is to fill spec.allocationSets"
     );
-    assert!(lines[1].starts_with("workflow/w (directive 0) for 1m 30s: Setup of driver nnf is Running; what it waits for is above"), "{}", lines[1]);
+    assert!(lines[1].starts_with("workflow/w (directive 0) for 1m 30s: Setup of driver nnf is Running; the cause is above"), "{}", lines[1]);
 }
 
 #[test]
-fn a_node_tells_its_error_with_the_advice() {
+fn an_error_of_a_node_is_listed_with_its_remedy() {
     let error = json!({"debugMessage": "mount: EIO", "severity": "Major", "type": "Internal", "userMessage": "replace the drive"});
     let failed = json!({"allReady": false, "mounts": [{"state": "mounted", "ready": false}], "error": error});
     let lines = lines(json!({"state": "PreRun", "ready": true}), vec![mount(&["f"], failed)]);
@@ -91,7 +91,7 @@ fn a_node_tells_its_error_with_the_advice() {
 }
 
 #[test]
-fn what_no_agent_took_up_says_so() {
+fn an_object_that_no_agent_took_up_is_listed() {
     let new = || json!({"metadata": {}});
     let storage = |kind: &str| {
         let mut object = new();
@@ -118,15 +118,16 @@ fn what_no_agent_took_up_says_so() {
     );
     assert!(lines[1].starts_with("r1: nnfnodestorage/w-0"), "{}", lines[1]);
     assert!(
-        lines[3]
-            .starts_with("c1: clientmount/w-0 (directive 0): not mounted; is its agent running?"),
+        lines[3].starts_with(
+            "c1: clientmount/w-0 (directive 0): not mounted; check that its agent runs"
+        ),
         "{}",
         lines[3]
     );
 }
 
 #[test]
-fn what_is_held_names_its_finalizers() {
+fn a_held_deletion_names_its_finalizers() {
     let mut held =
         mount(&["f"], json!({"allReady": true, "mounts": [{"state": "mounted", "ready": true}]}));
     held.object.metadata.deletion_timestamp =
@@ -135,7 +136,7 @@ fn what_is_held_names_its_finalizers() {
     assert_eq!(lines.len(), 1);
     assert!(
         lines[0].starts_with(
-            "c1: clientmount/w-0 (directive 0) for 1m: being deleted, and held by f; is its agent"
+            "c1: clientmount/w-0 (directive 0) for 1m: being deleted, and held by f; check that its agent"
         ),
         "{}",
         lines[0]
@@ -143,12 +144,12 @@ fn what_is_held_names_its_finalizers() {
 }
 
 #[test]
-fn without_drivers_the_engine_is_asked_for() {
+fn without_drivers_the_remedy_names_the_engine() {
     let lines = lines(json!({"state": "Setup", "ready": false}), Vec::new());
     assert_eq!(
         lines,
         [
-            "workflow/w: Setup is not ready; is a workflow engine running? See `coordinator --help-all`"
+            "workflow/w: Setup is not ready; check that a workflow engine runs: the coordinator's option --workflows"
         ]
     );
 }

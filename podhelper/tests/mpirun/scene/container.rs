@@ -1,4 +1,4 @@
-//! Containers: a user's processes with the variables of the plan.
+//! Starts containers: a user's processes with the variables of the plan.
 
 use std::{
     fs::{self, File},
@@ -13,19 +13,19 @@ use nix::unistd::Pid;
 
 use super::{Scene, host::API};
 
-/// Where mpirun is, also on RHEL.
+/// Search path that has mpirun, also on RHEL.
 const PATH: &str = "/usr/bin:/bin:/usr/lib64/openmpi/bin";
-/// Longer than anything takes on a busy machine.
+/// Longer than any operation takes on a busy machine.
 const LONG: Duration = Duration::from_secs(300);
-/// What a container said, and how it ended.
+/// Output and exit status of a container.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Outcome {
     pub(crate) output: String,
     pub(crate) errors: String,
     pub(crate) status: ExitStatus,
 }
 
-/// A container that runs, and the files that it writes into.
+/// A running container, and the files that it writes into.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(super) child: Child,
@@ -34,7 +34,7 @@ pub(crate) struct Running {
 }
 
 impl Scene {
-    /// The container's command as this user, with its variables and nothing else.
+    /// Returns the container's command as this user, with only its own variables.
     pub(super) fn as_user(
         &self,
         mut command: Command,
@@ -51,7 +51,7 @@ impl Scene {
         ]);
         let own: Vec<String> = container.command.iter().flatten().cloned().collect();
         let words = words.map(|words| words.iter().map(|&word| word.to_owned()).collect());
-        command.args(words.unwrap_or(own).iter().map(|word| self.beneath(word)));
+        command.args(words.unwrap_or(own).iter().map(|word| self.local_path(word)));
         command.env_clear().env("PATH", PATH).env("KUBERNETES_SERVICE_HOST", API);
         command.env("KUBERNETES_SERVICE_PORT", "443").current_dir("/").stdin(Stdio::null());
         // As runc and crun set it, by the user's entry in /etc/passwd.
@@ -60,13 +60,13 @@ impl Scene {
         command.env("TMPDIR", self.path("tmp"));
         for variable in container.env.iter().flatten() {
             let value = variable.value.as_deref().unwrap_or_default();
-            command.env(&variable.name, self.beneath(value));
+            command.env(&variable.name, self.local_path(value));
         }
         command
     }
 
-    /// A path in a pod as it is here.
-    fn beneath(&self, word: &str) -> String {
+    /// Replaces a path in a pod by its path on this machine.
+    fn local_path(&self, word: &str) -> String {
         let root = self.directory.path().to_str().unwrap();
         let program = env!("CARGO_BIN_EXE_podhelper");
         match word {
@@ -78,8 +78,8 @@ impl Scene {
     }
 }
 
-/// Waits for a container's end.
-pub(crate) fn told(mut container: Running) -> Told {
+/// Waits for a container's end, and returns its outcome.
+pub(crate) fn result_of(mut container: Running) -> Outcome {
     let status = until("the container's end", || container.child.try_wait().unwrap());
     let text = |mut file: File| {
         let mut bytes = Vec::new();
@@ -87,10 +87,10 @@ pub(crate) fn told(mut container: Running) -> Told {
         file.read_to_end(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    Told { output: text(container.output), errors: text(container.errors), status }
+    Outcome { output: text(container.output), errors: text(container.errors), status }
 }
 
-/// Waits until there is something.
+/// Waits until `look` finds something.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LONG;
     loop {
@@ -103,20 +103,20 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The user and group of a container.
+/// Returns the user and group of a container.
 pub(super) fn ids(container: &Container) -> [i64; 2] {
     let context = container.security_context.as_ref().unwrap();
     [context.run_as_user, context.run_as_group].map(Option::unwrap)
 }
 
-/// Starts a command that writes into files: nobody has to read while it runs.
-pub(super) fn running(mut command: Command) -> Running {
+/// Starts a command that writes into files, so that no process must read its output while it runs.
+pub(super) fn spawn(mut command: Command) -> Running {
     let [output, errors] = [(); 2].map(|()| tempfile::tempfile().unwrap());
     command.stdout(output.try_clone().unwrap()).stderr(errors.try_clone().unwrap());
     Running { child: command.spawn().unwrap(), output, errors }
 }
 
-/// The first process of a namespace of processes, by who made that.
+/// Returns the first process of a process namespace, which is the only child of the process that created the namespace.
 pub(super) fn only_child_of(process: u32) -> Pid {
     let is_child = |stat: &str| {
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);

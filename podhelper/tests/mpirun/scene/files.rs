@@ -1,4 +1,4 @@
-//! Files as a kubelet puts them into pods.
+//! Writes files as a kubelet puts them into pods.
 
 use std::{
     fs::{self, Permissions},
@@ -13,7 +13,7 @@ use super::{
 };
 
 impl Scene {
-    /// What a kubelet puts into the pods' volumes.
+    /// Writes the files that a kubelet puts into the pods' volumes.
     pub(super) fn write(&self, files: &[(String, String)]) {
         for place in ["nnf/bin", "nnf/keys", "nnf/config", "nnf/scratch", "etc/mpi", "tmp"] {
             fs::create_dir_all(self.path(place)).unwrap();
@@ -34,17 +34,17 @@ impl Scene {
         }
     }
 
-    /// A directory of this machine, where the pods' user reads it.
+    /// Copies a directory of this machine to where the pods' user can read it.
     pub(crate) fn copy(&self, from: &Path, to: &Path) {
         let copied = command("cp").arg("-a").args([from, to]).output().unwrap();
         assert!(copied.status.success(), "{copied:?}");
     }
 
-    /// New keys, which those have that start from now on.
+    /// Writes new keys, for containers that start from now on.
     pub(crate) fn take_other_keys(&self) {
         let job = &self.launcher.1;
         let secret = volume(job, "nnf-keys").secret.as_ref().unwrap();
-        for (name, text) in podhelper::keys::make().unwrap() {
+        for (name, text) in podhelper::keys::generate().unwrap() {
             let path = self.path("nnf/keys").join(name);
             fs::write(&path, text).unwrap();
             chown(&path, Some(0), Some(group(job))).unwrap();
@@ -52,7 +52,8 @@ impl Scene {
         }
     }
 
-    /// What names a pod's own host has, as a kubelet writes them, and what it finds others by.
+    /// Writes each pod's /etc/hosts: its own names, as a kubelet writes them, and the names by which
+    /// it finds the others.
     pub(super) fn name_hosts(&self) {
         let all: Vec<String> = self.pods().map(|(_, job)| full_name(job)).collect();
         for (place, (host, job)) in self.pods().enumerate() {
@@ -77,6 +78,6 @@ impl Scene {
     }
 }
 
-fn mode(of: Option<i32>) -> Permissions {
-    Permissions::from_mode(of.unwrap().cast_unsigned())
+fn mode(bits: Option<i32>) -> Permissions {
+    Permissions::from_mode(bits.unwrap().cast_unsigned())
 }

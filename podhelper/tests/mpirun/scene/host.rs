@@ -1,4 +1,4 @@
-//! Hosts with names and a network of their own, in namespaces of this machine.
+//! Creates hosts with names and a network of their own, in namespaces of this machine.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ use std::{
 
 use nix::sched::{CloneFlags, setns};
 
-/// Where pods find the Kubernetes API.
+/// Address of the Kubernetes API for pods.
 pub(super) const API: &str = "10.99.0.250";
 
-/// A host: namespaces of a process that sleeps.
+/// A host: the namespaces of a process that sleeps.
 #[derive(Debug)]
 pub(super) struct Host(Child);
 
@@ -28,17 +28,17 @@ impl Host {
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
-        // It is itself the process of the namespaces once it sleeps.
+        // The process has entered its namespaces once it is `sleep`.
         let name = format!("/proc/{}/comm", child.id());
         while fs::read_to_string(&name).unwrap() != "sleep\n" {
             let ended = child.try_wait().unwrap();
-            assert!(ended.is_none(), "unshare makes no host: {ended:?}");
+            assert!(ended.is_none(), "unshare creates no host: {ended:?}");
             thread::yield_now();
         }
         Self(child)
     }
 
-    /// A command within, to be completed.
+    /// Returns the beginning of a command within the host's namespaces.
     pub(super) fn within(&self) -> Command {
         let mut nsenter = command("nsenter");
         nsenter.args(["-t", &self.0.id().to_string(), "-n", "-u", "-m"]);
@@ -58,7 +58,7 @@ impl Drop for Host {
     }
 }
 
-/// A network that connects hosts, and that this machine's own is no part of.
+/// A network that connects hosts, separate from this machine's own.
 #[derive(Debug)]
 pub(super) struct Network {
     switch: Host,
@@ -72,12 +72,12 @@ impl Network {
         switch.run(&["ip", "link", "add", "switch", "type", "bridge"]);
         switch.run(&["ip", "address", "add", &format!("{API}/24"), "dev", "switch"]);
         switch.run(&["ip", "link", "set", "switch", "up"]);
-        let api_calls = counted(&switch);
+        let api_calls = count_api_calls(&switch);
         Self { switch, api_calls }
     }
 
-    /// A new host in it.
-    pub(super) fn plugged(&self, place: usize) -> Host {
+    /// Adds a new host to the network.
+    pub(super) fn plug_in(&self, place: usize) -> Host {
         let host = Host::new();
         let (port, process) = (port(place), host.0.id().to_string());
         let plug = ["ip", "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns"];
@@ -89,12 +89,12 @@ impl Network {
         host
     }
 
-    /// Lets nothing to or from this host through any more, and tells nobody.
+    /// Drops all packets to and from this host, without any notice.
     pub(super) fn cut(&self, place: usize) {
         self.switch.run(&["ip", "link", "set", &port(place), "nomaster"]);
     }
 
-    /// How often a host called the Kubernetes API.
+    /// Returns how often a host called the Kubernetes API.
     pub(super) fn api_calls(&self) -> usize {
         self.api_calls.load(Ordering::SeqCst)
     }
@@ -104,17 +104,17 @@ fn port(place: usize) -> String {
     format!("port{place}")
 }
 
-/// The address of a host.
+/// Returns the address of a host.
 pub(super) fn address(place: usize) -> String {
     format!("10.99.0.{}", place + 1)
 }
 
-/// Counts who calls the address of the Kubernetes API.
-fn counted(switch: &Host) -> Arc<AtomicUsize> {
+/// Counts calls to the address of the Kubernetes API.
+fn count_api_calls(switch: &Host) -> Arc<AtomicUsize> {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
     let network = fs::File::open(format!("/proc/{}/ns/net", switch.0.id())).unwrap();
-    // One thread alone enters the network.
+    // Only this thread enters the network.
     let listener = thread::spawn(move || {
         setns(network.as_fd(), CloneFlags::CLONE_NEWNET).unwrap();
         TcpListener::bind((API, 443)).unwrap()

@@ -1,4 +1,4 @@
-//! What the plan says: files, Jobs, and what a kubelet reads of them.
+//! Computes the plan: files, Jobs, and what a kubelet reads of them.
 
 use api::NnfContainerProfileData;
 use containers::{Attempt, Rabbit, Run, nodes, objects};
@@ -11,19 +11,19 @@ use k8s_openapi::{
 };
 use serde_json::{Value, from_value, json};
 
-/// What a kubelet searches names beneath by itself.
+/// Domains that a kubelet searches by default.
 const CLUSTER: [&str; 3] = ["default.svc.cluster.local", "svc.cluster.local", "cluster.local"];
 
-/// A profile with these fields of `mpiSpec`, whose workers must answer in so many seconds.
+/// Returns a profile with these fields of `mpiSpec`, whose workers must answer within so many seconds.
 pub(super) fn profile(mpi: &Value, seconds: i64) -> NnfContainerProfileData {
     let pod = |name: &str| json!({"containers": [{"name": name, "image": "registry.example/i:1"}]});
-    let mut all = json!({"launcher": pod("launcher"), "worker": pod("worker")});
-    all.as_object_mut().unwrap().extend(mpi.as_object().unwrap().clone());
-    // The workers have half of it.
-    from_value(json!({"preRunTimeoutSeconds": 2 * seconds, "mpiSpec": all})).unwrap()
+    let mut spec = json!({"launcher": pod("launcher"), "worker": pod("worker")});
+    spec.as_object_mut().unwrap().extend(mpi.as_object().unwrap().clone());
+    // The workers get half of this time.
+    from_value(json!({"preRunTimeoutSeconds": 2 * seconds, "mpiSpec": spec})).unwrap()
 }
 
-/// The files and Jobs of a run.
+/// Returns the files and Jobs of a run.
 pub(super) fn planned(
     profile: &NnfContainerProfileData,
     workers: usize,
@@ -62,8 +62,8 @@ pub(super) fn pod(job: &Job) -> &PodSpec {
     job.spec.as_ref().unwrap().template.spec.as_ref().unwrap()
 }
 
-/// The containers that end before the others start.
-pub(super) fn first(job: &Job) -> impl Iterator<Item = &Container> {
+/// Returns the init containers of a pod.
+pub(super) fn init_containers(job: &Job) -> impl Iterator<Item = &Container> {
     pod(job).init_containers.iter().flatten()
 }
 
@@ -71,7 +71,7 @@ pub(super) fn hostname(job: &Job) -> &str {
     pod(job).hostname.as_deref().unwrap()
 }
 
-/// The full name of a pod's host.
+/// Returns the full name of a pod's host.
 pub(super) fn full_name(job: &Job) -> String {
     format!("{}.{}.{}", hostname(job), pod(job).subdomain.as_deref().unwrap(), CLUSTER[0])
 }
@@ -80,13 +80,13 @@ pub(super) fn volume<'a>(job: &'a Job, name: &str) -> &'a Volume {
     pod(job).volumes.iter().flatten().find(|volume| volume.name == name).unwrap()
 }
 
-/// The group that a pod's volumes belong to.
+/// Returns the group that a pod's volumes belong to.
 pub(super) fn group(job: &Job) -> u32 {
     let context = pod(job).security_context.as_ref().unwrap();
     context.fs_group.unwrap().try_into().unwrap()
 }
 
-/// The names by which a process in this pod finds another host, as the cluster's DNS has it by its full name alone.
+/// Returns the names by which a process in this pod finds another host; the cluster's DNS has only the full name.
 pub(super) fn names_in(job: &Job, full: &str) -> Vec<String> {
     let own = pod(job).dns_config.as_ref().and_then(|config| config.searches.as_ref());
     let searches = own.into_iter().flatten().map(String::as_str).chain(CLUSTER);

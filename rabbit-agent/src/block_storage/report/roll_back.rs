@@ -1,4 +1,5 @@
-//! What a pass releases when the object cannot have everything, and whether everything of an object can be released.
+//! Decides what a pass releases when the object cannot have everything, and whether everything of an object can be
+//! released.
 
 use controller::Retry;
 use std::collections::BTreeSet;
@@ -13,7 +14,8 @@ use storage::{
 
 use super::Outcome;
 
-/// The allocations to release when another found no room: those that this very pass made and no status reported.
+/// Returns the allocations to release after another found no room: those that this pass made and
+/// no status has reported.
 ///
 /// Anything older stays, whatever happens to the others: it may hold a job's data, even if its status was lost.
 pub fn to_roll_back(
@@ -37,11 +39,11 @@ pub fn to_roll_back(
     new.map(|(_, (allocation, _))| allocation.id).collect()
 }
 
-/// A failure if something of the object is, or may be, on a drive whose records cannot be read: once the object is
-/// gone, nobody would release it.
+/// Returns a failure if a namespace of the object is, or may be, on a drive whose records cannot be read: once the
+/// object is gone, no object would name the owner.
 pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Option<Failure> {
     let reported = object.status.as_ref().map_or(&[][..], |status| &status.allocations);
-    let is_told = reported.len() >= object.spec.allocations.len()
+    let is_complete = reported.len() >= object.spec.allocations.len()
         && reported.iter().all(|allocation| !allocation.devices.is_empty());
     let devices: BTreeSet<_> = reported
         .iter()
@@ -49,10 +51,10 @@ pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Optio
         .map(|device| device.nqn.as_str())
         .collect();
     let drives: Vec<_> = seen.unreadable.iter().map(ToString::to_string).collect();
-    let may_have = |drive: &&String| !is_told || devices.contains(drive.as_str());
+    let may_have = |drive: &&String| !is_complete || devices.contains(drive.as_str());
     let drives: Vec<_> = drives.iter().filter(may_have).cloned().collect();
     let text = format!(
-        "what is on {} is not known: put the ledger right, or remove it, as the drive's fault tells",
+        "the ledger of {} cannot be read: repair or remove it, as the drive's fault in the NnfNode says",
         drives.join(", ")
     );
     let (severity, retry) = (Severity::Major, Retry::Later);
@@ -60,17 +62,18 @@ pub fn drives_unreadable(object: &NnfNodeBlockStorage, seen: &Observed) -> Optio
         .then(|| Failure { severity, retry, ..Failure::waiting(text) }.for_operators())
 }
 
-/// Whether this is a lack of room: then the workload manager uses another rabbit.
+/// Returns whether the rabbit lacks room: then the workload manager chooses another rabbit.
 pub fn is_lack_of_room(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(rejection) if rejection.class() == RejectionClass::Capacity)
 }
 
-/// Whether all reported namespaces of an allocation are missing. That is an observation, not a failure to observe.
+/// Returns whether all reported namespaces of an allocation are missing. That is an observation, not
+/// a failure to observe.
 pub fn is_lost(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(Rejection::Lost { .. }))
 }
 
-/// Whether nothing is left of an allocation: its drives are there and have none of its namespaces.
+/// Returns whether an allocation has no namespace left: its drives are there and have none of its namespaces.
 pub fn is_deleted(error: &ConvergeError) -> bool {
     let ConvergeError::Rejected(Rejection::Lost { missing, .. }) = error else { return false };
     missing.iter().all(|missing| matches!(missing.why, Absence::Deleted | Absence::Partial))
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_on_a_drive_whose_records_cannot_be_read_is_not_taken_for_given_back() {
+    fn a_release_fails_while_a_ledger_that_may_name_the_object_is_unreadable() {
         let mut object = samples::block_storage_ready(1);
         let seen = |drives: &[&str]| {
             let unread = drives.iter().map(|drive| drive.parse().unwrap()).collect();
@@ -112,17 +115,25 @@ mod tests {
         let (own, other) = (seen(&["nqn.2026-01.io.warren:d0"]), seen(&["nqn.x:d9"]));
         let failure = drives_unreadable(&object, &own).unwrap();
         assert_eq!((failure.severity, failure.retry), (Severity::Major, Retry::Later));
-        assert!(failure.user.contains("on nqn.2026-01.io.warren:d0 is"), "{}", failure.user);
-        assert_eq!(drives_unreadable(&object, &other), None, "all that it has is elsewhere");
+        assert!(
+            failure.user.contains("ledger of nqn.2026-01.io.warren:d0 cannot"),
+            "{}",
+            failure.user
+        );
+        assert_eq!(
+            drives_unreadable(&object, &other),
+            None,
+            "all its namespaces are on other drives"
+        );
         assert_eq!(drives_unreadable(&object, &Observed::default()), None);
         object.status = None;
-        assert!(drives_unreadable(&object, &other).is_some(), "what it has is not known");
+        assert!(drives_unreadable(&object, &other).is_some(), "its namespaces are unknown");
     }
 
     #[test]
-    fn out_of_room_gives_back_what_this_pass_made() {
+    fn lack_of_room_releases_what_this_pass_made() {
         let object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
-        let wanted = samples::wanted(&object);
+        let wanted = samples::allocations(&object);
         let outcomes = [new(&wanted[0]), full()];
         let back = to_roll_back(&object, &wanted, &outcomes);
         assert_eq!(back, [wanted[0].id]);
@@ -134,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn out_of_room_never_takes_what_was_there_before() {
+    fn lack_of_room_releases_nothing_older_than_this_pass() {
         let mut object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
-        let wanted = samples::wanted(&object);
+        let wanted = samples::allocations(&object);
         assert!(
             to_roll_back(&object, &wanted, &[old(&wanted[0]), full()]).is_empty(),
             "its status may have been lost"

@@ -1,23 +1,23 @@
-//! The start of the agent that a status names.
+//! Compares the start time in a status with that of this agent.
 
 use std::sync::Arc;
 
 use api::{NnfNodeBlockStorage, NnfNodeBlockStorageStatus};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-/// Whether the paths in this status are those of the agent that started at `started`. Kubernetes keeps whole seconds.
+/// Returns whether the agent that started at `started` found the paths in this status. Kubernetes keeps whole seconds.
 pub fn is_current(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
-    status.ready && is_of(status, started)
+    status.ready && is_observed_by(status, started)
 }
 
-/// Whether the agent that started at `started` observed everything in this status, ready or not.
-pub fn is_of(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
+/// Returns whether the agent that started at `started` observed everything in this status, ready or not.
+pub fn is_observed_by(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
     let at = status.pod_start_time.as_ref();
     at.is_some_and(|at| at.0.as_second() == started.0.as_second())
 }
 
-/// The start time that an agent which starts `now` reports. It is later than any that was reported before, even when
-/// the clock is wrong after a reboot, so that nobody takes device paths of another boot for current ones.
+/// Returns the start time that an agent which starts `now` reports. It is later than all start times reported before,
+/// even if the clock is wrong after a reboot, so that no reader takes device paths of an earlier boot for current ones.
 pub fn started_after<'a>(
     now: Timestamp,
     objects: impl Iterator<Item = &'a Arc<NnfNodeBlockStorage>>,
@@ -35,7 +35,7 @@ mod tests {
     use crate::samples;
 
     #[test]
-    fn a_start_is_later_than_every_start_that_was_told() {
+    fn the_start_time_is_later_than_every_reported_one() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let objects = ["2026-06-01T07:12:09Z", "2026-05-01T00:00:00Z"].map(|reported| {
             let mut object = samples::block_storage_ready(1);

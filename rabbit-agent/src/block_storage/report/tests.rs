@@ -28,7 +28,7 @@ pub(super) fn seen(allocation: &Allocation) -> Observed {
 #[test]
 fn the_status_has_the_shape_that_central_controllers_read() {
     let object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01", "compute-03"])]);
-    let wanted = samples::wanted(&object);
+    let wanted = samples::allocations(&object);
     let started = samples::started();
     let status = status(&object, &wanted, &[old(&wanted[0])], &[], &started, None);
     assert_eq!(
@@ -49,12 +49,12 @@ fn the_status_has_the_shape_that_central_controllers_read() {
 }
 
 #[test]
-fn a_drive_that_is_away_stays_in_the_list_and_keeps_nobody_from_the_others() {
+fn a_missing_drive_stays_listed_and_blocks_no_other() {
     let mut object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01"])]);
-    let wanted = samples::wanted(&object);
+    let wanted = samples::allocations(&object);
     let made = status(&object, &wanted, &[old(&wanted[0])], &[], &samples::started(), None);
     object.status = Some(made.clone());
-    let wanted = samples::wanted(&object);
+    let wanted = samples::allocations(&object);
     let mut observed = seen(&wanted[0]);
     observed.namespaces.remove(2);
     let after = |observed: Observed| {
@@ -65,7 +65,7 @@ fn a_drive_that_is_away_stays_in_the_list_and_keeps_nobody_from_the_others() {
     assert_eq!(status.allocations[0].devices, made.allocations[0].devices);
     assert_eq!(status.allocations[0].accesses["rabbit-1"].device_paths, ["/dev/loop3"]);
     assert!(status.ready && status.allocations[0].accesses.contains_key("compute-01"));
-    let reported = crate::failure::degraded(&missing(&wanted[0], &observed)).unwrap();
+    let reported = crate::failure::degraded(&missing_namespaces(&wanted[0], &observed)).unwrap();
     assert!(
         reported.user.starts_with("degraded: namespace 4 of nqn.2026-01.io.warren:d0"),
         "{}",
@@ -73,15 +73,15 @@ fn a_drive_that_is_away_stays_in_the_list_and_keeps_nobody_from_the_others() {
     );
     observed.namespaces.clear();
     assert_eq!(after(observed).allocations[0].devices.len(), 0, "nothing is left of it");
-    assert_eq!(crate::failure::degraded(&missing(&wanted[0], &seen(&wanted[0]))), None);
+    assert_eq!(crate::failure::degraded(&missing_namespaces(&wanted[0], &seen(&wanted[0]))), None);
 }
 
 #[test]
-fn a_device_that_somebody_wrote_into_the_status_is_not_taken_over() {
+fn a_device_written_into_the_status_by_others_is_ignored() {
     let mut object = samples::block_storage(&[(8192, &["rabbit-1"])]);
-    let wanted = samples::wanted(&object);
+    let wanted = samples::allocations(&object);
     let report = |object: &NnfNodeBlockStorage, observed: &Observed| {
-        let wanted = samples::wanted(object);
+        let wanted = samples::allocations(object);
         let outcome = Ok(Converged { steps: Vec::new(), observed: observed.clone() });
         status(object, &wanted, &[outcome], &[], &samples::started(), None)
     };
@@ -96,7 +96,7 @@ fn a_device_that_somebody_wrote_into_the_status_is_not_taken_over() {
     });
     assert_eq!(report(&object, &whole), honest);
 
-    // Somebody edited the status: a missing namespace is said to be larger.
+    // Another writer claims a larger size for a missing namespace.
     object.status = Some(honest.clone());
     object.status.as_mut().unwrap().allocations[0].devices[1].capacity_allocated = 1 << 50;
     let mut lacking = whole;
@@ -105,9 +105,9 @@ fn a_device_that_somebody_wrote_into_the_status_is_not_taken_over() {
 }
 
 #[test]
-fn a_compute_that_only_its_former_slot_reaches_is_not_shown() {
+fn a_compute_attached_only_through_its_former_slot_is_not_listed() {
     let object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01"])]);
-    let wanted = samples::wanted(&object);
+    let wanted = samples::allocations(&object);
     let mut observed = seen(&wanted[0]);
     for namespace in &mut observed.namespaces {
         let elsewhere = |host: Attached| match host.endpoint {
@@ -123,10 +123,10 @@ fn a_compute_that_only_its_former_slot_reaches_is_not_shown() {
 }
 
 #[test]
-fn what_is_away_as_a_whole_was_seen_and_has_no_paths() {
+fn an_allocation_without_drives_counts_as_observed_and_has_no_paths() {
     let mut object =
         samples::block_storage(&[(8, &["rabbit-1", "compute-01"]), (8, &["rabbit-1"])]);
-    let wanted = samples::wanted(&object);
+    let wanted = samples::allocations(&object);
     let both = || [old(&wanted[0]), old(&wanted[1])];
     let before = status(&object, &wanted, &both(), &[], &samples::started(), None);
     object.status = Some(before.clone());
@@ -150,9 +150,9 @@ fn what_is_away_as_a_whole_was_seen_and_has_no_paths() {
 }
 
 #[test]
-fn a_failure_keeps_what_is_known_and_does_not_vouch_for_paths() {
+fn a_failure_keeps_the_last_report_and_an_old_start_time() {
     let mut object = samples::block_storage(&[(8, &["rabbit-1"])]);
-    let wanted = samples::wanted(&object);
+    let wanted = samples::allocations(&object);
     object.status =
         Some(status(&object, &wanted, &[old(&wanted[0])], &[], &samples::started(), None));
     let later: Time = "2026-06-02T00:00:00Z".parse().map(Time).unwrap();

@@ -1,4 +1,4 @@
-use containers::Package;
+use containers::JobPackage;
 use serde_json::{from_value, json};
 
 use super::*;
@@ -8,18 +8,18 @@ fn pod(attempt: i64) -> PodName {
     PodName { uid: OBJECT.parse().unwrap(), attempt }
 }
 
-fn name() -> Name {
-    Name { pod: pod(2), container: "app".to_owned() }
+fn container_name() -> ContainerName {
+    ContainerName { pod: pod(2), container: "app".to_owned() }
 }
 
-fn package(unpack: bool) -> Package {
+fn package(unpack: bool) -> JobPackage {
     let name = if unpack { "tools" } else { "data" };
-    let told = json!({"name": name, "url": "/lus/a.tar", "sha256": "0".repeat(64), "size": 1, "unpack": unpack});
-    Package::of(&from_value(told).unwrap()).unwrap()
+    let json = json!({"name": name, "url": "/lus/a.tar", "sha256": "0".repeat(64), "size": 1, "unpack": unpack});
+    JobPackage::parse(&from_value(json).unwrap()).unwrap()
 }
 
 #[test]
-fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
+fn pod_create_has_host_name_ports_and_the_addresses_of_other_rabbits() {
     let pod = Pod {
         name: pod(2),
         hostname: "rabbit-1".to_owned(),
@@ -43,35 +43,35 @@ fn a_pod_has_the_hosts_name_and_ports_and_knows_the_other_rabbits() {
     assert_eq!(make_pod(&pod, &addresses).join(" "), expected);
 }
 
-fn places(names: &[String]) -> Places<'_> {
+fn paths(names: &[String]) -> ContainerPaths<'_> {
     let [files, keys, volumes] =
         ["/state/x/files", "/state/x/keys", "/state/x/volumes/2"].map(Path::new);
     let [podhelper, packages] = ["/opt/podhelper", "/packages"].map(Path::new);
     let devices = &[DeviceNumber { major: 253, minor: 7 }];
-    Places { files, names, keys, podhelper, volumes, packages, devices }
+    ContainerPaths { files, names, keys, podhelper, volumes, packages, devices }
 }
 
 #[test]
-fn a_container_is_nobody_in_particular_on_its_rabbit() {
-    let what = json!({
+fn a_container_is_created_without_privileges_and_with_its_own_paths() {
+    let spec = json!({
         "name": "app", "image": "app:1", "imagePullPolicy": "Never", "command": ["sh", "-c"],
         "args": ["ls; false", "--privileged"], "env": [{"name": "A", "value": "b c\nd"}],
         "workingDir": "/tmp", "cpuMillis": 1500, "memoryBytes": 1024,
         "volumeMounts": [{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/w", "readOnly": true}],
     });
     let container = Container {
-        name: name(),
+        name: container_name(),
         user: 1001,
         group: 1002,
         storages: vec!["/mnt/nnf/x-0".to_owned()],
         global_lustre: vec!["/lus/polly".to_owned()],
         packages: vec![package(false), package(true)],
         has_keys: false,
-        within: None,
-        what: from_value(what).unwrap(),
+        pull_seconds: None,
+        spec: from_value(spec).unwrap(),
     };
     let names = ["group", "nodes.json", "passwd"].map(str::to_owned);
-    let words = make(&container, places(&names));
+    let words = make_container(&container, paths(&names));
     let (pod, digest) = (format!("warren-{OBJECT}-2"), "0".repeat(64));
     let expected = [
         "create",
@@ -133,22 +133,22 @@ fn a_container_is_nobody_in_particular_on_its_rabbit() {
     ];
     assert_eq!(words, expected);
     let least = json!({"name": "app", "image": "app:1", "imagePullPolicy": "Always"});
-    let what = from_value(least).unwrap();
-    let words = make(&Container { what, ..container }, places(&names));
+    let spec = from_value(least).unwrap();
+    let words = make_container(&Container { spec, ..container }, paths(&names));
     assert!(words.ends_with(&["b 253:7 rw".to_owned(), "app:1".to_owned()]), "{words:?}");
 }
 
 #[test]
-fn what_is_ended_gets_its_time() {
+fn stop_and_remove_pass_the_grace_period() {
     let attempt = Attempt { pod: pod(1), grace: 7 };
     let pod = format!("warren-{OBJECT}-1");
     assert_eq!(stop(&attempt).join(" "), format!("pod stop --time 7 {pod}"));
     assert_eq!(remove(&attempt).join(" "), format!("pod rm --force --time 7 {pod}"));
-    assert_eq!(start(&name()), ["start".to_owned(), format!("warren-{OBJECT}-2-app")]);
+    assert_eq!(start(&container_name()), ["start".to_owned(), format!("warren-{OBJECT}-2-app")]);
 }
 
 #[test]
-fn mpi_has_its_keys_hosts_and_program_and_workers_no_other_network() {
+fn an_mpi_worker_has_keys_hosts_and_podhelper_and_only_the_run_s_network() {
     let pod = Pod {
         name: pod(1),
         hostname: "w-worker-0".to_owned(),
@@ -160,20 +160,22 @@ fn mpi_has_its_keys_hosts_and_program_and_workers_no_other_network() {
     };
     let words = make_pod(&pod, &BTreeMap::new());
     assert!(words.ends_with(&["--network", "none"].map(str::to_owned)), "{words:?}");
-    let what = json!({"name": "app", "image": "app:1", "imagePullPolicy": "Never"});
+    let spec = json!({"name": "app", "image": "app:1", "imagePullPolicy": "Never"});
     let container = Container {
-        name: name(),
+        name: container_name(),
         user: 1001,
         group: 1002,
         storages: Vec::new(),
         global_lustre: Vec::new(),
         packages: Vec::new(),
         has_keys: true,
-        within: None,
-        what: from_value(what).unwrap(),
+        pull_seconds: None,
+        spec: from_value(spec).unwrap(),
     };
-    let words =
-        make(&container, places(&["discover_hosts.sh", "hostfile", "hosts"].map(str::to_owned)));
+    let words = make_container(
+        &container,
+        paths(&["discover_hosts.sh", "hostfile", "hosts"].map(str::to_owned)),
+    );
     let volumes: Vec<&str> = words
         .windows(2)
         .filter(|pair| pair[0] == "--volume")

@@ -4,7 +4,7 @@ use super::*;
 
 pub(crate) const UID: &str = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21";
 
-/// A NodeContainers with the container `app`.
+/// Returns a NodeContainers with the container `app`.
 pub(crate) fn object(edit: impl FnOnce(&mut Value)) -> NodeContainers {
     let mut object = json!({
         "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
@@ -20,7 +20,7 @@ pub(crate) fn object(edit: impl FnOnce(&mut Value)) -> NodeContainers {
 }
 
 pub(crate) fn desired(edit: impl FnOnce(&mut Value)) -> Desired {
-    Desired::of(&object(edit), &roots()).unwrap()
+    Desired::from_object(&object(edit), &roots()).unwrap()
 }
 
 fn package(url: &str) -> Value {
@@ -31,7 +31,7 @@ fn roots() -> AllowedRoots {
     AllowedRoots::new(["/mnt/nnf".into()]).unwrap()
 }
 
-/// A container has a directory `v` that it shares, and this mount.
+/// Gives the container `app` this mount, and the object the shared directory `v`.
 fn mount(spec: &mut Value, name: &str, path: &str) {
     spec["emptyDirs"] = json!(["v"]);
     spec["containers"][0]["volumeMounts"] = json!([{"name": name, "mountPath": path}]);
@@ -42,7 +42,7 @@ fn network(port: u32, place: u32, rabbit: &str) -> Value {
 }
 
 #[test]
-fn what_no_container_gets_is_refused_with_the_field() {
+fn an_invalid_field_is_rejected_by_name() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 28] = [
         (|spec| spec["userID"] = json!(0), "spec.userID is 0"),
@@ -54,7 +54,10 @@ fn what_no_container_gets_is_refused_with_the_field() {
             |spec| spec["globalLustre"] = json!(["/lus/../etc"]),
             "spec.globalLustre is \"/lus/../etc\"",
         ),
-        (|spec| spec["globalLustre"] = json!(["/mnt/nnf/a"]), "away from where jobs' storage is"),
+        (
+            |spec| spec["globalLustre"] = json!(["/mnt/nnf/a"]),
+            "outside the directories of jobs' storage",
+        ),
         (|spec| spec["hostname"] = json!("a b"), "spec.hostname"),
         (|spec| spec["hosts"] = json!({"rabbits": ["r"], "domains": ["x:1.2.3.4"]}), "spec.hosts"),
         (|spec| spec["containers"][0]["image"] = json!("--privileged"), "image"),
@@ -90,10 +93,10 @@ fn what_no_container_gets_is_refused_with_the_field() {
         (|spec| spec["initContainers"] = spec["containers"].clone(), "the same name"),
     ];
     for (edit, part) in cases {
-        let error = daemon::chain(&Desired::of(&object(edit), &roots()).unwrap_err());
+        let error = daemon::chain(&Desired::from_object(&object(edit), &roots()).unwrap_err());
         assert!(error.contains(part), "{part}: {error}");
     }
     assert_eq!(desired(|_| {}).attempts(), 2);
     let endless = object(|spec| spec["terminationGracePeriodSeconds"] = json!(i64::MAX));
-    assert_eq!(grace(&endless.spec), 86_400, "what is refused is removed all the same");
+    assert_eq!(grace(&endless.spec), 86_400, "a rejected object is removed too");
 }

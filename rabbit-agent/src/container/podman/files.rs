@@ -1,6 +1,7 @@
-//! Files that containers find: those of their configuration, keys, and directories that they share.
+//! Writes the files of containers: configuration, keys, and directories that the containers of an attempt share.
 //!
-//! Each object has a directory for all of them. It goes with the object, whatever an agent that was killed left in it.
+//! Each object has one directory for all of them. It is removed with the object, together with the `.unfinished`
+//! directories that a killed agent left.
 
 use std::{
     collections::BTreeMap,
@@ -13,92 +14,92 @@ use std::{
 use api::node_containers::NodeContainersSource;
 use containers::nodes::DISCOVER_HOSTS;
 
-use super::{HostError, at};
+use super::{HostError, with_path};
 use crate::container::step::{Files, KeyFiles, Keys, Volumes};
 
-/// Writes the files of a configuration. Containers read them; nobody lists those of others, since the state directory is
-/// root's own.
+/// Writes the configuration files. Any user may read them; a user outside the containers cannot reach them, since only
+/// root may enter the state directory.
 pub(super) fn write(directory: &Path, files: &Files) -> Result<(), HostError> {
     let Some(texts) = &files.files else {
-        let NodeContainersSource { namespace, name } = files.of.clone();
+        let NodeContainersSource { namespace, name } = files.source.clone();
         return Err(HostError::NoFiles { namespace, name });
     };
     let mode = |name: &str| if name == DISCOVER_HOSTS { 0o755 } else { 0o644 };
-    replace(directory, 0o755, texts, mode, |_| Ok(()))
+    create_with_files(directory, 0o755, texts, mode, |_| Ok(()))
 }
 
-/// Writes keys, which their user alone reads.
+/// Writes the keys, readable by the containers' user only.
 pub(super) fn write_keys(directory: &Path, keys: &Keys) -> Result<(), HostError> {
     let Some(KeyFiles(texts)) = &keys.files else {
-        let NodeContainersSource { namespace, name } = keys.of.clone();
+        let NodeContainersSource { namespace, name } = keys.source.clone();
         return Err(HostError::NoKeys { namespace, name });
     };
     let [user, group] = [keys.user, keys.group].map(|id| u32::try_from(id).ok());
-    replace(directory, 0o700, texts, |_| 0o400, |path| chown(path, user, group))
+    create_with_files(directory, 0o700, texts, |_| 0o400, |path| chown(path, user, group))
 }
 
-/// Makes the directories that the containers of an attempt share: their user's alone. All are there or none.
+/// Creates the directories that the containers of an attempt share, for their user only. Creates all or none.
 pub(super) fn make_volumes(directory: &Path, volumes: &Volumes) -> Result<(), HostError> {
-    let new = unfinished(directory)?;
-    at(&new, fs::create_dir_all(&new))?;
+    let new = unused_temporary(directory)?;
+    with_path(&new, fs::create_dir_all(&new))?;
     let [user, group] = [volumes.user, volumes.group].map(|id| u32::try_from(id).ok());
     for name in &volumes.names {
         let path = new.join(name);
         let made = DirBuilder::new().mode(0o700).create(&path);
-        at(&path, made.and_then(|()| chown(&path, user, group)))?;
+        with_path(&path, made.and_then(|()| chown(&path, user, group)))?;
     }
-    at(directory, fs::rename(&new, directory))
+    with_path(directory, fs::rename(&new, directory))
 }
 
-/// Makes a directory with these files. It is there whole or not at all.
-fn replace(
+/// Creates a directory with these files. A rename makes it appear with all of them at once.
+fn create_with_files(
     directory: &Path,
     mode: u32,
     texts: &BTreeMap<String, String>,
     mode_of: impl Fn(&str) -> u32,
     own: impl Fn(&Path) -> io::Result<()>,
 ) -> Result<(), HostError> {
-    let new = unfinished(directory)?;
+    let new = unused_temporary(directory)?;
     if let Some(parent) = new.parent() {
-        at(parent, fs::create_dir_all(parent))?;
+        with_path(parent, fs::create_dir_all(parent))?;
     }
-    at(&new, DirBuilder::new().mode(mode).create(&new))?;
+    with_path(&new, DirBuilder::new().mode(mode).create(&new))?;
     for (name, text) in texts {
         let path = new.join(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(mode_of(name)).open(&path);
-        // On disk before the rename is: nobody compares the texts after a loss of power.
+        // The file must be on disk before the rename: after a power failure nothing checks its content again.
         let written = file.and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         });
-        at(&path, written.and_then(|()| own(&path)))?;
+        with_path(&path, written.and_then(|()| own(&path)))?;
     }
-    at(&new, own(&new))?;
-    at(directory, fs::rename(&new, directory))
+    with_path(&new, own(&new))?;
+    with_path(directory, fs::rename(&new, directory))
 }
 
-/// Removes a directory with its files. It is there whole or not at all.
+/// Removes a directory with its files. A rename makes it disappear at once.
 pub(super) fn remove(directory: &Path) -> Result<(), HostError> {
-    let old = unfinished(directory)?;
-    at(directory, fs::rename(directory, &old))?;
-    at(&old, trees::remove(&old))
+    let old = unused_temporary(directory)?;
+    with_path(directory, fs::rename(directory, &old))?;
+    with_path(&old, trees::remove(&old))
 }
 
-/// Where a directory is made, and removed. Nothing is there, whatever an agent left that was killed meanwhile.
-fn unfinished(directory: &Path) -> Result<PathBuf, HostError> {
+/// Returns the path beside `directory` where it is built or removed; first removes what a killed agent left there.
+fn unused_temporary(directory: &Path) -> Result<PathBuf, HostError> {
     let path = directory.with_extension("unfinished");
     if path.exists() {
-        at(&path, trees::remove(&path))?;
+        with_path(&path, trees::remove(&path))?;
     }
     Ok(path)
 }
 
-/// Names of the files that are there.
-pub(super) fn names(directory: &Path) -> Result<Vec<String>, HostError> {
+/// Returns the names of a directory's entries; none if it does not exist.
+pub(super) fn list(directory: &Path) -> Result<Vec<String>, HostError> {
     if !directory.exists() {
         return Ok(Vec::new());
     }
-    let entries = at(directory, fs::read_dir(directory))?.filter_map(Result::ok);
+    let entries = with_path(directory, fs::read_dir(directory))?.filter_map(Result::ok);
     Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
 
@@ -109,23 +110,23 @@ mod tests {
     use super::*;
     use crate::container::step::PodName;
 
-    fn of() -> NodeContainersSource {
+    fn source() -> NodeContainersSource {
         NodeContainersSource { namespace: "default".to_owned(), name: "w-1".to_owned() }
     }
 
     fn files(files: Option<[(&str, &str); 1]>) -> Files {
         let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
         let owned = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
-        Files { uid, of: of(), files: files.map(|all| all.map(owned).into()) }
+        Files { uid, source: source(), files: files.map(|all| all.map(owned).into()) }
     }
 
     fn keys(files: Option<KeyFiles>) -> Keys {
         let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
-        Keys { uid, user: 1050, group: 1051, of: of(), files }
+        Keys { uid, user: 1050, group: 1051, source: source(), files }
     }
 
     #[test]
-    fn what_an_agent_left_that_was_killed_while_it_wrote_is_made_up_for() {
+    fn an_unfinished_directory_of_a_killed_agent_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("uid/files");
         let half = directory.path().join("uid/files.unfinished");
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_by_their_user_alone() {
+    fn only_their_user_may_read_keys() {
         if !gate::root() {
             return;
         }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_containers_share_are_their_user_s_alone_and_all_there_or_none() {
+    fn shared_directories_belong_to_their_user_and_appear_all_at_once() {
         if !gate::root() {
             return;
         }
@@ -171,11 +172,11 @@ mod tests {
     }
 
     fn names_in(directory: &Path) -> Vec<String> {
-        super::names(directory).unwrap()
+        super::list(directory).unwrap()
     }
 
     #[test]
-    fn what_is_gone_is_named_and_nothing_is_written() {
+    fn a_missing_config_map_or_secret_is_named_and_nothing_is_written() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("uid/files");
         let error = write(&place, &files(None)).unwrap_err().to_string();

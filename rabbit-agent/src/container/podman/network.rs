@@ -1,13 +1,13 @@
-//! The network of a run of MPI. Each of its pods has a device in it, and a tunnel (VXLAN) to each of the others by the rabbits'
-//! own addresses, at a UDP port that the run has on all of its rabbits.
+//! Connects a pod to the network of an MPI run. Each pod has a network device for the run, and a VXLAN tunnel to each
+//! other pod, between the rabbits' own addresses, at a UDP port that is reserved for the run on all its rabbits.
 //!
-//! All of a pod's devices are in its own network, and go with it: nothing is left to be removed.
+//! All devices live in the pod's network namespace and vanish with it: nothing needs removal.
 //!
 //! ```text
 //! mpi0 ─── mpi-in ─ mpi-bridge ─ mpi-out ═══ UDP ═══ another rabbit, or another pod of the run on this one
 //! ```
-//! The bridge is there for the other pod on the same rabbit: what the kernel hands directly from one tunnel to the other it drops,
-//! unless it came from a device such as a bridge's.
+//! The bridge serves pods that share a rabbit: the kernel drops a frame that it would hand from one VXLAN device to
+//! another on the same host, unless the frame came from a device such as a bridge.
 
 use std::{
     fs,
@@ -20,43 +20,45 @@ use storage::linux::network::run;
 use super::{HostError, PodmanHost};
 use crate::container::step::Network;
 
-/// Of an Ethernet of 1500 bytes a frame in the tunnel has 50 around it.
+/// Bytes: VXLAN adds 50 to each frame, and the rabbits' Ethernet carries 1500.
 const MTU: u32 = 1450;
-/// The devices between a pod's own and the rabbit's network.
+/// Name of the bridge between the pod's own device and the tunnel.
 const BRIDGE: &str = "mpi-bridge";
 const TUNNEL: &str = "mpi-out";
 
 impl PodmanHost {
-    /// Puts a pod into the network of its run. One that was cut off in between is made anew.
+    /// Connects a pod to the network of its run. Deletes first what an interrupted attempt left.
     pub(super) fn connect(&self, network: &Network) -> Result<(), HostError> {
         let peers = addresses(network)?;
         let pod = network.pod.to_string();
-        let ask = |what: &str, words: [&str; 5]| -> Result<String, HostError> {
+        let output = |what: &str, words: [&str; 5]| -> Result<String, HostError> {
             let printed = self.podman.run(what, &words.map(str::to_owned), self.deadline)?;
             Ok(String::from_utf8_lossy(&printed).trim().to_owned())
         };
         let what = format!("connect pod {pod}");
-        let holder = ask(&what, ["pod", "inspect", "--format", "{{.InfraContainerID}}", &pod])?;
+        let holder = output(&what, ["pod", "inspect", "--format", "{{.InfraContainerID}}", &pod])?;
         self.podman.run(&what, &["start".to_owned(), holder.clone()], self.deadline)?;
-        let process = ask(&what, ["container", "inspect", "--format", "{{.State.Pid}}", &holder])?;
+        let process =
+            output(&what, ["container", "inspect", "--format", "{{.State.Pid}}", &holder])?;
         let process = process.parse().map_err(|_| HostError::NoProcess { pod })?;
-        for (of, line) in lines(network, &peers, process, &begun(process)) {
-            run(of, &line, self.deadline)?;
+        for (namespace, line) in command_lines(network, &peers, process, &existing_devices(process))
+        {
+            run(namespace, &line, self.deadline)?;
         }
         Ok(())
     }
 }
 
-/// Whether a process is in a network of a run: it has a way there last.
+/// Returns whether a process is in the network of an MPI run: `connect` adds the route last.
 pub(super) fn is_connected(process: i32) -> bool {
     let routes = fs::read_to_string(format!("/proc/{process}/net/route")).unwrap_or_default();
     routes.lines().any(|line| line.split_whitespace().next() == Some(INTERFACE))
 }
 
-/// The address of each pod's rabbit.
+/// Returns the IPv4 address of each pod's rabbit.
 fn addresses(network: &Network) -> Result<Vec<Ipv4Addr>, HostError> {
     let own = usize::try_from(network.place).ok().and_then(|place| network.rabbits.get(place));
-    let of = |rabbit: &String| {
+    let address_of = |rabbit: &String| {
         if Some(rabbit) == own {
             return Ok(Ipv4Addr::LOCALHOST);
         }
@@ -67,22 +69,22 @@ fn addresses(network: &Network) -> Result<Vec<Ipv4Addr>, HostError> {
         });
         found.next().ok_or_else(|| HostError::NoIpv4 { rabbit: rabbit.clone() })
     };
-    network.rabbits.iter().map(of).collect()
+    network.rabbits.iter().map(address_of).collect()
 }
 
-/// What makes the devices, in its order: each line, and the process in whose network it is run, if not in the rabbit's. What was
-/// begun before is deleted. Pure.
-fn lines(
+/// Returns the commands that create the devices, in order; each with the process in whose network namespace it runs, or
+/// `None` for the rabbit's. Deletes the devices in `existing` first. Pure.
+fn command_lines(
     network: &Network,
     peers: &[Ipv4Addr],
     process: i32,
-    begun: &[&str],
+    existing: &[&str],
 ) -> Vec<(Option<i32>, String)> {
     let (port, own) = (network.port, network.place);
     let within = |line: String| (Some(process), line);
     let mut lines: Vec<_> =
-        begun.iter().map(|name| within(format!("ip link delete dev {name}"))).collect();
-    // Made from here, it sends and hears by the rabbit's network, whatever it is moved to.
+        existing.iter().map(|name| within(format!("ip link delete dev {name}"))).collect();
+    // Created in the rabbit's namespace, the tunnel keeps its UDP socket there after it moves to the pod's.
     lines.push((
         None,
         format!(
@@ -114,19 +116,19 @@ fn lines(
             "bridge fdb append {mac} dev {TUNNEL} dst {rabbit} vni {id} port {port} self permanent"
         )));
     }
-    // Last: it says that all is there.
+    // Last, because `is_connected` looks for this device.
     lines.push(within(format!("ip link set dev {INTERFACE} up")));
     lines
 }
 
-/// An address of a network of its own, which follows from the pod's place.
+/// Returns the locally administered MAC address of the pod with this index.
 fn mac(place: u32) -> String {
     let [a, b, c, d] = place.to_be_bytes();
     format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
-/// Devices of ours that are there already.
-fn begun(process: i32) -> Vec<&'static str> {
+/// Returns which of our devices exist in the network namespace of a process.
+fn existing_devices(process: i32) -> Vec<&'static str> {
     let all = fs::read_to_string(format!("/proc/{process}/net/dev")).unwrap_or_default();
     let is_there =
         |name: &&str| all.lines().any(|line| line.trim_start().starts_with(&format!("{name}:")));
@@ -139,14 +141,15 @@ mod tests {
     use crate::container::step::PodName;
 
     #[test]
-    fn each_pod_reaches_all_others_by_their_rabbits_and_is_up_last() {
+    fn each_pod_gets_a_tunnel_to_each_other_rabbit_and_its_device_up_last() {
         let rabbits = ["r", "r", "s"].map(str::to_owned).to_vec();
         let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
         let pod = PodName { uid, attempt: 1 };
         let network = Network { pod, port: 5001, place: 1, rabbits };
         let peers = [Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, Ipv4Addr::new(10, 0, 0, 2)];
-        let lines = lines(&network, &peers, 7, &["mpi-out"]);
-        let (outside, inside): (Vec<_>, Vec<_>) = lines.iter().partition(|(of, _)| of.is_none());
+        let lines = command_lines(&network, &peers, 7, &["mpi-out"]);
+        let (outside, inside): (Vec<_>, Vec<_>) =
+            lines.iter().partition(|(namespace, _)| namespace.is_none());
         let made =
             "ip link add name mpi-out netns 7 mtu 1450 type vxlan id 2 dstport 5001 nolearning";
         assert_eq!(outside, [&(None, made.to_owned())]);

@@ -1,6 +1,6 @@
 use super::{super::desired::tests::desired, *};
 
-/// A podman that says yes, and has nothing afterwards.
+/// A podman that reports success and creates nothing.
 #[derive(Debug)]
 struct Forgetful;
 
@@ -19,7 +19,7 @@ impl Host for Forgetful {
 }
 
 #[tokio::test]
-async fn what_never_becomes_as_desired_is_told() {
+async fn a_plan_that_never_ends_is_reported() {
     let desired = desired(|_| {});
     let record = record(&super::super::desired::tests::object(|_| {}), Timestamp::now());
     let host: Arc<dyn Host> = Arc::new(Forgetful);

@@ -1,4 +1,4 @@
-//! The fence of one node: its requests, one detachment with a time limit, the answers.
+//! Fences one node: handles its requests, detaches once with a time limit, and answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,8 +14,8 @@ use crate::fence::{
     spool::Spool,
 };
 
-/// How long a fence may take before the agent answers that it failed. The sites' agent waits for 60 s, which must
-/// include the acknowledgement to DLM.
+/// Longest time of a fence before the agent answers that it failed. The sites' agent waits for 60 s, which must include
+/// the acknowledgement to DLM.
 const DETACH_WITHIN: Duration = Duration::from_secs(40);
 
 /// Fences one node and answers all its requests. Returns the requests that could not be answered or deleted.
@@ -26,21 +26,21 @@ pub(super) async fn fence(
     node: NodeName,
     requests: Vec<(FileName, Request)>,
 ) -> Vec<FileName> {
-    let (served, refused): (Vec<_>, Vec<_>) =
-        requests.into_iter().partition(|(_, request)| request.served().is_ok());
+    let (supported, refused): (Vec<_>, Vec<_>) =
+        requests.into_iter().partition(|(_, request)| request.check_action().is_ok());
     let mut left = Vec::new();
-    for asked in refused {
-        let why = asked.1.served().err().map(|error| error.to_string()).unwrap_or_default();
+    for request in refused {
+        let why = request.1.check_action().err().map(|error| error.to_string()).unwrap_or_default();
         left.extend(
-            answer_all(&config, &spool, &node, vec![asked], &not_proved(&node, &why)).await,
+            answer_all(&config, &spool, &node, vec![request], &not_proved(&node, &why)).await,
         );
     }
-    if served.is_empty() {
+    if supported.is_empty() {
         return left;
     }
-    for (_, request) in &served {
+    for (_, request) in &supported {
         log::info!(
-            "{node} is to be fenced, asks {}: {}",
+            "{node} is to be fenced: request of {}: {}",
             request.recorder_node,
             request.request_id
         );
@@ -51,15 +51,15 @@ pub(super) async fn fence(
     } else {
         log::error!("{}", verdict.text());
     }
-    left.extend(answer_all(&config, &spool, &node, served, &verdict).await);
+    left.extend(answer_all(&config, &spool, &node, supported, &verdict).await);
     if let Some(late) = late {
-        // Wait for the rest: it could detach what a re-admitted node gets later.
+        // Wait for the task: it could detach what a re-admitted node gets later.
         drop(late.await);
     }
     left
 }
 
-/// Runs the fence with a time limit. After the limit it also returns the task that still runs.
+/// Detaches with a time limit. After the limit it also returns the task that still runs.
 async fn detach_in_time(
     tools: &Arc<Tools>,
     node: &NodeName,
@@ -70,7 +70,7 @@ async fn detach_in_time(
         Ok(Ok(verdict)) => (verdict, None),
         Ok(Err(error)) => (not_proved(node, &format!("the fence ended early: {error}")), None),
         Err(_) => {
-            let why = format!("it did not come to an end within {} s", DETACH_WITHIN.as_secs());
+            let why = format!("it did not end within {} s", DETACH_WITHIN.as_secs());
             (not_proved(node, &why), Some(detaching))
         }
     }

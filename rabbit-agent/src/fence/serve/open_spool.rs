@@ -1,4 +1,4 @@
-//! The directories of requests and responses, held open and watched.
+//! Keeps the directories of requests and responses open and watched.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub(super) struct OpenSpool {
 }
 
 impl OpenSpool {
-    /// Opens the directories, and with `to_make` creates missing ones.
+    /// Opens the directories; with `to_make`, creates missing ones.
     pub(super) fn open(config: &FenceConfig, to_make: bool) -> Result<(Self, Scan), String> {
         let (requests, responses) = (config.requests.clone(), config.responses.clone());
         let spool = Spool::open(requests, responses, to_make).map_err(|error| chain(&error))?;
@@ -28,7 +28,7 @@ impl OpenSpool {
     }
 }
 
-/// Waits for a change in the directories, for ever while they are not open.
+/// Waits for a change in the directories; for ever while they are not open.
 pub(super) async fn changed(spool: Option<&OpenSpool>) -> io::Result<()> {
     match spool {
         Some(open) => open.watch.changed().await,

@@ -29,14 +29,14 @@ fn fencer(at: &Path) -> Fencer {
 }
 
 #[tokio::test]
-async fn where_no_cluster_is_configured_the_directories_are_tried_once_a_minute() {
+async fn without_a_cluster_the_directories_are_tried_once_a_minute() {
     let directory = tempfile::tempdir().unwrap();
     let in_the_way = directory.path().join("requests");
     fs::write(&in_the_way, "").unwrap();
     let mut closed = fencer(directory.path());
     assert_eq!(closed.retry_after(), RETRY_AFTER_UNUSED);
     closed.lost = true;
-    assert_eq!(closed.retry_after(), RETRY_AFTER, "somebody used them");
+    assert_eq!(closed.retry_after(), RETRY_AFTER, "they were in use");
     closed.lost = false;
     fs::write(directory.path().join("corosync.conf"), "").unwrap();
     assert_eq!(closed.retry_after(), RETRY_AFTER, "a disk may be mounted late");
@@ -48,7 +48,7 @@ async fn where_no_cluster_is_configured_the_directories_are_tried_once_a_minute(
 
 /// The directory is replaced while the agent is busy, and the agent reads before the kernel's event reaches it.
 #[tokio::test]
-async fn another_directory_at_the_path_frees_nobody() {
+async fn a_replaced_directory_frees_no_node() {
     let directory = tempfile::tempdir().unwrap();
     let mut fencer = fencer(directory.path());
     let responses = directory.path().join("responses");

@@ -13,7 +13,7 @@ fn spool() -> (tempfile::TempDir, Spool) {
     (directory, spool)
 }
 
-fn ask(spool: &Spool, node: &str) -> FileName {
+fn write_request(spool: &Spool, node: &str) -> FileName {
     let name = name(node);
     fs::write(spool.requests.join(name.to_string()), body(node).to_string()).unwrap();
     name
@@ -30,7 +30,7 @@ fn nodes<'a>(names: impl IntoIterator<Item = &'a NodeName>) -> Vec<&'a str> {
 }
 
 #[test]
-fn directories_are_made_in_a_parent_that_is_there_and_nowhere_else() {
+fn directories_are_created_only_in_an_existing_parent() {
     let (directory, spool) = spool();
     Spool::open(spool.requests, spool.responses, false).unwrap();
     let missing = directory.path().join("not-mounted/requests");
@@ -46,17 +46,17 @@ fn directories_are_made_in_a_parent_that_is_there_and_nowhere_else() {
 }
 
 #[test]
-fn a_request_is_there_until_it_is_answered_and_its_node_marked_after_that() {
+fn an_answered_request_is_not_requested_any_more_and_marks_its_node() {
     let (_directory, spool) = spool();
     assert_eq!(spool.scan().unwrap(), Scan::default());
-    let name = ask(&spool, "compute-01");
+    let name = write_request(&spool, "compute-01");
     let scan = spool.scan().unwrap();
-    assert!(scan.asked.contains_key(&name) && scan.fenced.is_empty());
+    assert!(scan.requested.contains_key(&name) && scan.fenced.is_empty());
 
-    // As after a crash between the answer and the deletion of the request.
+    // A crash came between the answer and the deletion of the request.
     answer(&spool, &name, &Verdict::Detached(String::new()));
     let scan = spool.scan().unwrap();
-    assert_eq!((nodes(&scan.fenced), scan.asked.len()), (vec!["compute-01"], 0));
+    assert_eq!((nodes(&scan.fenced), scan.requested.len()), (vec!["compute-01"], 0));
     assert_eq!(scan.answered, [(name.clone(), true)].into());
     spool.delete(&name).unwrap();
     spool.delete(&name).unwrap();
@@ -73,9 +73,9 @@ fn a_request_is_there_until_it_is_answered_and_its_node_marked_after_that() {
 }
 
 #[test]
-fn a_refusal_marks_nobody_and_one_success_is_enough() {
+fn one_answer_of_success_marks_a_node_and_a_refusal_does_not() {
     let (_directory, spool) = spool();
-    let name = ask(&spool, "compute-01");
+    let name = write_request(&spool, "compute-01");
     answer(&spool, &name, &Verdict::NotProved(String::new()));
     let scan = spool.scan().unwrap();
     assert!(scan.fenced.is_empty());
@@ -86,9 +86,9 @@ fn a_refusal_marks_nobody_and_one_success_is_enough() {
 }
 
 #[test]
-fn what_is_torn_is_told_and_left_and_a_torn_answer_keeps_its_node_out() {
+fn a_torn_request_is_ignored_and_a_torn_answer_marks_its_node() {
     let (_directory, spool) = spool();
-    let name = ask(&spool, "compute-01");
+    let name = write_request(&spool, "compute-01");
     let request = spool.requests.join(name.to_string());
     fs::write(&request, &body("compute-01").to_string()[..40]).unwrap();
     fs::write(spool.requests.join(".half.json"), "{").unwrap();
@@ -98,45 +98,45 @@ fn what_is_torn_is_told_and_left_and_a_torn_answer_keeps_its_node_out() {
     let torn = name.to_string().replace("01-", "02-");
     fs::write(spool.responses.join(&torn), r#"{"success": tr"#).unwrap();
     let scan = spool.scan().unwrap();
-    assert!(scan.asked.is_empty() && scan.answered.is_empty());
+    assert!(scan.requested.is_empty() && scan.answered.is_empty());
     assert_eq!(nodes(&scan.fenced), ["compute-02"]);
     assert_eq!(scan.troubles.len(), 4, "{:#?}", scan.troubles);
     assert!(request.exists());
 
-    // The writer closes the file: the request is whole.
-    ask(&spool, "compute-01");
-    assert_eq!(spool.scan().unwrap().asked.len(), 1);
+    // The writer completes the file.
+    write_request(&spool, "compute-01");
+    assert_eq!(spool.scan().unwrap().requested.len(), 1);
 }
 
 #[test]
-fn a_torn_answer_does_not_count_as_one() {
+fn a_torn_answer_is_replaced() {
     let (_directory, spool) = spool();
-    let name = ask(&spool, "compute-01");
+    let name = write_request(&spool, "compute-01");
     let path = spool.responses.join(name.to_string());
     fs::write(&path, r#"{"success": tr"#).unwrap();
     let scan = spool.scan().unwrap();
-    assert!(scan.asked.contains_key(&name) && scan.answered.is_empty());
+    assert!(scan.requested.contains_key(&name) && scan.answered.is_empty());
     answer(&spool, &name, &Verdict::NotProved("x".into()));
     assert!(spool.scan().unwrap().fenced.is_empty(), "it was replaced as a whole");
 }
 
 #[test]
-fn what_a_crash_left_half_written_is_no_answer() {
+fn a_temporary_file_of_a_crash_is_no_answer() {
     let (_directory, spool) = spool();
-    let name = ask(&spool, "compute-01");
+    let name = write_request(&spool, "compute-01");
     fs::write(spool.responses.join(format!(".{name}")), r#"{"success": true}"#).unwrap();
     let scan = spool.scan().unwrap();
-    assert!(scan.fenced.is_empty() && scan.asked.contains_key(&name));
+    assert!(scan.fenced.is_empty() && scan.requested.contains_key(&name));
     answer(&spool, &name, &Verdict::Detached(String::new()));
     assert!(!spool.responses.join(format!(".{name}")).exists());
 }
 
 #[test]
-fn a_directory_that_went_is_an_error_and_no_empty_one() {
+fn a_missing_directory_is_an_error() {
     let (_directory, spool) = spool();
     fs::remove_dir(&spool.responses).unwrap();
     assert!(spool.scan().is_err());
-    let name = ask(&spool, "compute-01");
+    let name = write_request(&spool, "compute-01");
     let request = Request::read(&name, body("compute-01").to_string().as_bytes()).unwrap();
     let verdict = Verdict::Detached(String::new());
     let response = Response::new(&request, &verdict, Timestamp::UNIX_EPOCH);

@@ -18,7 +18,7 @@ use crate::health::{
 };
 use api::nnf_node::{NnfResourceHealth, NnfResourceStatus};
 
-/// What checks read of a rabbit, and a clock.
+/// The facts that checks read of a rabbit, and a clock.
 struct Rabbit {
     computes: BTreeMap<u8, NodeName>,
     links: BTreeMap<u8, Link>,
@@ -51,7 +51,7 @@ fn drive() -> Drive {
 }
 
 #[test]
-fn a_drive_that_cannot_be_asked_keeps_its_name_and_its_slot() {
+fn an_unreadable_drive_keeps_its_name_and_slot() {
     let mut rabbit = Rabbit::well();
     rabbit.check();
     let fault = Some("it does not answer".to_owned());
@@ -65,7 +65,11 @@ fn a_drive_that_cannot_be_asked_keeps_its_name_and_its_slot() {
 
     let moved = Drive { serial: "S1".into(), model: "M".into(), slot: 3, ..silent };
     let seen = Observed { drives: vec![moved], ..Observed::default() };
-    assert_eq!(rabbit.judged.with_missing(seen).drives[0].slot, 3, "who is plugged in is seen");
+    assert_eq!(
+        rabbit.judged.with_missing(seen).drives[0].slot,
+        3,
+        "the slot of a readable drive is observed"
+    );
 }
 
 const UP: Link = Link::Up { current: None, most: None };
@@ -100,7 +104,7 @@ impl Rabbit {
         }
     }
 
-    /// Makes a check, and returns the texts of all conditions.
+    /// Runs a check, and returns the texts of all conditions.
     fn check(&mut self) -> Vec<String> {
         let (links, observed) = (self.links.clone(), self.observed.clone());
         let drives = DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost: &[] };
@@ -134,7 +138,7 @@ impl Rabbit {
 }
 
 #[test]
-fn a_drive_behind_a_switch_is_as_warm_as_it_says_itself() {
+fn the_temperature_of_a_drive_behind_a_switch_comes_from_smart() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.drives.clear();
     rabbit.smart().temperature = Some(Temperature { now: 71, warning: Some(70), critical: None });
@@ -142,7 +146,7 @@ fn a_drive_behind_a_switch_is_as_warm_as_it_says_itself() {
 }
 
 #[test]
-fn a_rabbit_that_is_well_needs_no_look() {
+fn a_healthy_rabbit_needs_no_further_check() {
     let mut rabbit = Rabbit::well();
     assert!(rabbit.check().is_empty());
     assert_eq!((rabbit.judged.settles, rabbit.judged.recheck), (None, None));
@@ -151,7 +155,7 @@ fn a_rabbit_that_is_well_needs_no_look() {
 }
 
 #[test]
-fn a_burst_of_looks_settles_nothing() {
+fn a_burst_of_checks_ends_no_condition() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
     rabbit.check();
@@ -175,7 +179,11 @@ fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
         of_drive(&rabbit.judged, &nqn()),
         (NnfResourceStatus::Ready, NnfResourceHealth::Warning)
     );
-    assert_eq!(rabbit.judged.recheck, Some(rabbit.now + RECHECK), "nobody announces that it cools");
+    assert_eq!(
+        rabbit.judged.recheck,
+        Some(rabbit.now + RECHECK),
+        "no event announces that it cools"
+    );
     rabbit.warm(66);
     assert_eq!(rabbit.after(600).len(), 1, "less than five degrees below");
     rabbit.warm(65);
@@ -194,7 +202,7 @@ fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
 }
 
 #[test]
-fn what_could_not_be_read_of_a_drive_stays_what_it_was() {
+fn conditions_of_an_unread_drive_stay() {
     let mut rabbit = Rabbit::well();
     rabbit.check();
     rabbit.warm(75);
@@ -214,7 +222,7 @@ fn what_could_not_be_read_of_a_drive_stays_what_it_was() {
 }
 
 #[test]
-fn spare_blocks_come_back_with_two_percent_to_spare() {
+fn low_spare_blocks_end_two_percent_above_the_threshold() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 9;
     let reported = ["nqn.x:d0: 9 % of its spare blocks are left, threshold 10 %: replace it"];
@@ -231,7 +239,7 @@ fn spare_blocks_come_back_with_two_percent_to_spare() {
 }
 
 #[test]
-fn what_a_drive_warns_of_goes_by_itself_and_maps_to_the_states_of_the_sites() {
+fn drive_warnings_map_to_states_and_end_by_themselves() {
     for (warning, status, health) in [
         (DriveWarning::SpareLow, NnfResourceStatus::Disabled, NnfResourceHealth::Warning),
         (DriveWarning::ReadOnly, NnfResourceStatus::Disabled, NnfResourceHealth::Warning),
@@ -255,7 +263,7 @@ fn what_a_drive_warns_of_goes_by_itself_and_maps_to_the_states_of_the_sites() {
 }
 
 #[test]
-fn a_drive_that_does_not_answer_keeps_what_it_warned_of() {
+fn a_silent_drive_keeps_its_warnings() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 1;
     rabbit.check();
@@ -269,11 +277,14 @@ fn a_drive_that_does_not_answer_keeps_what_it_warned_of() {
         (NnfResourceStatus::Offline, NnfResourceHealth::Critical)
     );
     rabbit.observed.drives.clear();
-    assert!(!rabbit.check().iter().any(|text| text.contains("nqn.x:d0")), "one that is no more");
+    assert!(
+        !rabbit.check().iter().any(|text| text.contains("nqn.x:d0")),
+        "a drive that was removed"
+    );
 }
 
 #[test]
-fn only_what_is_counted_anew_is_told_and_for_an_hour() {
+fn only_new_counts_are_reported_and_for_an_hour() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().media_errors = 3;
     rabbit.smart().unsafe_shutdowns = 12;
@@ -284,18 +295,18 @@ fn only_what_is_counted_anew_is_told_and_for_an_hour() {
     rabbit.drive().errors = Some(errors);
     let reported = rabbit.after(60);
     assert!(reported[0].contains("1 fatal, 0 nonfatal and 0 correctable"), "{reported:?}");
-    assert!(reported[1].contains("5 media errors, 3 at the look before"), "{reported:?}");
+    assert!(reported[1].contains("5 media errors, 3 at the previous check"), "{reported:?}");
     assert_eq!(rabbit.after(60).len(), 2);
     assert_eq!(rabbit.after(3599).len(), 2);
     assert!(rabbit.after(1).is_empty());
     rabbit.drive().errors = Some(LinkErrors { correctable: 5099, ..errors });
-    assert!(rabbit.check().is_empty(), "single repaired errors are no news");
+    assert!(rabbit.check().is_empty(), "few corrected errors are not reported");
     rabbit.drive().errors = Some(LinkErrors::default());
     assert!(rabbit.check().is_empty(), "counted from zero since it was plugged in anew");
 }
 
 #[test]
-fn what_would_settle_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
+fn a_condition_due_to_end_but_unread_is_rechecked_once_a_minute() {
     let mut rabbit = Rabbit::well();
     rabbit.check();
     rabbit.smart().media_errors = 3;
@@ -306,7 +317,7 @@ fn what_would_settle_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
     rabbit.observed.drives[0].fault = Some("it does not answer".into());
     rabbit.observed.smart.clear();
     assert_eq!(rabbit.after(3600).len(), 2, "it stays what it was");
-    assert_eq!(rabbit.judged.settles, None, "a look at once would tell no more");
+    assert_eq!(rabbit.judged.settles, None, "another check right away would find the same");
     rabbit.observed = well;
     let reported = rabbit.after(60);
     assert!(
@@ -316,7 +327,7 @@ fn what_would_settle_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
 }
 
 #[test]
-fn memory_pressure_and_load_have_room_between_entering_and_leaving() {
+fn memory_pressure_and_load_end_below_their_threshold() {
     let mut rabbit = Rabbit::well();
     let mut at = |available: u64, memory, hundredths| {
         rabbit.facts.memory = Some(Memory { total: 1000 << 20, available: available << 20 });
@@ -341,7 +352,7 @@ fn memory_pressure_and_load_have_room_between_entering_and_leaving() {
 }
 
 #[test]
-fn drives_that_could_not_be_looked_at_are_critical_and_keep_what_was_known() {
+fn unreadable_drives_are_critical_and_keep_their_conditions() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 1;
     rabbit.check();

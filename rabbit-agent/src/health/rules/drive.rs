@@ -5,14 +5,14 @@ use storage::{
     observed::Drive,
 };
 
-use super::{Findings, Thresholds, degraded, note};
+use super::{Findings, Thresholds, add_finding, check_link_rate};
 use crate::health::{
     condition::{Kind, Severity, Subject},
     judge::{Counters, Known},
 };
 
-/// Corrected link errors between two checks that count as a problem; single ones do not.
-const MANY: u64 = 100;
+/// Fewest corrected link errors between two checks that count as a problem; single ones do not.
+const MANY_CORRECTED: u64 = 100;
 
 pub(super) fn drive(
     drive: &Drive,
@@ -24,7 +24,7 @@ pub(super) fn drive(
 ) {
     let subject = Subject::Drive(drive.nqn.clone());
     let mut finding = |kind, severity, text: String| {
-        note(found, &subject, kind, severity, &format!("{}: {text}", drive.nqn));
+        add_finding(found, &subject, kind, severity, &format!("{}: {text}", drive.nqn));
     };
     if let Some(fault) = &drive.fault {
         finding(Kind::Unusable, Severity::Critical, fault.clone());
@@ -43,21 +43,21 @@ pub(super) fn drive(
     }
     let before = known.counters.get(&drive.nqn);
     if let Some(smart) = smart {
-        worn_out(smart, before, at, &mut finding);
+        check_smart(smart, before, at, &mut finding);
     }
     let facts = facts.and_then(|facts| facts.drives.get(&drive.nqn));
     if let Some(temperature) = temperature(facts, smart) {
-        warmth(temperature, at, &mut finding);
+        check_temperature(temperature, at, &mut finding);
     }
     if let Some(facts) = facts {
-        attached(facts, before, &mut finding);
+        check_attachment(facts, before, &mut finding);
         if let Some(link) = &facts.link {
-            degraded(&subject, &drive.nqn.to_string(), link, found);
+            check_link_rate(&subject, &drive.nqn.to_string(), link, found);
         }
     }
 }
 
-/// The drive's temperature. The kernel knows it only of drives whose physical function it drives.
+/// Returns the drive's temperature. The kernel knows it only for drives whose physical function it drives.
 pub(in crate::health) fn temperature(
     facts: Option<&DriveFacts>,
     smart: Option<&Smart>,
@@ -65,7 +65,7 @@ pub(in crate::health) fn temperature(
     facts.and_then(|facts| facts.temperature).or(smart.and_then(|smart| smart.temperature))
 }
 
-fn worn_out(
+fn check_smart(
     smart: &Smart,
     before: Option<&Counters>,
     at: Thresholds,
@@ -81,21 +81,21 @@ fn worn_out(
     let (was, is) = (before.media_errors, smart.media_errors);
     if is > was {
         let text = format!(
-            "{is} media errors, {was} at the look before: read back what is on it, and replace it if they grow"
+            "{is} media errors, {was} at the previous check: read its data back, and replace it if they grow"
         );
         finding(Kind::MediaErrors, Severity::Warning, text);
     }
     let (was, is) = (before.unsafe_shutdowns, smart.unsafe_shutdowns);
     if is > was {
         let text = format!(
-            "it lost power without notice {is} times, {was} at the look before: check the slot and its power"
+            "it lost power without notice {is} times, {was} at the previous check: check the slot and its power"
         );
         finding(Kind::PowerLost, Severity::Warning, text);
     }
 }
 
-/// Rules for what the kernel shows of a drive.
-fn attached(
+/// Checks what the kernel reports about a drive.
+fn check_attachment(
     facts: &DriveFacts,
     before: Option<&Counters>,
     finding: &mut impl FnMut(Kind, Severity, String),
@@ -111,16 +111,16 @@ fn attached(
     }
     if let Some(namespaces) = facts.read_only.as_ref().filter(|namespaces| !namespaces.is_empty()) {
         let text = format!(
-            "namespaces {namespaces:?} take no writes: see blockdev --getro, and nvme smart-log"
+            "namespaces {namespaces:?} are read-only: see blockdev --getro, and nvme smart-log"
         );
         finding(Kind::ReadOnlyNamespace, Severity::Warning, text);
     }
     if let (Some(is), Some(was)) = (facts.errors, before.and_then(|counters| counters.errors)) {
-        errors(was, is, finding);
+        check_link_errors(was, is, finding);
     }
 }
 
-fn warmth(
+fn check_temperature(
     temperature: Temperature,
     at: Thresholds,
     finding: &mut impl FnMut(Kind, Severity, String),
@@ -137,13 +137,17 @@ fn warmth(
     beyond(critical, Kind::TooHot, Severity::Critical);
 }
 
-fn errors(was: LinkErrors, is: LinkErrors, finding: &mut impl FnMut(Kind, Severity, String)) {
+fn check_link_errors(
+    was: LinkErrors,
+    is: LinkErrors,
+    finding: &mut impl FnMut(Kind, Severity, String),
+) {
     let new = |was: u64, is: u64| is.saturating_sub(was);
     let (fatal, nonfatal) = (new(was.fatal, is.fatal), new(was.nonfatal, is.nonfatal));
     let correctable = new(was.correctable, is.correctable);
-    if fatal + nonfatal > 0 || correctable >= MANY {
+    if fatal + nonfatal > 0 || correctable >= MANY_CORRECTED {
         let text = format!(
-            "its PCIe link had {fatal} fatal, {nonfatal} nonfatal and {correctable} correctable errors since the look before: reseat it"
+            "its PCIe link had {fatal} fatal, {nonfatal} nonfatal and {correctable} correctable errors since the previous check: reseat it"
         );
         finding(Kind::LinkErrors, Severity::Warning, text);
     }

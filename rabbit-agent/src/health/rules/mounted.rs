@@ -7,7 +7,7 @@ use storage::{
     health::{Answer, Facts, GroupFacts},
 };
 
-use super::{Findings, named, note};
+use super::{Findings, add_finding, join_some};
 use crate::health::{
     condition::{Kind, Severity, Subject},
     judge::Known,
@@ -23,21 +23,21 @@ pub(super) fn file_systems(facts: &Facts, known: &Known, found: &mut Findings) {
                 let text = format!(
                     "{name}: {kind} was shut down after an error ({why}): see the kernel's log, unmount it and check it before it is used again"
                 );
-                note(found, &subject, Kind::ShutDown, Severity::Critical, &text);
+                add_finding(found, &subject, Kind::ShutDown, Severity::Critical, &text);
             }
             Answer::Silent(why) => {
                 let text = format!("{name}: {kind} does not answer: {why}");
-                note(found, &subject, Kind::Silent, Severity::Warning, &text);
+                add_finding(found, &subject, Kind::Silent, Severity::Warning, &text);
             }
         }
-        // A file system that was mounted read-only and was never writable is as desired.
+        // A file system that was mounted read-only and never writable is as desired.
         let was_writable =
             known.writable.contains(&(file_system.target.clone(), file_system.device));
         if file_system.is_read_only && (!file_system.asked_read_only || was_writable) {
             let text = format!(
                 "{name}: {kind} went read-only: see the kernel's log, unmount it and check it before it is used again"
             );
-            note(found, &subject, Kind::WentReadOnly, Severity::Critical, &text);
+            add_finding(found, &subject, Kind::WentReadOnly, Severity::Critical, &text);
         }
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn groups(facts: &Facts, found: &mut Findings) {
     for group in facts.groups.iter().flatten() {
         let subject = Subject::Group(group.name.clone());
         if group.missing > 0 {
-            let lost = match named(&group.lost, "; ") {
+            let lost = match join_some(&group.lost, "; ") {
                 lost if lost.is_empty() => lost,
                 lost => format!(" ({lost})"),
             };
@@ -54,19 +54,20 @@ pub(super) fn groups(facts: &Facts, found: &mut Findings) {
                 "volume group {}: {} physical volumes are missing{lost}: see which drive is, and put it back or replace it",
                 group.name, group.missing
             );
-            note(found, &subject, Kind::Missing, Severity::Warning, &text);
+            add_finding(found, &subject, Kind::Missing, Severity::Warning, &text);
         }
         if !group.unwell.is_empty() {
             let volumes: Vec<_> =
                 group.unwell.iter().map(|(volume, state)| format!("{volume} is {state}")).collect();
             let text =
-                format!("volume group {}: {}: see lvs -a", group.name, named(&volumes, ", "));
-            note(found, &subject, Kind::Unwell, Severity::Warning, &text);
+                format!("volume group {}: {}: see lvs -a", group.name, join_some(&volumes, ", "));
+            add_finding(found, &subject, Kind::Unwell, Severity::Warning, &text);
         }
     }
 }
 
-/// Volume groups that Warren made for an object that is gone. Only a person removes them: they hold data.
+/// Adds a finding for volume groups that Warren made for an object that is gone. Only a person removes
+/// them: they hold data.
 pub(super) fn unclaimed(facts: &Facts, claimants: &BTreeSet<ObjectUid>, found: &mut Findings) {
     for group in facts.groups.iter().flatten() {
         let Some(allocation) = group.allocation else { continue };
@@ -74,17 +75,18 @@ pub(super) fn unclaimed(facts: &Facts, claimants: &BTreeSet<ObjectUid>, found: &
             continue;
         }
         let text = format!(
-            "volume group {} belongs to no NnfNodeBlockStorage and is left alone; if nobody needs its data, run {}, and then delete its namespaces",
+            "volume group {} belongs to no NnfNodeBlockStorage and is never deleted by the agent; if its data is not needed, run {}, and then delete its namespaces",
             group.name,
-            removal(group)
+            removal_command(group)
         );
         let subject = Subject::Group(group.name.clone());
-        note(found, &subject, Kind::Unclaimed, Severity::Warning, &text);
+        add_finding(found, &subject, Kind::Unclaimed, Severity::Warning, &text);
     }
 }
 
-/// The command names the group's devices: another disk of the node may have a group of that name.
-fn removal(group: &GroupFacts) -> String {
+/// Returns the command that removes a group. It names the group's devices: another disk of the node may have a
+/// group of that name.
+fn removal_command(group: &GroupFacts) -> String {
     let devices: Vec<_> = group.devices.iter().map(|device| device.display().to_string()).collect();
     let on = format!("--devices {} {}", devices.join(","), group.name);
     let join =

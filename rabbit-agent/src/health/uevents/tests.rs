@@ -2,10 +2,10 @@ use std::path::Path;
 
 use super::*;
 
-/// Recorded events; the first line of the file says from which machine.
+/// Recorded events; the first line of the file names the machine.
 const RECORDED: &str = include_str!("recorded.txt");
 
-/// `action@path`, then words that each end with a zero byte (lib/kobject_uevent.c, `kobject_uevent_env`).
+/// Parses `action@path`, then words that each end with a zero byte (lib/kobject_uevent.c, `kobject_uevent_env`).
 fn event(text: &str) -> Uevent {
     let mut words = text.split('\0');
     let (action, path) = words.next().unwrap().split_once('@').unwrap();
@@ -20,14 +20,14 @@ fn event(text: &str) -> Uevent {
 }
 
 #[test]
-fn what_moves_a_drive_a_link_or_a_namespace_is_told_from_what_does_not() {
+fn only_events_of_drives_links_and_namespaces_concern_storage() {
     let lines = RECORDED.lines().filter(|line| !line.starts_with('#'));
     let events: Vec<_> = lines.map(|line| event(&line.replace("\\0", "\0"))).collect();
     let concerns = |wanted: &str| {
-        let named = events.iter().filter(|event| {
+        let matching = events.iter().filter(|event| {
             format!("{} {} {}", event.action, event.subsystem, event.path).contains(wanted)
         });
-        let verdicts: Vec<_> = named.map(Uevent::concerns_storage).collect();
+        let verdicts: Vec<_> = matching.map(Uevent::concerns_storage).collect();
         assert!(!verdicts.is_empty(), "{wanted} was recorded");
         verdicts
     };
@@ -40,7 +40,7 @@ fn what_moves_a_drive_a_link_or_a_namespace_is_told_from_what_does_not() {
 }
 
 #[test]
-fn a_namespace_that_ceases_to_take_writes_moves() {
+fn a_namespace_that_becomes_read_only_concerns_storage() {
     let change = |more: &str| {
         let text = format!("change@/devices/x/nvme0n1\0ACTION=change\0SUBSYSTEM=block\0{more}\0");
         event(&text).concerns_storage()
@@ -55,12 +55,12 @@ fn announce(device: &Path) {
     std::fs::write(device.join("uevent"), "change").unwrap();
 }
 
-/// A device that every kernel has and whose events disturb nobody.
+/// A device that every kernel has and whose events disturb no program.
 const NULL: &str = "/sys/class/mem/null";
 
 /// A listener that does not keep up learns so, and continues.
 #[test]
-fn what_was_lost_is_a_reason_to_look() {
+fn dropped_events_request_a_check() {
     let device = Path::new(NULL);
     if !gate::uevents(device) {
         return;
@@ -79,7 +79,7 @@ fn what_was_lost_is_a_reason_to_look() {
 
 /// The event has the properties that the kernel sent.
 #[test]
-fn the_kernel_is_heard() {
+fn events_of_the_kernel_are_received() {
     let device = Path::new(NULL);
     if !gate::uevents(device) {
         return;
@@ -88,7 +88,7 @@ fn the_kernel_is_heard() {
     announce(device);
     loop {
         assert!(wait(&monitor, Some(Duration::from_secs(10))).unwrap().is_some());
-        let heard = monitor.iter().next().map(|event| Uevent::of(&event));
+        let heard = monitor.iter().next().map(|event| Uevent::parse(&event));
         let Some(heard) = heard.filter(|heard| heard.subsystem == "mem") else { continue };
         assert_eq!((&*heard.action, &*heard.path), ("change", "/devices/virtual/mem/null"));
         return;
@@ -96,7 +96,7 @@ fn the_kernel_is_heard() {
 }
 
 #[tokio::test]
-async fn what_the_kernel_says_of_a_pci_function_is_a_call_for_a_look() {
+async fn an_event_of_a_pci_function_requests_a_check() {
     let mut functions = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten();
     let function = functions.next().and_then(Result::ok).map(|entry| entry.path());
     let missing = function.is_none().then_some("this machine has no PCI");

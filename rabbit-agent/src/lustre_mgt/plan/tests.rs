@@ -20,7 +20,7 @@ fn claims(names: &[&str]) -> Value {
     names.iter().copied().map(reference).collect()
 }
 
-fn given(names: &[(&str, &str)]) -> Value {
+fn status_claims(names: &[(&str, &str)]) -> Value {
     names.iter().map(|(who, name)| json!({"reference": reference(who), "fsname": name})).collect()
 }
 
@@ -33,7 +33,7 @@ fn published(next: Option<&str>) -> Published {
     }
 }
 
-/// Applies actions until none is left, as if nothing on the target failed. Returns the object and what was done.
+/// Applies actions until none is left, as if none on the target failed. Returns the actions and the ConfigMap.
 fn settle(
     object: &mut NnfLustreMgt,
     mut published: Option<Published>,
@@ -72,7 +72,7 @@ fn next_of(object: &NnfLustreMgt) -> &str {
     &object.status.as_ref().unwrap().fs_name_next
 }
 
-fn refused(object: &NnfLustreMgt, published: Option<&Published>) -> String {
+fn error_of(object: &NnfLustreMgt, published: Option<&Published>) -> String {
     plan(object, published, &[]).unwrap().1.unwrap_err().to_string()
 }
 
@@ -94,7 +94,7 @@ fn after_the_last_name_comes_the_first() {
 }
 
 #[test]
-fn the_config_map_says_where_to_begin_and_is_told_of_the_next_name_first() {
+fn the_config_map_has_the_first_name_and_gets_the_next_before_the_status() {
     let spec = json!({"fsNameStart": "aaaaaaaa", "claimList": claims(&["one"])});
     let mut object = mgt(&spec, Value::Null);
     let (done, left) = settle(&mut object, Some(published(Some("cccccccc"))));
@@ -107,7 +107,7 @@ fn the_config_map_says_where_to_begin_and_is_told_of_the_next_name_first() {
 }
 
 #[test]
-fn black_listed_names_and_those_in_use_are_passed_over() {
+fn black_listed_names_and_those_in_use_are_skipped() {
     let spec = json!({
         "fsNameStart": "aaaaaaaa", "fsNameBlackList": ["aaaaaaaa", "aaaaaaac", "anything"],
         "claimList": claims(&["old", "one", "two"])
@@ -115,8 +115,9 @@ fn black_listed_names_and_those_in_use_are_passed_over() {
     let mut object = mgt(&spec, Value::Null);
     settle(&mut object, None);
     assert_eq!(names_of(&object), ["aaaaaaab", "aaaaaaad", "aaaaaaae"]);
-    // Somebody reset the counter.
-    let status = json!({"fsNameNext": "aaaaaaab", "claimList": given(&[("old", "aaaaaaad")])});
+    // The counter was reset.
+    let status =
+        json!({"fsNameNext": "aaaaaaab", "claimList": status_claims(&[("old", "aaaaaaad")])});
     let mut object = mgt(&spec, status);
     settle(&mut object, None);
     assert_eq!(names_of(&object), ["aaaaaaad", "aaaaaaab", "aaaaaaae"]);
@@ -134,33 +135,38 @@ fn one_action_names_one_claim() {
 }
 
 #[test]
-fn a_name_is_erased_when_its_claim_is_withdrawn_and_not_used_before() {
+fn a_withdrawn_name_is_erased_before_it_is_given_out_again() {
     let spec = json!({"claimList": claims(&["new"])});
-    let status = json!({"fsNameNext": "aaaaaaaa", "claimList": given(&[("old", "aaaaaaaa")])});
+    let status =
+        json!({"fsNameNext": "aaaaaaaa", "claimList": status_claims(&[("old", "aaaaaaaa")])});
     let mut object = mgt(&spec, status);
     let (done, _) = settle(&mut object, None);
     assert_eq!(done, ["erase aaaaaaaa"]);
     assert_eq!(names_of(&object), ["aaaaaaab"], "the name was in use when the new one was chosen");
 }
 
-/// Go writes a reference that it was not given as `{}`, or leaves it out.
+/// Go writes a missing reference as `{}`, or leaves it out.
 #[test]
-fn an_empty_reference_is_the_same_as_none() {
-    let nobody =
+fn an_empty_reference_equals_a_missing_one() {
+    let without_reference =
         json!({"fsNameNext": "aaaaaaab", "claimList": [{"fsname": "aaaaaaaa", "reference": {}}]});
-    assert!(plan(&mgt(&json!({}), nobody), None, &[]).is_none(), "nobody withdrew a claim");
+    assert!(
+        plan(&mgt(&json!({}), without_reference), None, &[]).is_none(),
+        "nothing withdrew a claim"
+    );
     let spec = json!({"commandList": [{"reference": {}, "commands": ["lctl"]}]});
     let expected = json!({"fsNameNext": "aaaaaaab", "commandList": [{"ready": true}]});
     assert!(plan(&mgt(&spec, expected), None, &[]).is_none(), "it ran, and is still asked for");
 }
 
 #[test]
-fn what_nobody_claimed_and_what_is_no_name_is_not_erased() {
-    let nobody = json!({"fsNameNext": "aaaaaaab", "claimList": [{"fsname": "aaaaaaaa"}]});
-    assert!(plan(&mgt(&json!({}), nobody), None, &[]).is_none());
-    let shell = given(&[("old", "a; rm x")]);
+fn unclaimed_and_invalid_names_are_not_erased() {
+    let without_reference =
+        json!({"fsNameNext": "aaaaaaab", "claimList": [{"fsname": "aaaaaaaa"}]});
+    assert!(plan(&mgt(&json!({}), without_reference), None, &[]).is_none());
+    let shell = status_claims(&[("old", "a; rm x")]);
     let object = mgt(&json!({}), json!({"fsNameNext": "aaaaaaab", "claimList": shell}));
-    assert!(refused(&object, None).contains("\"a; rm x\" is no Lustre file system name"));
+    assert!(error_of(&object, None).contains("\"a; rm x\" is not a Lustre file system name"));
 }
 
 #[test]
@@ -185,7 +191,7 @@ fn commands_run_in_order_once_and_are_forgotten_with_their_entry() {
 }
 
 #[test]
-fn commands_that_were_changed_while_they_ran_are_not_told_to_be_done() {
+fn commands_changed_while_they_ran_are_not_reported_done() {
     let entry = |line| json!([{"reference": reference("one"), "commands": [line]}]);
     let before = mgt(&json!({"commandList": entry("old")}), json!({"fsNameNext": "aaaaaaaa"}));
     let after = mgt(&json!({"commandList": entry("new")}), json!({"fsNameNext": "aaaaaaaa"}));
@@ -195,10 +201,11 @@ fn commands_that_were_changed_while_they_ran_are_not_told_to_be_done() {
 }
 
 #[test]
-fn what_failed_stops_nothing_else() {
+fn a_failure_stops_no_other_work() {
     let entry = json!([{"reference": reference("one"), "commands": ["lctl"]}]);
     let spec = json!({"claimList": claims(&["one"]), "commandList": entry});
-    let status = json!({"fsNameNext": "AAAAAAAA", "claimList": given(&[("old", "aaaaaaaa")])});
+    let status =
+        json!({"fsNameNext": "AAAAAAAA", "claimList": status_claims(&[("old", "aaaaaaaa")])});
     let object = mgt(&spec, status);
     let mut failed = Vec::new();
     while let Some((work, _)) = plan(&object, None, &failed) {
@@ -209,28 +216,28 @@ fn what_failed_stops_nothing_else() {
 }
 
 #[test]
-fn a_deleted_object_is_owed_its_erasures_and_nothing_more() {
+fn for_a_deleted_object_names_are_only_erased() {
     let entry = json!([{"reference": reference("one"), "commands": ["lctl"]}]);
     let spec = json!({"claimList": claims(&["kept", "new"]), "commandList": entry});
     let status = json!({"fsNameNext": "aaaaaaac", "claimList":
-        given(&[("old", "aaaaaaaa"), ("kept", "aaaaaaab")])});
+        status_claims(&[("old", "aaaaaaaa"), ("kept", "aaaaaaab")])});
     let mut object = mgt(&spec, status);
     object.metadata.deletion_timestamp = Some(Time("2026-06-01T07:12:09Z".parse().unwrap()));
     assert_eq!(settle(&mut object, None).0, ["erase aaaaaaaa"]);
     assert_eq!(names_of(&object), ["aaaaaaab"]);
 }
 
-/// The target's own job is torn down; later jobs must not get a name of which something is left.
+/// Later jobs must not get a name that is left on a target, except where the target is removed with its owner.
 #[test]
-fn only_what_its_owner_or_nobody_needs_any_more_goes_with_its_target() {
+fn a_name_goes_with_its_target_if_its_owner_or_the_object_is_deleted() {
     let status = json!({"fsNameNext": "aaaaaaac", "claimList":
-        given(&[("own", "aaaaaaaa"), ("other", "a; rm x")])});
+        status_claims(&[("own", "aaaaaaaa"), ("other", "a; rm x")])});
     let mut object = mgt(&json!({}), status);
     let goes = |object: &NnfLustreMgt| -> Vec<bool> {
         let claims = &object.status.as_ref().unwrap().claim_list;
         claims.iter().map(|claim| goes_with_target(object, claim)).collect()
     };
-    assert_eq!(goes(&object), [false, false], "without labels nobody knows");
+    assert_eq!(goes(&object), [false, false], "without labels the owner is unknown");
     let labels = [
         (label::OWNER_KIND, "NnfStorage"),
         (label::OWNER_NAME, "own"),
@@ -240,12 +247,13 @@ fn only_what_its_owner_or_nobody_needs_any_more_goes_with_its_target() {
     object.metadata.labels = Some(labels.clone());
     assert_eq!(goes(&object), [true, false]);
     let other = plan(&object, None, &[Work::Erase("aaaaaaaa".into())]).unwrap();
-    assert!(other.1.is_err(), "never to be put after a command");
+    assert!(other.1.is_err(), "an invalid name must not be appended to a command");
     object.metadata.deletion_timestamp = Some(Time("2026-06-01T07:12:09Z".parse().unwrap()));
     assert_eq!(goes(&object), [true, true]);
     assert_eq!(settle(&mut object, None).0, ["erase aaaaaaaa", "erase a; rm x"]);
     for missing in labels.keys() {
-        let mut object = mgt(&json!({}), json!({"claimList": given(&[("own", "aaaaaaaa")])}));
+        let mut object =
+            mgt(&json!({}), json!({"claimList": status_claims(&[("own", "aaaaaaaa")])}));
         object.metadata.labels = Some(labels.clone());
         object.metadata.labels.as_mut().unwrap().remove(missing);
         assert_eq!(goes(&object), [false], "{missing}");
@@ -253,10 +261,10 @@ fn only_what_its_owner_or_nobody_needs_any_more_goes_with_its_target() {
 }
 
 #[test]
-fn names_that_cannot_be_counted_from_are_told_with_their_place() {
+fn an_invalid_start_name_is_rejected_by_its_place() {
     let claim = json!({"claimList": claims(&["one"])});
     for (start, status, map, expected) in [
-        ("Scratch1", Value::Null, None, "spec.fsNameStart: \"Scratch1\" is no file system name"),
+        ("Scratch1", Value::Null, None, "spec.fsNameStart: \"Scratch1\" is not a file system name"),
         ("", Value::Null, None, "spec.fsNameStart: is empty"),
         ("", Value::Null, Some(None), "spec.fsNameStartReference leads to no name"),
         (
@@ -270,15 +278,15 @@ fn names_that_cannot_be_counted_from_are_told_with_their_place() {
         let mut spec = claim.clone();
         spec["fsNameStart"] = json!(start);
         let map = map.map(published);
-        let error = refused(&mgt(&spec, status), map.as_ref());
+        let error = error_of(&mgt(&spec, status), map.as_ref());
         assert!(error.contains(expected) && error.contains("8 letters from a to z"), "{error}");
     }
 }
 
-/// A crash cuts the work off after each prefix: actions were done, but the last result was not written. Claims come and
+/// A crash interrupts the work after each prefix: the action was done, but its result was not written. Claims come and
 /// go in between, in every order that three bits give.
 #[test]
-fn no_two_claims_ever_have_one_name_wherever_the_work_is_cut_off() {
+fn no_two_claims_share_a_name_wherever_the_work_is_interrupted() {
     for seed in 0_u32..512 {
         let mut object =
             mgt(&json!({"fsNameStart": "zzzzzzzy", "fsNameBlackList": ["aaaaaaaa"]}), Value::Null);

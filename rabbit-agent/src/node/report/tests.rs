@@ -12,7 +12,7 @@ use crate::{
     samples,
 };
 
-/// The judgement of a first health check.
+/// Returns the judgement of a first health check.
 fn judged(seen: &Observed) -> Judgement {
     let drives = DrivesSeen::Whole { observed: seen, unclaimed: &[], lost: &[] };
     let seen =
@@ -21,10 +21,10 @@ fn judged(seen: &Observed) -> Judgement {
 }
 
 fn reported(seen: &Observed) -> NnfNodeStatus {
-    told_of(seen, 0)
+    status_with_slots(seen, 0)
 }
 
-fn told_of(seen: &Observed, slots: u16) -> NnfNodeStatus {
+fn status_with_slots(seen: &Observed, slots: u16) -> NnfNodeStatus {
     let before = NnfNodeStatus::default();
     status(&before, Some(seen), &samples::chassis(), &judged(seen), slots, Spread::ONE)
 }
@@ -47,7 +47,7 @@ fn drive_of(capacity: u64, allocated: u64) -> Drive {
 }
 
 #[test]
-fn capacity_is_what_is_free_and_follows_allocations() {
+fn capacity_is_the_free_bytes() {
     let seen =
         Observed { drives: vec![drive_of(100, 30), drive_of(100, 0)], ..Observed::default() };
     let status = reported(&seen);
@@ -60,7 +60,7 @@ fn capacity_is_what_is_free_and_follows_allocations() {
 }
 
 #[test]
-fn what_the_disk_beneath_file_drives_does_not_have_is_not_offered() {
+fn capacity_of_file_drives_is_limited_by_their_disk() {
     let drives = vec![drive_of(40 << 40, 0)];
     let pool = Some(Pool { available: 3 << 40, promised: 1 << 40 });
     let status = reported(&Observed { drives, pool, ..Observed::default() });
@@ -68,7 +68,7 @@ fn what_the_disk_beneath_file_drives_does_not_have_is_not_offered() {
 }
 
 #[test]
-fn one_drive_that_cannot_be_used_is_a_warning_and_none_that_can_a_failure() {
+fn one_unusable_drive_is_a_warning_and_no_usable_drive_a_failure() {
     let nqn = "nqn.2026-01.io.warren:d1".parse().unwrap();
     let lost = Drive { nqn, fault: Some("it is not plugged in".into()), ..drive_of(0, 0) };
     let reported = |drives: Vec<Drive>| {
@@ -87,7 +87,7 @@ fn one_drive_that_cannot_be_used_is_a_warning_and_none_that_can_a_failure() {
 }
 
 #[test]
-fn what_a_drive_warns_of_is_in_its_status() {
+fn a_drive_s_warnings_are_in_its_status() {
     for (warnings, status, health) in [
         (vec![], NnfResourceStatus::Ready, NnfResourceHealth::Ok),
         (
@@ -99,9 +99,13 @@ fn what_a_drive_warns_of_is_in_its_status() {
     ] {
         let warns = Drive { warnings, wear: 99, ..drive_of(100, 0) };
         let seen = Observed { drives: vec![warns], ..Observed::default() };
-        let shown = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
-        assert_eq!((shown.status, shown.health), (Some(status), Some(health)), "{seen:?}");
-        assert_eq!(shown.wear_level, 99);
+        let drive_status = drive(0, "8".into(), &seen.drives[0], &judged(&seen));
+        assert_eq!(
+            (drive_status.status, drive_status.health),
+            (Some(status), Some(health)),
+            "{seen:?}"
+        );
+        assert_eq!(drive_status.wear_level, 99);
     }
 }
 
@@ -134,7 +138,7 @@ fn seventeen_servers_with_hosts_in_their_slots() {
 }
 
 #[test]
-fn a_compute_whose_link_is_down_is_offline_and_an_unassigned_slot_is_not_present() {
+fn a_compute_without_link_is_offline_and_a_slot_without_compute_not_present() {
     let chassis = samples::chassis();
     let links = BTreeMap::from([(0, Link::Down), (5, Link::Down)]);
     let computes = chassis.slots();
@@ -147,15 +151,15 @@ fn a_compute_whose_link_is_down_is_offline_and_an_unassigned_slot_is_not_present
     };
     let servers = servers(&chassis, &judge(&Judgement::default(), &seen, Instant::now()));
     let reported = |id: usize| (servers[id].status.clone().unwrap(), servers[id].health.clone());
-    let of = |status, health| (status, Some(health));
-    assert_eq!(reported(0), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
-    assert_eq!(reported(1), of(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
-    assert_eq!(reported(2), of(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+    let expected = |status, health| (status, Some(health));
+    assert_eq!(reported(0), expected(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
+    assert_eq!(reported(1), expected(NnfResourceStatus::Offline, NnfResourceHealth::Critical));
+    assert_eq!(reported(2), expected(NnfResourceStatus::Ready, NnfResourceHealth::Ok));
     assert_eq!(reported(6), (NnfResourceStatus::NotPresent, None));
 }
 
 #[test]
-fn an_address_that_nothing_tells_any_more_is_said_to_be_unknown() {
+fn an_lnet_address_that_the_node_lacks_is_reported_as_unknown() {
     let before = |nid: &str| NnfNodeStatus { lnet_nid: nid.into(), ..NnfNodeStatus::default() };
     let facts = |nids: &[&str]| storage::health::Facts {
         nids: nids.iter().map(|nid| (*nid).to_owned()).collect(),
@@ -170,7 +174,7 @@ fn an_address_that_nothing_tells_any_more_is_said_to_be_unknown() {
 #[test]
 fn slots_without_a_drive_are_not_present() {
     let seen = Observed { drives: vec![drive_of(100, 0)], ..Observed::default() };
-    let status = told_of(&seen, 3);
+    let status = status_with_slots(&seen, 3);
     let reported: Vec<_> =
         status.drives.iter().map(|drive| (&*drive.id, drive.status.clone())).collect();
     let not_present = || Some(NnfResourceStatus::NotPresent);
@@ -179,7 +183,7 @@ fn slots_without_a_drive_are_not_present() {
 }
 
 #[test]
-fn slots_are_called_what_is_written_beside_them_and_others_have_the_numbers_left() {
+fn slots_have_their_printed_labels_and_others_free_numbers() {
     let drives = |labels: &[&str]| -> Vec<_> {
         let drive = |(slot, label): (u32, &&str)| Drive {
             slot,
@@ -188,19 +192,19 @@ fn slots_are_called_what_is_written_beside_them_and_others_have_the_numbers_left
         };
         (0..).zip(labels).map(drive).collect()
     };
-    let shown = |labels: &[&str]| super::labels(&drives(labels)).take(5).collect::<Vec<_>>();
-    assert_eq!(shown(&["8", "7", "3"]), ["8", "7", "3", "1", "2"], "empty slots have the rest");
-    assert_eq!(shown(&["2", "", ""]), ["2", "1", "3", "4", "5"], "of one nothing is known");
-    assert_eq!(shown(&["", ""]), ["0", "1", "2", "3", "4"], "no slot is labelled here");
-    assert_eq!(shown(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
+    let labels_of = |labels: &[&str]| super::labels(&drives(labels)).take(5).collect::<Vec<_>>();
+    assert_eq!(labels_of(&["8", "7", "3"]), ["8", "7", "3", "1", "2"], "empty slots have the rest");
+    assert_eq!(labels_of(&["2", "", ""]), ["2", "1", "3", "4", "5"], "of one nothing is known");
+    assert_eq!(labels_of(&["", ""]), ["0", "1", "2", "3", "4"], "no slot is labelled here");
+    assert_eq!(labels_of(&["x", "1-1"]), ["x", "1-1", "1", "2", "3"]);
     let seen = Observed { drives: drives(&["8", "7"]), ..Observed::default() };
-    let reported = told_of(&seen, 3).drives;
+    let reported = status_with_slots(&seen, 3).drives;
     let reported: Vec<_> = reported.iter().map(|drive| (&*drive.id, &*drive.slot)).collect();
     assert_eq!(reported, [("0", "8"), ("1", "7"), ("2", "1")]);
 }
 
 #[test]
-fn what_belongs_to_others_stays() {
+fn fields_of_other_writers_stay() {
     let before = NnfNodeStatus {
         fenced: true,
         lnet_nid: "10.0.0.1@tcp".into(),
@@ -214,7 +218,7 @@ fn what_belongs_to_others_stays() {
 }
 
 #[test]
-fn namespaces_without_an_object_are_told() {
+fn namespaces_without_an_object_are_unclaimed() {
     let owner: ObjectUid = samples::BLOCK_UID.parse().unwrap();
     let namespace = |owner| Namespace {
         id: NamespaceId { subsystem: "nqn.2026-01.io.warren:d0".parse().unwrap(), nsid: 1 },
@@ -233,7 +237,7 @@ fn namespaces_without_an_object_are_told() {
 }
 
 #[test]
-fn what_objects_were_told_to_have_is_lost_when_a_drive_that_is_well_does_not_have_it() {
+fn a_reported_namespace_is_lost_if_a_healthy_drive_lacks_it() {
     let at = |drive: &str, nsid| NamespaceId {
         subsystem: format!("nqn.2026-01.io.warren:{drive}").parse().unwrap(),
         nsid,
@@ -251,5 +255,5 @@ fn what_objects_were_told_to_have_is_lost_when_a_drive_that_is_well_does_not_hav
     };
     let drives = vec![drive_of(100, 1), silent];
     let seen = Observed { drives, namespaces: vec![there], ..Observed::default() };
-    assert_eq!(lost(&seen, &reported), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
+    assert_eq!(lost_namespaces(&seen, &reported), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
 }

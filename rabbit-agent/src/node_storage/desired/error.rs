@@ -1,4 +1,4 @@
-//! What can be wrong with a NnfNodeStorage. Users read these texts, so each names field, value and remedy.
+//! Defines why a NnfNodeStorage can be invalid. Users read these texts, so each names field, value and remedy.
 
 use api::{NnfStorageProfile, names::label};
 use storage::{
@@ -9,7 +9,6 @@ use thiserror::Error;
 
 use super::{MOST_FILE_SYSTEMS, name_of};
 
-/// Why a NnfNodeStorage is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NodeStorageError {
     #[error("metadata.labels[{0}] is missing: the object that asks for storage sets it")]
@@ -26,13 +25,13 @@ pub enum NodeStorageError {
         "spec.count is {0} with sharedAllocation: several file systems on one allocation need logical volumes: start the agents with --volumes lvm and a profile that makes them, or use a profile with sharedVg false"
     )]
     SharedCount(i64),
-    /// Object and profile disagree, and computes would derive other names.
+    /// Object and profile disagree, so computes would look for another volume group.
     #[error(
         "spec.sharedAllocation is {spec}, but {field} of the pinned profile is {profile}: computes would look for another volume group; make them equal"
     )]
     Sharing { spec: bool, field: String, profile: bool },
     #[error(
-        "spec.count is {count}, but NnfNodeBlockStorage {block} has {allocations} allocations: ask for as many"
+        "spec.count is {count}, but NnfNodeBlockStorage {block} has {allocations} allocations: make the two numbers equal"
     )]
     Allocations { count: u32, block: String, allocations: usize },
     #[error(
@@ -53,7 +52,7 @@ pub enum NodeStorageError {
     },
     #[error("{field} is {value:?}: use {remedy}")]
     Lustre { field: String, value: String, remedy: &'static str },
-    #[error("$POOL_NAME or $ZVOL_NAME, as the profile's variableOverride has it")]
+    #[error("$POOL_NAME or $ZVOL_NAME in the profile's variableOverride")]
     Dataset(#[source] NameError),
     #[error("mount path of the Lustre target")]
     TargetPath(#[source] MountPointError),
@@ -76,7 +75,7 @@ pub enum NodeStorageError {
 }
 
 impl NodeStorageError {
-    /// A line of this profile is invalid.
+    /// Returns the error of an invalid line in this profile.
     pub fn in_profile(profile: &NnfStorageProfile, source: SiteCommandError) -> Self {
         let meta = &profile.metadata;
         let profile = format!("{}/{}", name_of(&meta.namespace), name_of(&meta.name));

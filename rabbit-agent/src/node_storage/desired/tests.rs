@@ -17,7 +17,7 @@ fn temporary() -> TemporaryRoot {
     }
 }
 
-fn made(
+fn file_systems(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
 ) -> Result<Vec<FileSystem>, NodeStorageError> {
@@ -30,7 +30,7 @@ fn variable(name: &str, value: &str) -> CommandVariable {
 
 #[test]
 fn each_file_system_has_its_own_volume_identity_and_temporary_mount() {
-    let units = made(&samples::node_storage(2, "xfs"), &samples::profile()).unwrap();
+    let units = file_systems(&samples::node_storage(2, "xfs"), &samples::profile()).unwrap();
     assert_eq!(units.len(), 2);
     let [_, second] = &units[..] else { panic!("two") };
     assert_eq!(second.volume.group, format!("{}_0_1", samples::OWNER));
@@ -43,7 +43,7 @@ fn each_file_system_has_its_own_volume_identity_and_temporary_mount() {
 
 #[test]
 fn site_lines_see_the_owner_and_the_temporary_mount() {
-    let units = made(&samples::node_storage(1, "xfs"), &samples::profile()).unwrap();
+    let units = file_systems(&samples::node_storage(1, "xfs"), &samples::profile()).unwrap();
     let hook = &units[0].hooks[0];
     assert_eq!(
         hook.command.expand(&BTreeMap::new()),
@@ -59,7 +59,7 @@ fn raw_has_no_mkfs_and_no_hook_that_needs_a_mount() {
     let mut profile = samples::profile();
     profile.spec.data.raw_storage.user_commands.post_setup = vec!["chown x $MOUNT_PATH".into()];
     profile.spec.data.raw_storage.user_commands.post_activate = vec!["true".into()];
-    let units = made(&samples::node_storage(1, "raw"), &profile).unwrap();
+    let units = file_systems(&samples::node_storage(1, "raw"), &profile).unwrap();
     assert_eq!(
         (&units[0].mkfs, units[0].hooks.len(), units[0].hooks[0].id.phase),
         (&None, 1, HookPoint::PostActivate)
@@ -78,7 +78,7 @@ fn an_indexed_variable_gives_each_file_system_its_own_value() {
     let mut profile = samples::profile();
     profile.spec.data.xfs_storage.user_commands.post_setup =
         vec!["touch $MOUNT_PATH/$COMPUTE_HOSTNAME".into()];
-    let units = made(&object, &profile).unwrap();
+    let units = file_systems(&object, &profile).unwrap();
     let line = units[1].hooks[0].command.expand(&BTreeMap::new());
     assert!(line.ends_with("-1/compute-02"), "{line}");
 }
@@ -93,7 +93,7 @@ fn too_few_indexed_values_are_counted_and_do_not_panic() {
         ..CommandVariable::default()
     };
     object.spec.command_variables = vec![short];
-    let error = made(&object, &samples::profile()).unwrap_err();
+    let error = file_systems(&object, &samples::profile()).unwrap_err();
     let expected = NodeStorageError::IndexedValues {
         place: 0,
         name: "$COMPUTE_HOSTNAME".into(),
@@ -109,7 +109,7 @@ fn a_value_from_an_object_does_not_run() {
     object.spec.command_variables.push(variable("$JOBID", "1; touch /tmp/owned"));
     let mut profile = samples::profile();
     profile.spec.data.xfs_storage.user_commands.post_setup = vec!["echo $JOBID".into()];
-    let units = made(&object, &profile).unwrap();
+    let units = file_systems(&object, &profile).unwrap();
     assert_eq!(units[0].hooks[0].command.expand(&BTreeMap::new()), "echo '1; touch /tmp/owned'");
 }
 
@@ -119,27 +119,27 @@ fn a_shared_volume_group_with_one_file_system_is_named_without_the_index() {
     object.spec.shared_allocation = true;
     let mut profile = samples::profile();
     profile.spec.data.xfs_storage.block_device_commands.shared_vg = true;
-    let units = made(&object, &profile).unwrap();
+    let units = file_systems(&object, &profile).unwrap();
     assert_eq!(units[0].volume.group, format!("{}_0", samples::OWNER));
     assert_eq!(units[0].volume.logical, "lv-0");
 }
 
 #[test]
-fn what_this_build_cannot_do_is_refused_before_anything_is_touched() {
+fn unsupported_file_systems_are_rejected() {
     for kind in ["lvm", "zfs", "ext4"] {
-        let error = made(&samples::node_storage(1, kind), &samples::profile()).unwrap_err();
+        let error = file_systems(&samples::node_storage(1, kind), &samples::profile()).unwrap_err();
         assert_eq!(error, NodeStorageError::Type(kind.into()));
     }
     let mut shared = samples::node_storage(2, "raw");
     shared.spec.shared_allocation = true;
     let mut profile = samples::profile();
     profile.spec.data.raw_storage.block_device_commands.shared_vg = true;
-    assert_eq!(made(&shared, &profile), Err(NodeStorageError::SharedCount(2)));
+    assert_eq!(file_systems(&shared, &profile), Err(NodeStorageError::SharedCount(2)));
 }
 
-/// The default profile of the sites, with logical volumes: two file systems in one group.
+/// Uses the default GFS2 profile of the sites, with logical volumes: two file systems in one group.
 #[test]
-fn lines_for_lvm_make_a_layer_and_see_what_the_node_shows() {
+fn lvm_lines_are_expanded_with_the_node_s_values() {
     let mut profile = samples::profile();
     let gfs2 = &mut profile.spec.data.gfs2_storage;
     gfs2.block_device_commands.shared_vg = true;
@@ -178,35 +178,38 @@ fn lines_for_lvm_make_a_layer_and_see_what_the_node_shows() {
 }
 
 #[test]
-fn sharing_that_differs_between_object_and_profile_is_told() {
+fn different_sharing_in_object_and_profile_is_rejected() {
     let mut profile = samples::profile();
     profile.spec.data.xfs_storage.block_device_commands.shared_vg = true;
-    let text = made(&samples::node_storage(1, "xfs"), &profile).unwrap_err().to_string();
+    let text = file_systems(&samples::node_storage(1, "xfs"), &profile).unwrap_err().to_string();
     assert!(text.contains("data.xfsStorage.blockDeviceCommands.sharedVg"), "{text}");
 }
 
 #[test]
 fn wrong_fields_are_named() {
     assert_eq!(
-        made(&samples::node_storage(-1, "xfs"), &samples::profile()),
+        file_systems(&samples::node_storage(-1, "xfs"), &samples::profile()),
         Err(NodeStorageError::Count(-1))
     );
     let huge = samples::node_storage(i64::MAX, "xfs");
-    assert_eq!(made(&huge, &samples::profile()), Err(NodeStorageError::Count(i64::MAX)));
+    assert_eq!(file_systems(&huge, &samples::profile()), Err(NodeStorageError::Count(i64::MAX)));
 
     let mut object = samples::node_storage(1, "xfs");
     object.metadata.labels.as_mut().unwrap().remove(label::OWNER_UID);
-    assert_eq!(made(&object, &samples::profile()), Err(NodeStorageError::Label(label::OWNER_UID)));
+    assert_eq!(
+        file_systems(&object, &samples::profile()),
+        Err(NodeStorageError::Label(label::OWNER_UID))
+    );
 
     let mut object = samples::node_storage(1, "xfs");
     object.spec.command_variables = vec![variable("JOBID", "1")];
     let expected = NodeStorageError::VariableName { place: 0, name: "JOBID".into() };
-    assert_eq!(made(&object, &samples::profile()), Err(expected));
+    assert_eq!(file_systems(&object, &samples::profile()), Err(expected));
 
     let mut profile = samples::profile();
     profile.spec.data.xfs_storage.file_system_commands.rabbit_commands.mkfs =
         "-L 'x $DEVICE".into();
-    let text = chain(&made(&samples::node_storage(1, "xfs"), &profile).unwrap_err());
+    let text = chain(&file_systems(&samples::node_storage(1, "xfs"), &profile).unwrap_err());
     assert!(
         text.contains("default/job-7-0")
             && text.contains("rabbitCommands.mkfs")
@@ -216,12 +219,12 @@ fn wrong_fields_are_named() {
 
     let mut profile = samples::profile();
     profile.spec.data.xfs_storage.variable_override.insert("$TEMP_DIR".into(), "/etc".into());
-    let error = made(&samples::node_storage(1, "xfs"), &profile);
+    let error = file_systems(&samples::node_storage(1, "xfs"), &profile);
     assert!(matches!(error, Err(NodeStorageError::Temporary(_))), "{error:?}");
 }
 
 #[test]
-fn block_storage_must_have_a_device_of_this_rabbit_for_each() {
+fn the_block_storage_must_have_a_device_for_each_file_system() {
     let object = samples::node_storage(3, "xfs");
     let mut block = samples::block_storage_ready(2);
     assert!(matches!(
@@ -239,7 +242,7 @@ fn block_storage_must_have_a_device_of_this_rabbit_for_each() {
 }
 
 #[test]
-fn devices_that_are_away_are_for_the_volume_to_miss() {
+fn missing_devices_are_left_to_the_check_of_the_volume() {
     let (object, mut block) = (samples::node_storage(1, "xfs"), samples::block_storage_ready(1));
     let allocation = &mut block.status.as_mut().unwrap().allocations[0];
     let away = NnfNodeBlockStorageDeviceStatus {

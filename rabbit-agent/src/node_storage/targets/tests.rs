@@ -8,7 +8,7 @@ use storage::{ConvergeError, Rejection, observed::Percent, template::SiteCommand
 use super::*;
 use crate::{
     node_storage::{
-        report::{State, status},
+        report::{UnitState, status},
         unit::Unit,
     },
     samples,
@@ -20,7 +20,7 @@ fn roots(path: &str) -> AllowedRoots {
     AllowedRoots::new([path.into()]).unwrap()
 }
 
-/// The Lustre part of the sites' default profile.
+/// Returns the Lustre part of the sites' default profile.
 fn profile() -> NnfStorageProfile {
     let target = |mkfs: &str| {
         json!({"colocateComputes": false, "commandlines": {
@@ -61,7 +61,7 @@ fn object(kind: &str, count: i64, change: Value) -> NnfNodeStorage {
     object
 }
 
-fn made(
+fn lustre_targets(
     object: &NnfNodeStorage,
     profile: &NnfStorageProfile,
 ) -> Result<Vec<LustreTarget>, NodeStorageError> {
@@ -71,7 +71,7 @@ fn made(
 }
 
 fn only(kind: &str) -> LustreTarget {
-    let mut made = made(&object(kind, 1, json!({})), &profile()).unwrap();
+    let mut made = lustre_targets(&object(kind, 1, json!({})), &profile()).unwrap();
     made.remove(0)
 }
 
@@ -82,7 +82,7 @@ fn line(command: &Option<SiteCommand>) -> String {
 }
 
 #[test]
-fn names_and_lines_are_those_that_the_agent_before_made() {
+fn names_and_lines_are_those_of_nnf_node_manager() {
     let target = only("mgtmdt");
     let pool = format!("pool-{}-mgtmdt-0", samples::OWNER);
     let path = format!("/mnt/nnf/{}-mgtmdt-0", samples::OWNER);
@@ -109,8 +109,8 @@ fn names_and_lines_are_those_that_the_agent_before_made() {
 }
 
 #[test]
-fn the_first_object_target_of_all_sets_the_file_system_up() {
-    let both = made(&object("ost", 2, json!({})), &profile()).unwrap();
+fn only_the_first_object_target_has_set_up_hooks() {
+    let both = lustre_targets(&object("ost", 2, json!({})), &profile()).unwrap();
     let [first, second] = &both[..] else { panic!("two") };
     let client = first.client.as_ref().unwrap();
     let temporary = format!("/mnt/temp/{}-0", samples::NAME);
@@ -127,13 +127,13 @@ fn the_first_object_target_of_all_sets_the_file_system_up() {
     assert!(line(&second.lines.mkfs).contains("--index=1 "), "{}", line(&second.lines.mkfs));
     assert_eq!(second.namespaces[0].nsid, 2);
 
-    let later = made(&object("ost", 1, json!({"startIndex": 3})), &profile()).unwrap();
+    let later = lustre_targets(&object("ost", 1, json!({"startIndex": 3})), &profile()).unwrap();
     assert_eq!(later[0].client, None);
     assert!(later[0].dataset.pool().ends_with("-ost-3"));
 }
 
 #[test]
-fn targets_have_the_names_that_lustre_gives_them() {
+fn target_name_is_that_of_the_lustre_service() {
     let mut profile = profile();
     let lustre = &mut profile.spec.data.lustre_storage;
     let hook = || vec!["echo $TARGET_NAME".to_owned()];
@@ -148,15 +148,16 @@ fn targets_have_the_names_that_lustre_gives_them() {
         ("mgtmdt", 0, "aaaaaaab-MDT0000"),
         ("mgt", 0, "MGS"),
     ] {
-        let made = made(&object(kind, 1, json!({"startIndex": start})), &profile).unwrap();
+        let made =
+            lustre_targets(&object(kind, 1, json!({"startIndex": start})), &profile).unwrap();
         let hook = made[0].hooks.iter().find(|hook| hook.id.phase == HookPoint::PostActivate);
-        let told = hook.unwrap().command.expand(&BTreeMap::new());
-        assert_eq!(told, format!("echo {wanted}"), "{kind} {start}");
+        let line = hook.unwrap().command.expand(&BTreeMap::new());
+        assert_eq!(line, format!("echo {wanted}"), "{kind} {start}");
     }
 }
 
 #[test]
-fn what_a_profile_renames_is_what_is_looked_at() {
+fn names_overridden_by_a_profile_are_observed() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.lustre_storage.ost_options.target.variable_override;
     for (name, value) in [
@@ -168,7 +169,7 @@ fn what_a_profile_renames_is_what_is_looked_at() {
     ] {
         overrides.insert(name.to_owned(), value.to_owned());
     }
-    let target = made(&object("ost", 1, json!({})), &profile).unwrap().remove(0);
+    let target = lustre_targets(&object("ost", 1, json!({})), &profile).unwrap().remove(0);
     assert_eq!(target.dataset.to_string(), "job-287341/data");
     assert_eq!(line(&target.lines.mount), "job-287341/data /mnt/nnf/ost-0");
     assert_eq!(line(&target.lines.destroy), "job-287341");
@@ -176,9 +177,9 @@ fn what_a_profile_renames_is_what_is_looked_at() {
 }
 
 #[test]
-fn what_cannot_be_made_names_the_field_and_the_remedy() {
-    let refused = |object: &NnfNodeStorage, profile: &NnfStorageProfile| {
-        let error = made(object, profile).unwrap_err();
+fn an_invalid_target_is_rejected_by_field_and_remedy() {
+    let error_of = |object: &NnfNodeStorage, profile: &NnfStorageProfile| {
+        let error = lustre_targets(object, profile).unwrap_err();
         chain(&error)
     };
     for (kind, change, expected) in [
@@ -189,38 +190,43 @@ fn what_cannot_be_made_names_the_field_and_the_remedy() {
         ("ost", json!({"startIndex": 65535}), "startIndex is \"65535\": use 0 to 65534"),
         ("router", json!({}), "targetType is \"router\": use mgt, mdt, mgtmdt or ost"),
     ] {
-        let text = refused(&object(kind, 1, change), &profile());
+        let text = error_of(&object(kind, 1, change), &profile());
         assert!(text.contains(expected), "{text}");
     }
     assert!(
-        made(&object("mgt", 1, json!({"mgsAddress": "", "fileSystemName": ""})), &profile())
-            .is_ok()
+        lustre_targets(
+            &object("mgt", 1, json!({"mgsAddress": "", "fileSystemName": ""})),
+            &profile()
+        )
+        .is_ok()
     );
     let mut shared = object("ost", 2, json!({}));
     shared.spec.shared_allocation = true;
-    assert!(refused(&shared, &profile()).contains("spec.sharedAllocation"));
+    assert!(error_of(&shared, &profile()).contains("spec.sharedAllocation"));
 
-    let renamed = |name: &str, value: &str| {
+    let error_with_override = |name: &str, value: &str| {
         let mut profile = profile();
         let target = &mut profile.spec.data.lustre_storage.ost_options.target;
         target.variable_override.insert(name.to_owned(), value.to_owned());
-        refused(&object("ost", 1, json!({})), &profile)
+        error_of(&object("ost", 1, json!({})), &profile)
     };
-    assert!(renamed("$ZPOOL_NAME", "a b").contains("is not a pool and a dataset"));
-    assert!(renamed("$ZVOL_NAME", "tank/ost").contains("use a dataset in $POOL_NAME"));
-    assert!(renamed("$TARGET_PATH", "/srv/ost").contains("not beneath an allowed root"));
-    assert!(renamed("$TARGET_PATH", "/mnt/nnf/../x").contains("'..'"));
+    assert!(error_with_override("$ZPOOL_NAME", "a b").contains("is not a pool and a dataset"));
+    assert!(error_with_override("$ZVOL_NAME", "tank/ost").contains("use a dataset in $POOL_NAME"));
+    assert!(
+        error_with_override("$TARGET_PATH", "/srv/ost").contains("not beneath an allowed root")
+    );
+    assert!(error_with_override("$TARGET_PATH", "/mnt/nnf/../x").contains("'..'"));
 }
 
 /// An earlier pass failed and reported the target as not ready, but it serves.
 #[test]
-fn a_target_whose_pool_is_resilvered_serves_whatever_was_told_before() {
+fn a_target_whose_pool_resilvers_is_ready() {
     let unit = Unit::Target(Box::new(only("ost")));
     let (pool, percent) = ("pool-a-ost-0".to_owned(), Percent::default());
     let resilvered = Rejection::Resilvering { pool, percent };
     let outcome = Some(Err(ConvergeError::Rejected(resilvered)));
     for was_ready in [true, false] {
-        let expected = status(&[State::of_unit(&unit, was_ready, &outcome)], None);
+        let expected = status(&[UnitState::of_unit(&unit, was_ready, &outcome)], None);
         assert_eq!((expected.ready, expected.health), (true, Some(NnfStorageHealth::Degraded)));
     }
 }

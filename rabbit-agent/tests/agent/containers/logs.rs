@@ -1,14 +1,14 @@
-//! The agent reports logs of containers that run when somebody asks, and of those that ended.
+//! Tests that the agent reports logs of running containers on request, and logs of ended ones always.
 
 use super::*;
 
-/// A question for logs, asked at this moment of that day.
-pub(super) async fn ask(bench: &Bench, time: &str) {
+/// Requests logs, at this time of a fixed day.
+pub(super) async fn request_logs(bench: &Bench, time: &str) {
     let annotations = json!({annotation::LOGS_ASKED: format!("2026-11-27T{time}Z")});
     bench.change::<NodeContainers>(NAME, json!({"metadata": {"annotations": annotations}})).await;
 }
 
-pub(super) async fn until_said(podman: &Podman, container: &str) {
+pub(super) async fn until_output(podman: &Podman, container: &str) {
     while podman.run(&["logs", container]).is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -20,7 +20,7 @@ pub(super) fn answered(object: &NodeContainers, time: &str) -> bool {
 }
 
 #[tokio::test]
-async fn who_asks_is_told_what_a_container_that_runs_has_said_so_far() {
+async fn a_request_reports_the_log_of_a_running_container() {
     if !gate::podman() {
         return;
     }
@@ -30,28 +30,31 @@ async fn who_asks_is_told_what_a_container_that_runs_has_said_so_far() {
         until test -e /tmp/end; do sleep 0.1; done; echo ended";
     let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), script)).await;
     let name = format!("warren-{}-1-app", made.uid().unwrap());
-    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
-    until_said(&podman, &name).await;
-    assert_eq!(log(&bench.get(NAME).await), "", "nobody asked");
-    ask(&bench, "03:00:00.000000").await;
-    let told = bench.until(NAME, "told", |one| answered(one, "03:00:00.000000")).await;
-    assert_eq!((log(&told).as_str(), status(&told).state), ("began\n", NodeContainersState::Ready));
+    bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
+    until_output(&podman, &name).await;
+    assert_eq!(log(&bench.get(NAME).await), "", "there was no request");
+    request_logs(&bench, "03:00:00.000000").await;
+    let answer = bench.until(NAME, "answer", |object| answered(object, "03:00:00.000000")).await;
+    assert_eq!(
+        (log(&answer).as_str(), status(&answer).state),
+        ("began\n", NodeContainersState::Ready)
+    );
     podman.touch(&name, "/tmp/on");
     podman.touch(&name, "/tmp/end");
-    let ended = bench.until(NAME, "ended", is(NodeContainersState::Succeeded)).await;
+    let ended = bench.until(NAME, "ended", has_state(NodeContainersState::Succeeded)).await;
     assert_eq!(log(&ended), "began\nwent on\nended\n");
-    // The next agent has nothing to write: the question was answered.
+    // The next agent has nothing to write: the request was answered.
     bench.stop().await;
     bench.start();
-    ask(&bench, "02:00:00.000000").await;
-    ask(&bench, "03:00:01.000000").await;
-    let again = bench.until(NAME, "told", |one| answered(one, "03:00:01.000000")).await;
+    request_logs(&bench, "02:00:00.000000").await;
+    request_logs(&bench, "03:00:01.000000").await;
+    let again = bench.until(NAME, "told", |object| answered(object, "03:00:01.000000")).await;
     assert_eq!(status(&again).logs, status(&ended).logs);
 }
 
-/// Also where no pass is due: only the question wakes the agent, and an agent that starts finds those that were asked meanwhile.
+/// Without any other reason for a pass: only the request wakes the agent, and a starting agent finds earlier requests.
 #[tokio::test]
-async fn a_question_that_was_asked_while_no_agent_ran_is_answered_by_the_next_and_once() {
+async fn a_request_without_a_running_agent_is_answered_once_by_the_next() {
     if !gate::podman() {
         return;
     }
@@ -59,26 +62,26 @@ async fn a_question_that_was_asked_while_no_agent_ran_is_answered_by_the_next_an
     let mut bench = bench(&podman).await;
     let script = "echo began; while true; do sleep 0.1; done";
     let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), script)).await;
-    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
-    until_said(&podman, &format!("warren-{}-1-app", made.uid().unwrap())).await;
+    bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
+    until_output(&podman, &format!("warren-{}-1-app", made.uid().unwrap())).await;
     bench.stop().await;
-    ask(&bench, "03:00:00.000000").await;
+    request_logs(&bench, "03:00:00.000000").await;
     bench.start();
-    let told = bench.until(NAME, "told", |one| answered(one, "03:00:00.000000")).await;
-    assert_eq!(log(&told), "began\n");
-    let version = told.resource_version();
+    let answer = bench.until(NAME, "answer", |object| answered(object, "03:00:00.000000")).await;
+    assert_eq!(log(&answer), "began\n");
+    let version = answer.resource_version();
     bench.stop().await;
     bench.start();
-    // What is made after it is looked at after it.
+    // The agent handles a later object after this one.
     let mut other = containers("oci-archive:/nowhere/image.tar", "true");
     other["metadata"]["name"] = json!("default-v-1");
     bench.make::<NodeContainers>(RABBIT, other).await;
-    bench.until("default-v-1", "tried", |one| !status(one).message.is_empty()).await;
+    bench.until("default-v-1", "tried", |object| !status(object).message.is_empty()).await;
     assert_eq!(bench.get::<NodeContainers>(NAME).await.resource_version(), version);
 }
 
 #[tokio::test]
-async fn an_end_that_no_agent_saw_is_told_by_the_next() {
+async fn an_end_without_a_running_agent_is_reported_by_the_next() {
     if !gate::podman() {
         return;
     }
@@ -86,12 +89,12 @@ async fn an_end_that_no_agent_saw_is_told_by_the_next() {
     let mut bench = bench(&podman).await;
     let script = "while ! test -e /tmp/end; do sleep 0.1; done; exit 4";
     let made: NodeContainers = bench.make(RABBIT, containers(&podman.image(), script)).await;
-    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
     bench.stop().await;
     let name = format!("warren-{}-1-app", made.uid().unwrap());
     podman.touch(&name, "/tmp/end");
     assert_eq!(podman.run(&["wait", &name]), "4\n");
     bench.start();
-    let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
+    let failed = bench.until(NAME, "failed", has_state(NodeContainersState::Failed)).await;
     assert_eq!(status(&failed).message, "container app exited with 4");
 }

@@ -1,23 +1,23 @@
-//! Packages that are there before containers start.
+//! Tests that job packages are fetched before containers start.
 
 use super::*;
 
 const DATA: &[u8] = b"what containers read\n";
 
-/// A package with this content.
+/// Returns a job package with this content.
 fn package(url: &str, bytes: &[u8]) -> Value {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
     let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     json!({"name": "data", "url": url, "sha256": digest, "size": bytes.len()})
 }
 
-fn left(bench: &Bench, part: &str) -> usize {
+fn count_in(bench: &Bench, part: &str) -> usize {
     let part = bench.directory.path().join("packages").join(part);
     std::fs::read_dir(part).map_or(0, Iterator::count)
 }
 
 #[tokio::test]
-async fn a_package_is_there_before_its_container_starts_and_goes_with_the_last_that_uses_it() {
+async fn a_package_is_fetched_before_the_start_and_removed_after_its_last_use() {
     if !gate::podman() {
         return;
     }
@@ -35,59 +35,62 @@ async fn a_package_is_there_before_its_container_starts_and_goes_with_the_last_t
     let mut other = object;
     other["metadata"]["name"] = json!("default-v-1");
     bench.make::<NodeContainers>(RABBIT, other).await;
-    let told = format!("the rabbit-agent is fetching package data from {}", server.url());
+    let message = format!("the rabbit-agent is fetching job package data from {}", server.url());
     for name in [NAME, "default-v-1"] {
-        bench.until(name, "waiting", |object| status(object).message == told).await;
+        bench.until(name, "waiting", |object| status(object).message == message).await;
     }
     assert!(podman.pods().is_empty());
     drop(let_go);
     for name in [NAME, "default-v-1"] {
-        let ended = bench.until(name, "ended", is(NodeContainersState::Succeeded)).await;
+        let ended = bench.until(name, "ended", has_state(NodeContainersState::Succeeded)).await;
         let log = log(&ended);
         let read_only = "touch: /nnf/packages/data: Read-only file system\n";
         for part in ["what containers read\n", read_only, "-r-xr-xr-x"] {
             assert!(log.contains(part), "{part:?} is not in {log}");
         }
     }
-    assert_eq!(server.asked(), 1, "both have it from one");
+    assert_eq!(server.requests(), 1, "one download serves both");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
-    assert_eq!((left(&bench, "ready"), left(&bench, "uses")), (1, 1));
+    assert_eq!((count_in(&bench, "ready"), count_in(&bench, "uses")), (1, 1));
     bench.delete::<NodeContainers>("default-v-1").await;
     bench.until_gone::<NodeContainers>("default-v-1").await;
-    assert_eq!((left(&bench, "ready"), left(&bench, "uses"), left(&bench, "fetching")), (0, 0, 0));
+    assert_eq!(
+        (count_in(&bench, "ready"), count_in(&bench, "uses"), count_in(&bench, "fetching")),
+        (0, 0, 0)
+    );
 }
 
 #[tokio::test]
-async fn a_package_that_is_another_ends_the_start_at_once_and_for_good() {
+async fn a_package_with_another_digest_prevents_the_start_for_good() {
     if !gate::podman() {
         return;
     }
     let podman = Podman::new();
     let mut bench = bench(&podman).await;
-    let server = FileServer::of(DATA);
+    let server = FileServer::serving(DATA);
     let mut object = containers(&podman.image(), "true");
     object["spec"]["retryLimit"] = json!(3);
-    object["spec"]["packages"] = json!([package(&server.url(), b"what somebody expected")]);
+    object["spec"]["packages"] = json!([package(&server.url(), b"other expected content")]);
     object["spec"]["packages"][0]["size"] = json!(DATA.len());
     bench.make::<NodeContainers>(RABBIT, object).await;
-    let refused = bench.until(NAME, "refused", is(NodeContainersState::Unprepared)).await;
+    let refused = bench.until(NAME, "refused", has_state(NodeContainersState::Unprepared)).await;
     let message = status(&refused).message;
     assert!(message.contains(&server.url()) && message.contains("its SHA-256 is"), "{message}");
     bench.stop().await;
     bench.start();
-    is_late(&bench, NAME).await;
+    let_deadline_pass(&bench, NAME).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let still: NodeContainers = bench.of(RABBIT).get(NAME).await.unwrap();
+    let still: NodeContainers = bench.api(RABBIT).get(NAME).await.unwrap();
     assert_eq!(status(&still), status(&refused));
-    assert_eq!((server.asked(), podman.pods().len()), (1, 0));
+    assert_eq!((server.requests(), podman.pods().len()), (1, 0));
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
-    assert_eq!(left(&bench, "uses"), 0);
+    assert_eq!(count_in(&bench, "uses"), 0);
 }
 
 #[tokio::test]
-async fn a_package_that_does_not_come_in_time_is_told_when_it_is_late() {
+async fn a_package_missing_at_the_deadline_is_reported() {
     if !gate::podman() {
         return;
     }
@@ -97,26 +100,26 @@ async fn a_package_that_does_not_come_in_time_is_told_when_it_is_late() {
     let mut object = containers(&podman.image(), "true");
     object["spec"]["packages"] = json!([package(&server.url(), DATA)]);
     bench.make::<NodeContainers>(RABBIT, object).await;
-    while server.asked() < 2 {
+    while server.requests() < 2 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    is_late(&bench, NAME).await;
-    let late = bench.until(NAME, "late", is(NodeContainersState::TooLate)).await;
+    let_deadline_pass(&bench, NAME).await;
+    let late = bench.until(NAME, "late", has_state(NodeContainersState::TooLate)).await;
     let message = status(&late).message;
     assert!(message.contains("package data") && message.contains("404 Not Found"), "{message}");
-    while left(&bench, "fetching") > 0 {
+    while count_in(&bench, "fetching") > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let asked = server.asked();
+    let asked = server.requests();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(server.asked(), asked, "nobody waits for it any more");
+    assert_eq!(server.requests(), asked, "no object waits for it any more");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
 }
 
 /// A rabbit where Kubernetes runs the containers: its agent has no podman.
 #[tokio::test]
-async fn packages_alone_are_fetched_without_podman_and_told_with_their_paths() {
+async fn packages_are_fetched_without_podman_and_reported_with_their_paths() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     bench.fetches_packages = true;
@@ -126,53 +129,53 @@ async fn packages_alone_are_fetched_without_podman_and_told_with_their_paths() {
         held();
         give(stream, DATA.len(), DATA);
     });
-    let object = packages_alone(&server.url(), DATA);
+    let object = packages_only(&server.url(), DATA);
     bench.make::<NodeContainers>(RABBIT, object).await;
-    let told = format!("the rabbit-agent is fetching package data from {}", server.url());
-    let waiting = bench.until(NAME, "waiting", |object| status(object).message == told).await;
+    let message = format!("the rabbit-agent is fetching job package data from {}", server.url());
+    let waiting = bench.until(NAME, "waiting", |object| status(object).message == message).await;
     assert_eq!(status(&waiting).state, NodeContainersState::Starting);
     assert!(status(&waiting).packages.is_empty());
     drop(let_go);
-    let ready = bench.until(NAME, "in place", is(NodeContainersState::Ready)).await;
-    let places = status(&ready).packages;
-    assert_eq!((places.len(), places[0].name.as_str()), (1, "data"));
-    assert_eq!(std::fs::read(&places[0].path).unwrap(), DATA);
+    let ready = bench.until(NAME, "in place", has_state(NodeContainersState::Ready)).await;
+    let packages = status(&ready).packages;
+    assert_eq!((packages.len(), packages[0].name.as_str()), (1, "data"));
+    assert_eq!(std::fs::read(&packages[0].path).unwrap(), DATA);
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
-    assert_eq!((left(&bench, "ready"), left(&bench, "uses")), (0, 0));
+    assert_eq!((count_in(&bench, "ready"), count_in(&bench, "uses")), (0, 0));
 }
 
 #[tokio::test]
-async fn packages_alone_that_are_others_or_late_are_told_so() {
+async fn packages_without_podman_that_are_wrong_or_late_are_reported() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     bench.fetches_packages = true;
     bench.start();
-    let server = FileServer::of(DATA);
-    let mut other = packages_alone(&server.url(), b"what somebody expected");
+    let server = FileServer::serving(DATA);
+    let mut other = packages_only(&server.url(), b"other expected content");
     other["spec"]["packages"][0]["size"] = json!(DATA.len());
     bench.make::<NodeContainers>(RABBIT, other).await;
-    let refused = bench.until(NAME, "refused", is(NodeContainersState::Unprepared)).await;
+    let refused = bench.until(NAME, "refused", has_state(NodeContainersState::Unprepared)).await;
     let message = status(&refused).message;
     assert!(message.contains(&server.url()) && message.contains("its SHA-256 is"), "{message}");
     let away = FileServer::new(|_, stream| say(stream, "404 Not Found"));
-    let mut late = packages_alone(&away.url(), b"another");
+    let mut late = packages_only(&away.url(), b"another");
     late["metadata"]["name"] = json!("default-v-1-packages");
     bench.make::<NodeContainers>(RABBIT, late).await;
     let name = "default-v-1-packages";
-    let told = |object: &NodeContainers| status(object).message.contains("404 Not Found");
-    bench.until(name, "told", told).await;
-    is_late(&bench, name).await;
-    let late = bench.until(name, "late", is(NodeContainersState::TooLate)).await;
+    let is_reported = |object: &NodeContainers| status(object).message.contains("404 Not Found");
+    bench.until(name, "reported", is_reported).await;
+    let_deadline_pass(&bench, name).await;
+    let late = bench.until(name, "late", has_state(NodeContainersState::TooLate)).await;
     assert!(status(&late).message.contains("404 Not Found"), "{}", status(&late).message);
     for name in [NAME, name] {
         bench.delete::<NodeContainers>(name).await;
         bench.until_gone::<NodeContainers>(name).await;
     }
-    assert_eq!(left(&bench, "uses"), 0);
+    assert_eq!(count_in(&bench, "uses"), 0);
 }
 
-fn packages_alone(url: &str, bytes: &[u8]) -> Value {
+fn packages_only(url: &str, bytes: &[u8]) -> Value {
     json!({
         "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",
         "metadata": {"name": NAME, "namespace": RABBIT},

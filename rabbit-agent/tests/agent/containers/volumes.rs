@@ -1,13 +1,13 @@
-//! Directories that the containers of an attempt share.
+//! Tests directories that the containers of an attempt share.
 
 use super::{
-    logs::{answered, ask},
+    logs::{answered, request_logs},
     *,
 };
 
-/// What a container reads it needs once: a run's files may go before its containers do.
+/// A container reads its configuration once: the run's ConfigMap may be deleted before its containers are.
 #[tokio::test]
-async fn containers_of_an_attempt_share_a_directory_that_the_next_finds_empty_and_nobody_keeps() {
+async fn containers_share_a_directory_that_is_new_for_each_attempt() {
     if !gate::podman() {
         return;
     }
@@ -34,32 +34,32 @@ async fn containers_of_an_attempt_share_a_directory_that_the_next_finds_empty_an
     spec["containers"][0]["volumeMounts"] = mount(false);
     spec["containers"].as_array_mut().unwrap().push(reader);
     let made: NodeContainers = bench.make(RABBIT, object).await;
-    bench.until(NAME, "over once", |one| !status(one).message.is_empty()).await;
-    // 10 s later.
-    bench.until(NAME, "begun again", |one| status(one).attempt == 2).await;
-    let failed = bench.until(NAME, "failed", is(NodeContainersState::Failed)).await;
-    let said = |attempt: i64, container: &str| -> String {
+    bench.until(NAME, "over once", |object| !status(object).message.is_empty()).await;
+    // The next attempt starts after 10 s.
+    bench.until(NAME, "begun again", |object| status(object).attempt == 2).await;
+    let failed = bench.until(NAME, "failed", has_state(NodeContainersState::Failed)).await;
+    let output = |attempt: i64, container: &str| -> String {
         let logs = status(&failed).logs.into_iter();
         let own = logs.filter(|log| log.attempt == attempt && log.container == container);
         own.map(|log| log.text).collect()
     };
     for attempt in [1, 2] {
-        assert_eq!(said(attempt, "first"), "1\n", "attempt {attempt} begins with nothing");
-        assert_eq!(said(attempt, "app"), "from-the-first\n");
+        assert_eq!(output(attempt, "first"), "1\n", "attempt {attempt} begins with nothing");
+        assert_eq!(output(attempt, "app"), "from-the-first\n");
         let read_only = "rabbit-1\ntouch: /shared/y: Read-only file system\n";
-        assert_eq!(said(attempt, "reader"), read_only);
+        assert_eq!(output(attempt, "reader"), read_only);
     }
     let place = bench.directory.path().join("containers").join(made.uid().unwrap());
     let left = std::fs::read_dir(place.join("volumes")).unwrap().count();
-    assert_eq!(left, 0, "what is over needs no room");
+    assert_eq!(left, 0, "no shared directory is left after the end");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
     assert!(!place.exists());
 }
 
-/// Whoever is killed in between is followed by an agent that finds what is left.
+/// An agent that is killed meanwhile is followed by one that finds its leftovers.
 #[tokio::test]
-async fn a_directory_that_containers_share_goes_with_them_and_outlives_their_agent() {
+async fn a_shared_directory_outlives_the_agent_and_ends_with_its_containers() {
     if !gate::podman() {
         return;
     }
@@ -73,22 +73,22 @@ async fn a_directory_that_containers_share_goes_with_them_and_outlives_their_age
     let made: NodeContainers = bench.make(RABBIT, object).await;
     let place = bench.directory.path().join("containers").join(made.uid().unwrap());
     let file = place.join("volumes/1/v/file");
-    bench.until(NAME, "ready", is(NodeContainersState::Ready)).await;
+    bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
     while !std::fs::read_to_string(&file).is_ok_and(|text| text == "kept\n") {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     bench.stop().await;
-    // As an agent leaves it that was killed while it made the next.
+    // An agent leaves this if it is killed while it creates the next directories.
     std::fs::create_dir_all(place.join("volumes/2.unfinished/v")).unwrap();
     bench.start();
     bench
         .change::<NodeContainers>(NAME, json!({"spec": {"terminationGracePeriodSeconds": 1}}))
         .await;
-    ask(&bench, "03:00:00.000000").await;
-    bench.until(NAME, "looked at", |one| answered(one, "03:00:00.000000")).await;
+    request_logs(&bench, "03:00:00.000000").await;
+    bench.until(NAME, "looked at", |object| answered(object, "03:00:00.000000")).await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept\n");
     bench.change::<NodeContainers>(NAME, json!({"spec": {"suspend": true}})).await;
-    bench.until(NAME, "ended", is(NodeContainersState::Suspended)).await;
+    bench.until(NAME, "ended", has_state(NodeContainersState::Suspended)).await;
     assert!(!place.join("volumes/1").exists());
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;

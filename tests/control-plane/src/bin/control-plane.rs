@@ -1,7 +1,7 @@
 //! Starts a real control plane, runs a command against it, and ends with the command's exit code.
 //!
-//! `control-plane [--node NAME] COMMAND [ARGUMENT...]`; the command finds the administrator's kubeconfig in `WARREN_KUBE` and
-//! `KUBECONFIG`, and beside it that of the kubelet which it starts on the node.
+//! `control-plane [--node NAME] COMMAND [ARGUMENT...]`: `WARREN_KUBE` and `KUBECONFIG` name the administrator's kubeconfig for the
+//! command. With `--node`, the kubeconfig of that node's kubelet lies beside it; the command starts the kubelet.
 
 use std::process::{Command, ExitCode};
 
@@ -10,8 +10,8 @@ use control_plane::{ControlPlane, KUBECONFIG, Settings};
 
 fn main() -> anyhow::Result<ExitCode> {
     let mut words = std::env::args_os().skip(1).peekable();
-    let named = words.next_if(|word| word == "--node").and_then(|_| words.next());
-    let node = named.map(|name| name.into_string().ok().context("--node: a name")).transpose()?;
+    let node = words.next_if(|word| word == "--node").and_then(|_| words.next());
+    let node = node.map(|name| name.into_string().ok().context("--node: a name")).transpose()?;
     let program =
         words.next().context("usage: control-plane [--node NAME] COMMAND [ARGUMENT...]")?;
     let directory = tempfile::Builder::new().prefix("warren-kube-").tempdir()?;

@@ -1,4 +1,4 @@
-//! What runs beside a measurement, and what must not.
+//! Programs that run beside a measurement, and those that are stopped for it.
 
 use std::process::Child;
 
@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::{cluster::Cluster, program::signal};
 
-/// What runs beside the job, for as long as this lives.
+/// The program that runs beside the job, killed when this is dropped if it is the stand-in.
 #[derive(Debug)]
 pub(super) enum Beside {
     Nobody,
@@ -27,19 +27,19 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if let Self::Poller(child) = self {
-            // One that is gone is what we want.
+            // An error means that it has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// The programs of other hosts, stopped as long as this lives.
+/// The programs of other hosts, stopped until this is dropped.
 #[derive(Debug)]
 pub(super) struct Frozen(Vec<u32>);
 
 impl Frozen {
-    pub(super) fn of(cluster: &Cluster) -> anyhow::Result<Self> {
+    pub(super) fn stop(cluster: &Cluster) -> anyhow::Result<Self> {
         let rabbit = cluster.chassis().rabbit.clone();
         let pids = vec![cluster.coordinator()?.pid()?, cluster.node(&rabbit)?.pid()?];
         let frozen = Self(pids);
@@ -53,7 +53,7 @@ impl Frozen {
 impl Drop for Frozen {
     fn drop(&mut self) {
         for pid in &self.0 {
-            // One that is gone needs nothing.
+            // An error means that the program has ended.
             let _ = signal(*pid, Signal::SIGCONT);
         }
     }

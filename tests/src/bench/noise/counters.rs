@@ -1,5 +1,5 @@
-//! What a process does, as the kernel counts it: context switches and page faults from proc(5), system calls from a
-//! tracepoint that perf counts in the kernel, without stopping the process.
+//! Counts that the kernel keeps of a process: context switches and page faults from proc(5), and system calls from a
+//! tracepoint that perf counts in the kernel without stopping the process.
 
 use std::{
     fs,
@@ -15,23 +15,23 @@ use super::super::{
 };
 use crate::program::command;
 
-/// Mounts tracefs for perf alone, unless it is there.
+/// Script that mounts tracefs for perf alone, unless it is there, and runs perf.
 const PERF: &str = "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; \
     exec perf stat -x, -e raw_syscalls:sys_enter -p \"$1\" -- sleep \"$2\"";
 
-/// What was counted in one mode, a minute.
+/// Counts of one mode, per minute.
 #[derive(Debug, Default)]
 pub struct Counted {
     processes: f64,
     switches: f64,
     faults: f64,
-    /// Unless perf cannot count them here.
+    /// System calls; none where perf cannot count them.
     calls: Option<f64>,
 }
 
 impl Counted {
-    /// Ours beside another's.
-    pub fn beside(&self, other: &Self, ours: &str, others: &str) -> Vec<Row> {
+    /// Makes rows that compare these counts with those of another mode.
+    pub fn compare(&self, other: &Self, ours: &str, others: &str) -> Vec<Row> {
         let row = |what: &str, ours_count, other_count, unit| {
             Row::ratio(&format!("{what}, {ours}"), ours_count, others, other_count, unit)
         };
@@ -47,7 +47,7 @@ impl Counted {
     }
 }
 
-/// A count that runs.
+/// A count that is running.
 #[derive(Debug)]
 pub struct Counting {
     pid: Option<u32>,
@@ -58,27 +58,27 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Starts to count what a process does, if there is one.
+    /// Starts counting for a process, if there is one.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// When the process has ended.
     pub fn start(pid: Option<u32>, length: Duration) -> anyhow::Result<Self> {
         let (switches, faults) = pid.map_or(Ok((0.0, 0.0)), counts)?;
         let perf = pid.and_then(|pid| perf(pid, length));
         Ok(Self { pid, begun: Instant::now(), switches, faults, perf })
     }
 
-    /// What it came to.
+    /// Ends the count, and returns the counts per minute.
     ///
     /// # Errors
     /// When the process has ended.
-    pub fn ended(self) -> anyhow::Result<Counted> {
+    pub fn finish(self) -> anyhow::Result<Counted> {
         let Some(pid) = self.pid else {
             return Ok(Counted { calls: Some(0.0), ..Counted::default() });
         };
         let minutes = self.begun.elapsed().as_secs_f64() / 60.0;
         let (switches, faults) = counts(pid)?;
-        let calls = self.perf.and_then(counted);
+        let calls = self.perf.and_then(read_count);
         if calls.is_none() {
             say(
                 "system calls are not counted: it takes root, perf, and a kernel with CONFIG_FTRACE_SYSCALLS",
@@ -98,7 +98,7 @@ fn counts(pid: u32) -> anyhow::Result<(f64, f64)> {
     Ok((switches(pid)?, faults(&stat).context("no page faults in a process's stat")?))
 }
 
-/// Minor and major: the tenth and twelfth field; the second is a name in parentheses.
+/// Returns minor and major faults: the tenth and twelfth field. The second field is a name in parentheses.
 fn faults(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let count = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();
@@ -111,8 +111,8 @@ fn perf(pid: u32, length: Duration) -> Option<Child> {
     perf.env("LC_ALL", "C").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()
 }
 
-/// A process that never ran was not counted, and made no system calls.
-fn counted(perf: Child) -> Option<f64> {
+/// Reads perf's count. A process that never ran was not counted, and made no system calls.
+fn read_count(perf: Child) -> Option<f64> {
     let output = perf.wait_with_output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find(|line| line.contains("raw_syscalls:sys_enter"))?;

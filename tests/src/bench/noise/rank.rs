@@ -18,30 +18,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::row::say;
 
-/// Turns of the inner loop: some ten microseconds on the machines of 2026.
+/// Rounds of the inner loop: about ten microseconds on the machines of 2026.
 const WORK: u64 = 20_000;
-/// As many times as fit into the memory that a rank touches before it begins.
+/// Most times that a rank records: the memory for them is touched before it begins.
 const MOST: usize = 16_000_000;
 
-/// How long iterations took, microseconds.
+/// Distribution of the times of iterations, in microseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spread {
-    /// Half of them were faster.
+    /// Median: half of the iterations were faster.
     pub p50: f64,
-    /// 99 of 100.
+    /// 99th percentile of the iterations' times.
     pub p99: f64,
-    /// 999 of 1000.
+    /// 99.9th percentile of the iterations' times.
     pub p999: f64,
 }
 
-/// What a rank is told: directory of the sockets, its index, how many there are, its core, for how many milliseconds.
+/// Runs one rank. Its arguments: directory of the sockets, its index, the number of ranks, its core,
+/// its duration in milliseconds.
 ///
 /// # Errors
-/// When it was told something else, cannot be pinned or loses the others.
+/// When the arguments are others, the rank cannot be pinned, or another rank fails.
 pub fn run(words: &[String]) -> anyhow::Result<()> {
-    let [directory, numbers @ ..] = words else { bail!("a rank is told a directory") };
+    let [directory, numbers @ ..] = words else { bail!("a rank needs a directory") };
     let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
-    let [index, ranks, core, millis] = numbers[..] else { bail!("a rank is told four numbers") };
+    let [index, ranks, core, millis] = numbers[..] else { bail!("a rank needs four numbers") };
     pin(0, core)?;
     let length = Duration::from_millis(u64::try_from(millis)?);
     let barrier =
@@ -52,7 +53,7 @@ pub fn run(words: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes how long each iteration took, in nanoseconds, and gives how many there were.
+/// Records how long each iteration took, in nanoseconds, and returns the number of iterations.
 fn iterate(
     times: &mut [u32],
     length: Duration,
@@ -93,7 +94,8 @@ fn spread(times: &mut [u32]) -> Spread {
     Spread { p50: at(500), p99: at(990), p999: at(999) }
 }
 
-/// Ranks that wait for each other without sleeping, as MPI's do: a datagram from each to the first, and one back.
+/// Ranks that wait for each other without sleeping, as MPI's do: each sends a datagram to the
+/// first, which answers each.
 #[derive(Debug)]
 struct Barrier {
     socket: UnixDatagram,
@@ -104,7 +106,7 @@ struct Barrier {
 impl Barrier {
     fn join(directory: &Path, index: usize, ranks: usize) -> anyhow::Result<Self> {
         let path = |index: usize| directory.join(format!("rank-{index}"));
-        // One of an earlier run.
+        // A socket of an earlier run.
         let _ = fs::remove_file(path(index));
         let socket = UnixDatagram::bind(path(index)).context("bind a rank's socket")?;
         socket.set_nonblocking(true)?;
@@ -113,7 +115,7 @@ impl Barrier {
         Ok(Self { socket, others, first })
     }
 
-    /// Whether there is another iteration, which the first rank decides.
+    /// Waits for the other ranks, and returns whether there is another iteration, which the first rank decides.
     fn wait(&self, go_on: bool) -> anyhow::Result<bool> {
         if self.first {
             for _ in &self.others {
@@ -129,7 +131,7 @@ impl Barrier {
 
     fn send(&self, byte: u8) -> anyhow::Result<()> {
         for other in &self.others {
-            // At the beginning a rank may be there before the first has its socket.
+            // At the beginning a rank may be ready before the first has its socket.
             while let Err(error) = self.socket.send_to(&[byte], other) {
                 match error.kind() {
                     ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::WouldBlock => {}
@@ -146,13 +148,13 @@ impl Barrier {
             match self.socket.recv(&mut byte) {
                 Ok(_) => return Ok(byte[0]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
-                Err(error) => return Err(error).context("hear from a rank"),
+                Err(error) => return Err(error).context("receive from a rank"),
             }
         }
     }
 }
 
-/// Binds a thread to a core; 0 is the one that asks.
+/// Binds a thread to a core; thread 0 is the calling one.
 ///
 /// # Errors
 /// When there is no such thread or core.
@@ -165,7 +167,7 @@ pub fn pin(thread: i32, core: usize) -> anyhow::Result<()> {
 /// Binds every thread of a process to a core.
 ///
 /// # Errors
-/// When it is gone.
+/// When the process has ended.
 pub fn pin_all(pid: u32, core: usize) -> anyhow::Result<()> {
     for thread in fs::read_dir(format!("/proc/{pid}/task")).context("list the threads")? {
         pin(thread?.file_name().to_string_lossy().parse()?, core)?;
@@ -178,14 +180,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_of_sorted_times() {
+    fn a_spread_takes_percentiles_of_sorted_times() {
         let mut times: Vec<u32> = (1..=1000).rev().map(|time| time * 1000).collect();
         let spread = spread(&mut times);
         assert_eq!((spread.p50, spread.p99, spread.p999), (501.0, 991.0, 1000.0));
     }
 
     #[test]
-    fn ranks_meet_as_often_as_the_first_says() {
+    fn ranks_meet_as_often_as_the_first_decides() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Containers of one workflow over many simulated rabbits, beside what the server itself takes for the same objects; and many runs
-//! that a coordinator holds while nothing happens.
+//! Containers of one workflow over many simulated rabbits, compared with the server's own cost of the same objects; and
+//! many runs that a coordinator holds while nothing happens.
 
 mod server;
 
@@ -13,10 +13,9 @@ use serde_json::json;
 
 use super::{
     super::{Row, agent, life::millis, row::say},
-    alone,
     driver::{Driver, UP},
-    nodes::{Machine, patiently},
-    processor, revision,
+    nodes::{Machine, retry},
+    processor, revision, start_empty,
 };
 use crate::cluster::PATIENCE;
 
@@ -24,75 +23,75 @@ const LINES: &[&str] = &[
     "#DW jobdw type=raw capacity=1GiB name=scratch",
     "#DW container name=run profile=bench DW_JOB_scratch=scratch",
 ];
-/// Rabbits of one workflow.
+/// Numbers of rabbits of one workflow.
 const RABBITS: [usize; 4] = [1, 16, 256, 700];
 
-/// Runs that are held, on so many rabbits of one compute each.
+/// Runs that are held, on [`HOLDERS`] rabbits of one compute each.
 const HELD: usize = 500;
 const HOLDERS: usize = 50;
-/// How long they are looked at.
+/// How long the held runs are measured.
 const REST: Duration = Duration::from_secs(60);
-/// Longer than an idle worker thread lives.
+/// Wait before a measurement: longer than an idle worker thread lives.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// What a run of containers took from the end of Setup until all of them were ready.
+/// Cost of a run of containers from the end of Setup until all of them were ready.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Cost {
     seconds: f64,
     /// Processor time of the coordinator: engine, API and store together.
     processor: f64,
-    /// Of the engine.
+    /// Writes of the engine to the store.
     writes: f64,
-    server: server::Taken,
+    server: server::Cost,
 }
 
-/// All rows, for rabbits of so many computes.
+/// Measures all rows, for rabbits with `computes` computes each.
 ///
 /// # Errors
 /// When a coordinator does not start, or a workflow does not get to PreRun.
-pub async fn measured(directory: &Path, computes: usize) -> anyhow::Result<Vec<Row>> {
+pub async fn measure(directory: &Path, computes: usize) -> anyhow::Result<Vec<Row>> {
     say(&format!("{HELD} runs at rest, for {} s", REST.as_secs()));
-    let mut rows = held(directory).await?;
+    let mut rows = measure_held(directory).await?;
     let mut first = None;
     for rabbits in RABBITS {
-        let (of_these, taken) = over(directory, rabbits, computes, first.as_ref()).await?;
-        rows.extend(of_these);
-        first = first.or(Some(taken));
+        let (these, cost) = compare_over(directory, rabbits, computes, first.as_ref()).await?;
+        rows.extend(these);
+        first = first.or(Some(cost));
     }
     Ok(rows)
 }
 
-/// The rows of one workflow over so many rabbits, compared with one over the first.
+/// Measures one workflow over `rabbits` rabbits, compared with the first that was measured.
 ///
 /// # Errors
 /// When a coordinator does not start, or the workflow does not get to PreRun.
-pub async fn over(
+pub async fn compare_over(
     directory: &Path,
     rabbits: usize,
     computes: usize,
-    first: Option<&Taken>,
-) -> anyhow::Result<(Vec<Row>, Taken)> {
+    first: Option<&Cost>,
+) -> anyhow::Result<(Vec<Row>, Cost)> {
     say(&format!("containers on {rabbits} simulated rabbits"));
-    let taken = on(directory, rabbits, computes).await?;
-    say(&format!("{taken:?}"));
+    let cost = measure_on(directory, rabbits, computes).await?;
+    say(&format!("{cost:?}"));
     let count = f64::from(u32::try_from(rabbits)?);
-    Ok((told(&taken, count, first.unwrap_or(&taken)).into(), taken))
+    Ok((rows(&cost, count, first.unwrap_or(&cost)).into(), cost))
 }
 
-fn told(taken: &Taken, rabbits: f64, first: &Taken) -> [Row; 4] {
+fn rows(cost: &Cost, rabbits: f64, first: &Cost) -> [Row; 4] {
     let what = format!("containers on {rabbits} rabbits:");
-    let Taken { seconds, processor, writes, server } = taken;
-    let of = |part: &str| format!("{what} {part}");
+    let Cost { seconds, processor, writes, server } = cost;
+    let name = |part: &str| format!("{what} {part}");
     [
-        Row::ratio(&of("Setup to all ready"), *seconds, "server alone", server.seconds, "s"),
-        Row::ratio(&of("processor time"), *processor, "server alone", server.processor, "s"),
-        Row::ratio(&of("engine's writes, each"), writes / rabbits, "on one", first.writes, ""),
-        Row::ratio(&of("bytes, each"), server.bytes / rabbits, "on one", first.server.bytes, ""),
+        Row::ratio(&name("Setup to all ready"), *seconds, "server alone", server.seconds, "s"),
+        Row::ratio(&name("processor time"), *processor, "server alone", server.processor, "s"),
+        Row::ratio(&name("engine's writes, each"), writes / rabbits, "on one", first.writes, ""),
+        Row::ratio(&name("bytes, each"), server.bytes / rabbits, "on one", first.server.bytes, ""),
     ]
 }
 
-async fn on(directory: &Path, rabbits: usize, computes: usize) -> anyhow::Result<Taken> {
-    let (mut coordinator, client) = alone(directory, &[]).await?;
+async fn measure_on(directory: &Path, rabbits: usize, computes: usize) -> anyhow::Result<Cost> {
+    let (mut coordinator, client) = start_empty(directory, &[]).await?;
     profile(&client).await?;
     let machine = Machine::new(client.clone(), rabbits, computes);
     machine.describe().await?;
@@ -102,15 +101,15 @@ async fn on(directory: &Path, rabbits: usize, computes: usize) -> anyhow::Result
     let others = || driver.writes() + machine.writes();
     let (before, used) = (revision(&client).await? - others(), processor(coordinator.pid()?)?);
     let begun = Instant::now();
-    driver.on("run", &["DataIn", "PreRun"]).await?;
+    driver.pass("run", &["DataIn", "PreRun"]).await?;
     let seconds = millis(begun.elapsed()) / 1000.0;
     let used = processor(coordinator.pid()?)? - used;
     let writes = revision(&client).await? - others() - before;
     let objects = server::collect(&client).await?;
     nodes.abort();
     coordinator.stop(PATIENCE)?;
-    let server = server::measured(directory, rabbits, computes, &objects).await?;
-    Ok(Taken { seconds, processor: used, writes, server })
+    let server = server::measure(directory, rabbits, computes, &objects).await?;
+    Ok(Cost { seconds, processor: used, writes, server })
 }
 
 async fn profile(client: &Client) -> anyhow::Result<()> {
@@ -123,19 +122,19 @@ async fn profile(client: &Client) -> anyhow::Result<()> {
             "spec": {"containers": [{"name": "run", "image": "bench:1", "command": ["/bin/run"]}]},
         },
     }))?;
-    patiently(|| async { Ok(profiles.create(&PostParams::default(), &profile).await?) }).await
+    retry(|| async { Ok(profiles.create(&PostParams::default(), &profile).await?) }).await
 }
 
-/// A coordinator that holds many runs, whose containers are ready, while nothing happens.
-async fn held(directory: &Path) -> anyhow::Result<Vec<Row>> {
-    let (mut coordinator, client) = alone(directory, &[]).await?;
+/// Measures a coordinator that holds many runs, whose containers are ready, while nothing happens.
+async fn measure_held(directory: &Path) -> anyhow::Result<Vec<Row>> {
+    let (mut coordinator, client) = start_empty(directory, &[]).await?;
     profile(&client).await?;
     let machine = Machine::new(client.clone(), HOLDERS, 1);
     machine.describe().await?;
     let nodes = machine.start();
     let driver = Driver::new(client.clone(), LINES);
-    driver.many(HELD, HOLDERS, |lane| machine.computes(lane, 1), UP).await?;
-    // Their watches are the bench's, and not the coordinator's.
+    driver.run_all(HELD, HOLDERS, |lane| machine.computes(lane, 1), UP).await?;
+    // The watches of simulated agents belong to the bench, not to the coordinator.
     nodes.abort();
     let pid = coordinator.pid()?;
     tokio::time::sleep(SETTLE).await;

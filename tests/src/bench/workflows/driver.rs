@@ -1,4 +1,4 @@
-//! A workload manager that asks for each state as soon as the one before is reached.
+//! A workload manager that requests each state as soon as the one before is reached.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -15,10 +15,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// No workflow of a bench takes longer.
+/// Deadline of a workflow: no workflow of a bench takes longer.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// To where everything is mounted, and from there to the end.
+/// States up to the one in which everything is mounted.
 pub(super) const UP: &[&str] = &["Setup", "DataIn", "PreRun"];
 const DOWN: &[&str] = &["PostRun", "DataOut", "Teardown"];
 
@@ -45,19 +45,20 @@ impl Driver {
         }
     }
 
-    /// Writes of its own so far.
+    /// Returns the number of the driver's own writes so far.
     pub(super) fn writes(&self) -> f64 {
         f64::from(self.writes.load(Ordering::Relaxed))
     }
 
-    /// Workflows, and the objects in which a workload manager is told of one: breakdown, Servers, Computes, pinned profile.
+    /// Returns the number of objects that the workload manager sees: of each workflow five, the workflow itself, its
+    /// breakdown, Servers, Computes and pinned profile.
     pub(super) fn objects(&self) -> f64 {
         f64::from(self.created.load(Ordering::Relaxed)) * 5.0
     }
 
-    /// Takes `count` new workflows through these states, side by side in so many lanes, and deletes those that end in Teardown; a
-    /// lane has computes of its own.
-    pub(super) async fn many(
+    /// Takes `count` new workflows through these states, concurrently in `lanes` lanes, and deletes those that end in
+    /// Teardown; each lane has computes of its own.
+    pub(super) async fn run_all(
         &self,
         count: usize,
         lanes: usize,
@@ -65,30 +66,30 @@ impl Driver {
         states: &[&str],
     ) -> anyhow::Result<()> {
         let computes = &computes;
-        in_lanes(count, lanes, |lane, name| async move {
+        run_in_lanes(count, lanes, |lane, name| async move {
             self.live(&name, &computes(lane), states).await?;
             if states.ends_with(&["Teardown"]) { self.delete(&name).await } else { Ok(()) }
         })
         .await
     }
 
-    /// Brings those that are in PreRun to their deletion.
-    pub(super) async fn down(&self, count: usize, lanes: usize) -> anyhow::Result<()> {
-        in_lanes(count, lanes, |_, name| async move {
-            self.on(&name, DOWN).await?;
+    /// Takes the workflows that are in PreRun to their deletion.
+    pub(super) async fn finish_all(&self, count: usize, lanes: usize) -> anyhow::Result<()> {
+        run_in_lanes(count, lanes, |_, name| async move {
+            self.pass(&name, DOWN).await?;
             self.delete(&name).await
         })
         .await
     }
 
-    /// Takes a workflow that is ready in some state through these.
-    pub(super) async fn on(&self, name: &str, states: &[&str]) -> anyhow::Result<()> {
+    /// Takes a workflow that is ready in some state through these states.
+    pub(super) async fn pass(&self, name: &str, states: &[&str]) -> anyhow::Result<()> {
         let (first, rest) = states.split_first().context("a state")?;
-        self.ask(name, first).await?;
+        self.request(name, first).await?;
         self.advance(first, name, &[], rest).await
     }
 
-    /// One workflow from its creation to the end of the last of these states.
+    /// Takes a new workflow from its creation to the end of the last of these states.
     pub(super) async fn live(
         &self,
         name: &str,
@@ -113,48 +114,48 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for the state that was asked for, and then takes the workflow through these.
+    /// Waits for the requested state, and then takes the workflow through these states.
     async fn advance(
         &self,
-        asked: &str,
+        requested: &str,
         name: &str,
         computes: &[String],
         states: &[&str],
     ) -> anyhow::Result<()> {
-        let walked = self.walk(asked, name, computes, states);
+        let walked = self.walk(requested, name, computes, states);
         tokio::time::timeout(LONGEST, walked).await.context("it takes too long")?
     }
 
     async fn walk<'a>(
         &self,
-        mut asked: &'a str,
+        mut requested: &'a str,
         name: &str,
         computes: &[String],
         states: &[&'a str],
     ) -> anyhow::Result<()> {
-        // It begins with the object as it is, and goes on when the server ends a watch.
+        // The watcher begins with the object as it is, and continues when the server ends a watch.
         let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let seen = watcher(self.workflows.clone(), only).default_backoff().touched_objects();
-        // Whoever is told that a version is too old lists anew.
+        // After the error that a version is too old, the watcher lists anew.
         let mut seen = seen.filter_map(async |seen| seen.ok()).boxed();
         let mut next = states.iter().copied();
         while let Some(workflow) = seen.next().await {
             let status = serde_json::to_value(&workflow.status)?;
             ensure!(status["status"] != "Error", "{status:#}");
-            if status["state"] != asked || status["ready"] != true {
+            if status["state"] != requested || status["ready"] != true {
                 continue;
             }
             let Some(state) = next.next() else { return Ok(()) };
-            if asked == "Proposal" {
+            if requested == "Proposal" {
                 self.fill(name, computes).await.context("fill Computes")?;
             }
-            self.ask(name, state).await?;
-            asked = state;
+            self.request(name, state).await?;
+            requested = state;
         }
-        anyhow::bail!("the watch ended in {asked}")
+        anyhow::bail!("the watch ended in {requested}")
     }
 
-    async fn ask(&self, name: &str, state: &str) -> anyhow::Result<()> {
+    async fn request(&self, name: &str, state: &str) -> anyhow::Result<()> {
         let spec = Patch::Merge(json!({"spec": {"desiredState": state}}));
         self.write(self.workflows.patch(name, &PatchParams::default(), &spec)).await
     }
@@ -187,8 +188,8 @@ impl Driver {
     }
 }
 
-/// Does something for each of `count` workflows, side by side in so many lanes.
-async fn in_lanes<F: Future<Output = anyhow::Result<()>>>(
+/// Does something for each of `count` workflows, concurrently in `lanes` lanes.
+async fn run_in_lanes<F: Future<Output = anyhow::Result<()>>>(
     count: usize,
     lanes: usize,
     work: impl Fn(usize, String) -> F,

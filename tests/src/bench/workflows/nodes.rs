@@ -1,5 +1,5 @@
-//! A machine whose agents report what they are asked for at once, without doing it: two writes for each object and one for each
-//! change, as the real ones have.
+//! A machine whose agents report every request as done at once, without doing it: with two writes for each object and
+//! one for each change, as the real agents have.
 
 use std::sync::{
     Arc,
@@ -18,17 +18,17 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// Writes on the way at the same time.
+/// Writes in flight at the same time.
 const SIDE_BY_SIDE: usize = 64;
 /// Bytes on the drives of a rabbit.
 const BYTES: u64 = 40 << 40;
 
-/// Its rabbits, by number, and what their agents have written.
+/// The machine's rabbits, by number, and counts of what their agents have written.
 #[derive(Clone)]
 pub(super) struct Machine {
     client: Client,
     rabbits: usize,
-    /// Computes of each.
+    /// Number of computes per rabbit.
     each: usize,
     counts: Arc<Counts>,
 }
@@ -44,30 +44,31 @@ impl Machine {
         Self { client, rabbits, each, counts: Arc::default() }
     }
 
-    /// Writes of its agents so far.
+    /// Returns the number of writes of the agents so far.
     pub(super) fn writes(&self) -> f64 {
         f64::from(self.counts.writes.load(Ordering::Relaxed))
     }
 
-    /// Objects that its agents have taken on so far.
+    /// Returns the number of objects that the agents have taken on so far.
     pub(super) fn objects(&self) -> f64 {
         f64::from(self.counts.objects.load(Ordering::Relaxed))
     }
 
-    /// The computes of so many rabbits from this one on.
+    /// Returns the computes of `count` rabbits, starting with rabbit `first`.
     pub(super) fn computes(&self, first: usize, count: usize) -> Vec<String> {
-        let of = |rabbit: usize| (0..self.each).map(move |slot| compute(rabbit, slot));
-        (first..first + count).flat_map(of).collect()
+        let computes_of = |rabbit: usize| (0..self.each).map(move |slot| compute(rabbit, slot));
+        (first..first + count).flat_map(computes_of).collect()
     }
 
-    /// Creates the SystemConfiguration and a NnfNode for each rabbit, and waits until the engine knows all of them.
+    /// Creates the SystemConfiguration and a NnfNode for each rabbit, and waits until the engine reports
+    /// all rabbits as ready.
     pub(super) async fn describe(&self) -> anyhow::Result<()> {
         self.configure().await?;
         for rabbit in 0..self.rabbits {
             self.enable(rabbit).await.with_context(|| rabbit_name(rabbit))?;
         }
         let storages: Api<api::Storage> = Api::namespaced(self.client.clone(), "default");
-        patiently(|| async {
+        retry(|| async {
             let listed = storages.list(&kube::api::ListParams::default()).await?;
             let is_ready = |storage: &&api::Storage| {
                 serde_json::to_value(storage)
@@ -80,7 +81,6 @@ impl Machine {
         .await
     }
 
-    /// Creates the SystemConfiguration.
     pub(super) async fn configure(&self) -> anyhow::Result<()> {
         let configurations: Api<api::SystemConfiguration> =
             Api::namespaced(self.client.clone(), "default");
@@ -91,10 +91,8 @@ impl Machine {
             "metadata": {"name": "default", "namespace": "default"},
             "spec": {"ports": ["5000-5999"], "portsCooldownInSeconds": 0, "storageNodes": rabbits},
         }))?;
-        patiently(|| async {
-            Ok(configurations.create(&PostParams::default(), &configuration).await?)
-        })
-        .await
+        retry(|| async { Ok(configurations.create(&PostParams::default(), &configuration).await?) })
+            .await
     }
 
     async fn enable(&self, rabbit: usize) -> anyhow::Result<()> {
@@ -104,7 +102,7 @@ impl Machine {
             "metadata": {"name": "nnf-nlc", "namespace": rabbit_name(rabbit)},
             "spec": {"name": rabbit_name(rabbit), "pod": "none", "state": "Enable"},
         }))?;
-        patiently(|| async { Ok(nodes.create(&PostParams::default(), &node).await?) }).await?;
+        retry(|| async { Ok(nodes.create(&PostParams::default(), &node).await?) }).await?;
         let computes = (0..self.each).map(|slot| {
             json!({"hostname": compute(rabbit, slot), "id": (slot + 1).to_string(), "status": "Ready", "health": "OK"})
         });
@@ -121,13 +119,13 @@ impl Machine {
     /// Starts all agents; they end when the set is dropped.
     pub(super) fn start(&self) -> Agents {
         let mut agents = JoinSet::new();
-        let of = finalizer::NNF_NODE_BLOCK_STORAGE;
-        agents.spawn(self.clone().work::<api::NnfNodeBlockStorage>(of, block_storage));
-        let of = finalizer::NNF_NODE_STORAGE;
-        agents.spawn(self.clone().work::<api::NnfNodeStorage>(of, node_storage));
+        let finalizer = finalizer::NNF_NODE_BLOCK_STORAGE;
+        agents.spawn(self.clone().work::<api::NnfNodeBlockStorage>(finalizer, block_storage));
+        let finalizer = finalizer::NNF_NODE_STORAGE;
+        agents.spawn(self.clone().work::<api::NnfNodeStorage>(finalizer, node_storage));
         agents.spawn(self.clone().work::<api::ClientMount>(finalizer::CLIENT_MOUNT, client_mount));
-        let of = finalizer::NODE_CONTAINERS;
-        agents.spawn(self.clone().work::<api::NodeContainers>(of, containers));
+        let finalizer = finalizer::NODE_CONTAINERS;
+        agents.spawn(self.clone().work::<api::NodeContainers>(finalizer, containers));
         Agents(agents)
     }
 
@@ -150,7 +148,7 @@ impl Machine {
         objects.for_each_concurrent(SIDE_BY_SIDE, act).await;
     }
 
-    /// The one write that an object needs next, if it needs one; the write brings the object again.
+    /// Makes the one write that an object needs next, if any; the watch brings the object again after the write.
     async fn act(
         &self,
         object: &DynamicObject,
@@ -181,7 +179,7 @@ impl Machine {
     }
 }
 
-/// Agents at work.
+/// Running agents of the simulated machine.
 #[derive(Debug)]
 pub(super) struct Agents(JoinSet<()>);
 
@@ -207,11 +205,13 @@ fn storage_node(rabbit: usize, computes: usize) -> Value {
 fn block_storage(object: &Value) -> Option<Value> {
     let wanted = object["spec"]["allocations"].as_array()?;
     let had = &object["status"]["allocations"];
-    let reported = |index: usize, allocation: &Value| {
+    let is_reported = |index: usize, allocation: &Value| {
         let asked = allocation["access"].as_array().map_or(0, Vec::len);
         had[index]["accesses"].as_object().map_or(0, serde_json::Map::len) == asked
     };
-    if had.is_array() && wanted.iter().enumerate().all(|(index, one)| reported(index, one)) {
+    if had.is_array()
+        && wanted.iter().enumerate().all(|(index, allocation)| is_reported(index, allocation))
+    {
         return None;
     }
     let allocations = wanted.iter().enumerate().map(|(index, allocation)| {
@@ -254,8 +254,9 @@ fn containers(object: &Value) -> Option<Value> {
     (!is_ready).then(|| json!({"state": "Ready", "attempt": 1, "startTime": Timestamp::now()}))
 }
 
-/// Again and again: namespaces and definitions appear some time after the coordinator has started.
-pub(super) async fn patiently<T, F>(attempt: impl Fn() -> F) -> anyhow::Result<()>
+/// Repeats an attempt for up to a minute: namespaces and definitions appear some time after
+/// the coordinator has started.
+pub(super) async fn retry<T, F>(attempt: impl Fn() -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<T>>,
 {

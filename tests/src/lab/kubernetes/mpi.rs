@@ -1,4 +1,4 @@
-//! What a node has besides where pods of MPI run: an image with Debian's Open MPI, and podhelper's.
+//! What a node needs for pods with MPI: an image with Debian's Open MPI, and podhelper's image.
 
 use std::fs;
 
@@ -8,18 +8,18 @@ use control_plane::{AuditEvent, read_audit};
 use super::{LONG, hand_over};
 use crate::lab::{Bench, Cluster, System, containers};
 
-/// With Open MPI, and no podhelper.
+/// Image with Open MPI, and without podhelper.
 pub const RANKS: &str = "localhost/ranks:1";
-/// As docs/operate/containers.md builds it.
+/// Image of podhelper, as docs/operate/containers.md builds it.
 pub const PODHELPER: &str = "localhost/podhelper:1";
 
-/// Puts [`RANKS`] where a pull would.
+/// Script that puts [`RANKS`] where a pull would.
 const IMPORT: &str = "
 ctr -n k8s.io images import /lab/ranks.tar >/dev/null
 rm /lab/ranks.tar
 ";
 
-/// Makes podhelper's image and puts it where a pull would.
+/// Script that makes podhelper's image and puts it where a pull would.
 const MAKE: &str = "
 cd /var/tmp
 podman build --quiet -t podhelper:1 /lab/podhelper >/dev/null
@@ -44,10 +44,10 @@ pub fn prepare(bench: &Bench, cluster: &mut Cluster, ranks: &str) -> anyhow::Res
     Ok(())
 }
 
-/// Every request to the cluster's API so far.
+/// Returns every request to the cluster's API so far.
 ///
 /// # Errors
-/// When the audit log is not readable.
+/// When the audit log cannot be read.
 pub fn requests(system: &System, rabbit: &str) -> anyhow::Result<Vec<AuditEvent>> {
     system.run(rabbit, "cp /run/kube/audit.log /lab/audit.log")?;
     let log = system.guest(rabbit).exchange().join("audit.log");

@@ -1,11 +1,12 @@
-//! What keeps NetworkPolicies on a node, and a pod of nobody's that shows what they keep.
+//! The program that enforces NetworkPolicies on a node, and a pod of no run that shows their effect.
 
 use anyhow::Context;
 
 use super::{IMAGE, kubectl};
 use crate::lab::System;
 
-/// It runs as in a pod, with the rights that it needs and no others. Packets between pods of one node have to pass the kernel's filter too.
+/// Script that starts the program as in a pod, with the rights that it needs and no others. Packets between pods of one
+/// node have to pass the kernel's filter too.
 pub(super) const KEEPER: &str = r#"
 modprobe -a br_netfilter nft_queue nfnetlink_queue
 echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables
@@ -24,10 +25,11 @@ journalctl -u kube-network-policies >&2
 exit 1
 "#;
 
-/// What a pod that belongs to no run hears when it connects to each of these ports of a pod.
+/// Runs a pod that belongs to no run, lets it connect to each of these ports of a pod, and returns what it saw,
+/// a line per port.
 ///
 /// # Errors
-/// When the pod does not run, or does not go.
+/// When the pod does not run, or is not deleted in time.
 pub fn stranger(
     system: &System,
     rabbit: &str,
@@ -39,13 +41,13 @@ pub fn stranger(
         "for port in {}; do socat -u OPEN:/dev/null TCP:{ip}:$port,connect-timeout=10 2>&1 && echo connected; done; true",
         ports.join(" ")
     );
-    let of = |words: &str| kubectl(system, rabbit, words);
-    of(&format!(
+    let run = |words: &str| kubectl(system, rabbit, words);
+    run(&format!(
         "run stranger -n default --image {IMAGE} --image-pull-policy Never --restart Never --command -- sh -c '{calls}'"
     ))?;
-    of("wait -n default pod/stranger --for=jsonpath='{.status.phase}'=Succeeded --timeout 300s")
+    run("wait -n default pod/stranger --for=jsonpath='{.status.phase}'=Succeeded --timeout 300s")
         .context("wait for a stranger's pod")?;
-    let heard = of("logs -n default stranger")?;
-    of("delete -n default pod stranger --timeout 300s")?;
-    Ok(heard.lines().map(str::to_owned).collect())
+    let seen = run("logs -n default stranger")?;
+    run("delete -n default pod stranger --timeout 300s")?;
+    Ok(seen.lines().map(str::to_owned).collect())
 }

@@ -4,52 +4,53 @@ use serde_json::{Map, Value};
 
 use super::{Machine, words};
 
-/// One NVMe drive on a PCIe slot of its own: an NVM subsystem whose physical function carves namespaces.
+/// One NVMe drive in a PCIe slot of its own: an NVM subsystem whose physical function carves namespaces.
 ///
-/// With 17 virtual functions it is what a Rabbit's drive is: the first for the rabbit, the others for the computes.
+/// With 17 virtual functions it is like a Rabbit's drive: the first for the rabbit, the others for the computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
     /// Bytes that can be carved.
     pub capacity: u64,
     /// Virtual functions; 0 for none.
     pub virtual_functions: u16,
-    /// Namespaces that it can have at a time.
+    /// Most namespaces that it can have at a time.
     pub namespaces: usize,
-    /// Milliseconds that it takes to make, delete, attach or detach a namespace, one after another; 0 for no time. One that
-    /// takes any must not lose its power meanwhile.
+    /// Milliseconds that it takes to make, delete, attach or detach a namespace, one after another; 0 for no time. A
+    /// drive with a latency must not lose its power meanwhile.
     pub latency: u32,
     /// Where the drive is, if it is not in this machine.
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// A drive of another machine, seen through one of its controllers: namespaces come when that machine attaches them to it,
-/// and go when it detaches them.
+/// A drive of another machine, seen through one of its controllers: namespaces appear when that machine attaches them
+/// to the controller, and disappear when it detaches them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
     /// Directory of the guest that has the drive.
     pub guest: PathBuf,
-    /// Controller of the drive that is this machine's.
+    /// Controller of the drive that this machine uses.
     pub controller: u16,
 }
 
-/// A disk that is there from the start, on a drive of its own that carves nothing: such as the operating system's. Several
+/// A disk that exists from the start, on a drive that carves nothing, such as the operating system's. Several
 /// guests may see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedDisk {
-    /// File on the host; it exists.
+    /// Existing file on the host.
     pub file: PathBuf,
     /// Serial number of the drive that carries it.
     pub serial: String,
 }
 
 impl Drive {
-    /// A drive of so many bytes that has room for eight namespaces, no virtual functions, and answers at once.
+    /// Describes a drive of `capacity` bytes with room for eight namespaces and no virtual functions,
+    /// which answers at once.
     #[must_use]
-    pub fn of(capacity: u64) -> Self {
+    pub fn new(capacity: u64) -> Self {
         Self { capacity, virtual_functions: 0, namespaces: 8, latency: 0, elsewhere: None }
     }
 
-    /// Files of its namespaces' media, with their size.
+    /// Returns the files of its namespaces' media, with their size.
     pub(super) fn media(
         &self,
         number: usize,
@@ -93,7 +94,7 @@ impl Drive {
         }
     }
 
-    /// The drive's physical function as an emulated device: what is plugged in again after it was pulled.
+    /// Returns the drive's physical function as an emulated device, which is plugged in again after it was pulled.
     #[must_use]
     pub fn device(&self, number: usize) -> String {
         // Two queues and interrupts for each virtual function, two for the physical one.
@@ -133,12 +134,13 @@ fn medium(directory: &Path, drive: usize, piece: usize) -> PathBuf {
     directory.join(format!("drive{drive}-{piece}.img"))
 }
 
-/// Namespaces of a drive and their attachments: what a drive knows when its machine is off.
+/// Returns the path of the ledger: namespaces of a drive and their attachments, which a drive keeps while
+/// its machine is off.
 fn ledger(directory: &Path, drive: usize) -> PathBuf {
     directory.join(format!("drive{drive}.ledger"))
 }
 
-/// A device of the command line as QMP wants it.
+/// Returns a device of the command line as QMP takes it.
 pub(in crate::lab) fn properties(device: &str) -> Value {
     let (driver, properties) = device.split_once(',').unwrap_or((device, ""));
     let properties = properties.split(',').filter_map(|property| property.split_once('='));
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_drive_without_virtual_functions_asks_for_none() {
-        let device = Drive::of(1 << 30).device(3);
+        let device = Drive::new(1 << 30).device(3);
         assert_eq!(device, "nvme,id=drive3,serial=DRIVE3,subsys=subsystem3,bus=slot3");
         assert_eq!(
             properties(&device),

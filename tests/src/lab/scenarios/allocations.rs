@@ -16,14 +16,15 @@ const STEP: Duration = Duration::from_secs(1800);
 
 const DRIVES: usize = 16;
 
-/// Milliseconds that a drive takes for each step, as real ones do; so that what waits for drives is told from what computes.
+/// Milliseconds that an emulated drive takes for each step, as real ones do, so that waits for drives can be
+/// seen apart from computing.
 const LATENCY: u32 = 250;
 
-/// Namespaces of an allocation are made, then attached; detached, then deleted.
+/// Steps of an allocation per drive: its namespace is made, then attached; detached, then deleted.
 const STEPS: usize = 2 * DRIVES;
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
-    let drive = Drive { namespaces: 16, latency: LATENCY, ..Drive::of(2 * GIB) };
+    let drive = Drive { namespaces: 16, latency: LATENCY, ..Drive::new(2 * GIB) };
     let drives = vec![drive; DRIVES];
     let machine = Machine { drives, memory: 2048, ..Machine::plain("rabbit") };
     let mut guest = Guest::boot(bench, machine)?;
@@ -56,7 +57,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     deaths(&mut guest, &empty)
 }
 
-/// The carver dies after every fourth step of making an allocation, and of taking it back, and is started again.
+/// Kills the carver after every fourth step of making an allocation and of deleting it, and starts it again each time.
 fn deaths(guest: &mut Guest, empty: &[u64]) -> anyhow::Result<()> {
     for last in (1..=STEPS).step_by(4) {
         for (what, left) in [("allocate 0 1", 2 * GIB - GIB / 16), ("release 0 1", 2 * GIB)] {
@@ -71,7 +72,7 @@ fn deaths(guest: &mut Guest, empty: &[u64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seconds, and steps.
+/// Makes or deletes an allocation; returns the seconds and the number of steps.
 fn carve(guest: &mut Guest, what: &str) -> anyhow::Result<(f64, usize)> {
     let told = guest.run(&format!("/programs/carve {what}"), STEP)?;
     let told = told.trim().split_once(' ').with_context(|| format!("carve told {told:?}"))?;

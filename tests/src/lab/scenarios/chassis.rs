@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_secs(120);
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine::rabbit(1);
-    // Before its computes: the drives are its own.
+    // The rabbit boots before its computes: the drives are its own.
     let mut rabbit = Guest::switch_on(bench, machine.clone())?;
     let mut computes = Vec::new();
     for index in 0..2 {
@@ -40,18 +40,20 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         [Volume::carve(&mut rabbit, 0, 512, "1,2")?, Volume::carve(&mut rabbit, 0, 512, "1,3")?];
     let mut written = Vec::new();
     for (volume, compute) in volumes.iter().zip(&mut computes) {
-        rabbit.run(&(volume.found() + "mkfs.xfs -q $DISK; sync"), STEP)?;
+        rabbit.run(&(volume.find_script() + "mkfs.xfs -q $DISK; sync"), STEP)?;
         let nguid = "cat /sys/block/${DISK##*/}/nguid\n";
-        let identity = rabbit.run(&(volume.found() + nguid), STEP)?;
+        let identity = rabbit.run(&(volume.find_script() + nguid), STEP)?;
         let seen = compute.run(functions::SEEN, STEP)?;
         ensure!(seen == identity, "the compute sees {seen}, attached to it is {identity}");
         let write = checksum::write("/mnt/it/file", 32);
-        written
-            .push(compute.run(&format!("{}{MOUNT}{write}umount /mnt/it", volume.found()), STEP)?);
+        written.push(
+            compute.run(&format!("{}{MOUNT}{write}umount /mnt/it", volume.find_script()), STEP)?,
+        );
     }
     for (volume, written) in volumes.iter().zip(&written) {
         let read = checksum::read("/mnt/it/file");
-        let read = rabbit.run(&format!("{}{MOUNT}{read}umount /mnt/it", volume.found()), STEP)?;
+        let read =
+            rabbit.run(&format!("{}{MOUNT}{read}umount /mnt/it", volume.find_script()), STEP)?;
         ensure!(read == *written, "the compute wrote {written}, the rabbit reads {read}");
     }
 
@@ -63,14 +65,14 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
 
 const MOUNT: &str = "mkdir -p /mnt/it\nmount $DISK /mnt/it\n";
 
-/// A compute that has lost a namespace can write to it no more, whatever it believes.
+/// Takes a namespace from a compute that writes to it: the compute can write no more.
 fn taken_away_while_written(
     rabbit: &mut Guest,
     compute: &mut Guest,
     volume: Volume,
 ) -> anyhow::Result<()> {
     let write = "while dd if=/dev/urandom of=/mnt/it/more bs=64k count=16 oflag=direct,sync status=none; do echo written; done";
-    let writing = compute.start(&format!("{}{MOUNT}{write}", volume.found()))?;
+    let writing = compute.start(&format!("{}{MOUNT}{write}", volume.find_script()))?;
     compute.wait_for_print(writing, "written\nwritten\n", STEP)?;
     let detach = format!("{}nvme detach-ns $CONTROLLER -n {} -c 2", on_drive(0), volume.nsid);
     rabbit.run(&detach, STEP)?;

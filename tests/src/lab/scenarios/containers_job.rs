@@ -29,9 +29,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 const DRIVES: usize = 2;
-/// For a state of the workflow: each call of podman's takes seconds.
+/// Deadline of a state of the workflow: each call of podman takes seconds.
 const STATE: Duration = Duration::from_secs(1200);
-/// For the command that waits for it, which tells why it gives up.
+/// Deadline of the command that waits for the state, which prints the reason when it gives up.
 const COMMAND: Duration = Duration::from_secs(1260);
 
 const RABBITS: [&str; 2] = ["rabbit-1", "rabbit-2"];
@@ -44,9 +44,9 @@ const DIRECTIVES: [&str; 3] = [
     "#DW container name=ranks profile=ranks DW_JOB_scratch=scratch DW_JOB_disk=disk",
 ];
 
-/// First two ranks, one on each rabbit, send each other messages. Then each rank tells where it is, on which kernel and with which
-/// limits, and reads by every name in the index trees what a compute writes there, once it does: a file, and the first line of a
-/// device.
+/// Script of the job. First two ranks, one on each rabbit, send each other messages. Then each rank prints its host,
+/// its kernel and its limits, and reads by every name in the index trees what a compute writes there, once it does: a
+/// file, and the first line of a device.
 const LAUNCH: &str =
     "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
 const RANKS: &str = r#"
@@ -60,12 +60,12 @@ for each in "$DW_JOB_scratch"/*; do
 done
 "#;
 
-/// Bytes that each worker may use, beside nine tenths of a processor.
+/// Bytes of memory that each worker may use, beside nine tenths of a processor.
 const LIMIT: u64 = 512 << 20;
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
-    // The root, images and containers lie in a rabbit's memory too. systemd makes the control groups of pods: in those that podman
-    // 4.3 makes itself nobody may make /dev/null.
+    // The root, images and containers lie in a rabbit's memory too. systemd makes the control groups of pods: in those
+    // that podman 4.3 makes itself no process may make /dev/null.
     let rabbit = Machine { memory: 1536, processors: 1, systemd: true, ..Machine::rabbit(DRIVES) };
     let mut clusters = Cluster::boot_pairs(bench, 2, &rabbit)?;
     let empty = clusters.iter_mut().map(|cluster| unallocated(&mut cluster.rabbit, 0..DRIVES));
@@ -98,7 +98,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     for compute in COMPUTES {
         write(run, compute)?;
     }
-    // The ranks have ended by then.
+    // The ranks have ended when PostRun is complete.
     advance(run, "PostRun")?;
     read(run)?;
     advance(run, "Teardown")?;
@@ -131,18 +131,19 @@ fn advance(run: &Run<Silent, System>, state: &str) -> anyhow::Result<()> {
     let computes: &[&str] = if state == "PreRun" { &["--nodes", "compute-[1-2]"] } else { &[] };
     let script = run.cluster.warren(&[&words[..], computes].concat());
     let advanced = run.cluster.guest(RABBITS[0]).run(&script, COMMAND);
-    advanced.map(drop).with_context(|| told(run))
+    advanced.map(drop).with_context(|| describe(run))
 }
 
-/// What is to be known of containers that do not do what they should.
-fn told(run: &Run<Silent, System>) -> String {
+/// Returns what warren prints of the containers, for errors.
+fn describe(run: &Run<Silent, System>) -> String {
     let verbs = [&["containers", "ranks"][..], &["logs", "ranks"], &["workflow", "show", "ranks"]];
     let printed =
         verbs.map(|words| run.prints(words).unwrap_or_else(|error| format!("{error:#}\n")));
     printed.concat()
 }
 
-/// The launcher and a worker run on the first rabbit, a worker on the other. Returns their names, and since when each runs.
+/// Checks that the launcher and a worker run on the first rabbit, and a worker on the other. Returns their
+/// names and start times.
 fn containers_run(system: &System) -> anyhow::Result<[String; 2]> {
     let mut all = [const { String::new() }; 2];
     for (place, (rabbit, containers)) in RABBITS.into_iter().zip([2, 1]).enumerate() {
@@ -155,57 +156,58 @@ fn containers_run(system: &System) -> anyhow::Result<[String; 2]> {
     Ok(all)
 }
 
-/// What a compute's user says in the job's storage.
+/// Returns the line that a compute's user writes into the job's storage.
 fn words(compute: &str) -> String {
     format!("written on {compute}")
 }
 
-/// Writes as a job does, to the device first; nobody sees the file before it is whole.
+/// Writes as a job does, to the device first, then a file that gets its name when it is complete.
 fn write(run: &Run<Silent, System>, compute: &str) -> anyhow::Result<()> {
     let text = run.prints(&["get", "workflow", "ranks", "-n", "default", "--json"])?;
     let workflow: Value = serde_json::from_str(&text).context("decode the Workflow")?;
     let path = |name| workflow["status"]["env"][name].as_str().context(name);
-    let (directory, disk, said) = (path("DW_JOB_scratch")?, path("DW_JOB_disk")?, words(compute));
+    let (directory, disk, line) = (path("DW_JOB_scratch")?, path("DW_JOB_disk")?, words(compute));
     let script = format!(
-        "echo '{said}' | dd of={disk} bs=4096 conv=sync,fsync 2>/dev/null\n\
-         cd {directory}; echo '{said}' > new; sync new; mv new hello"
+        "echo '{line}' | dd of={disk} bs=4096 conv=sync,fsync 2>/dev/null\n\
+         cd {directory}; echo '{line}' > new; sync new; mv new hello"
     );
     run.cluster.run_on(compute, USER, &script).map(drop)
 }
 
-/// Ranks 0 and 1 ran in the first rabbit's kernel, 2 and 3 in the second's, and each read its own rabbit's compute.
+/// Checks that ranks 0 and 1 ran in the first rabbit's kernel, 2 and 3 in the second's, and that each read
+/// its own rabbit's compute.
 fn read(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let logs = run.prints(&["logs", "ranks"])?;
-    let said = |line: &str| {
+    let expect_line = |line: &str| {
         let line = format!("rabbit-1/launcher/mpi: {line}");
-        ensure!(logs.lines().any(|said| said == line), "no {line:?} in {logs}");
+        ensure!(logs.lines().any(|printed| printed == line), "no {line:?} in {logs}");
         Ok(())
     };
     for (place, (rabbit, compute)) in RABBITS.into_iter().zip(COMPUTES).enumerate() {
         let kernel = run.cluster.run(rabbit, "cat /proc/sys/kernel/random/boot_id")?;
         let (kernel, host) = (kernel.trim(), format!("ranks-worker-{place}"));
-        // Of those who sent each other messages.
-        said(&format!("{place}: {host}"))?;
+        // A line of the ranks that sent each other messages.
+        expect_line(&format!("{place}: {host}"))?;
         for rank in [2 * place, 2 * place + 1] {
             let who = format!(
                 "rank {rank} of 4, {host} on {rabbit}, kernel {kernel}, memory {LIMIT}, cpu 90000/100000"
             );
             for name in ["node-0", compute] {
-                said(&format!("{who}, {name}: {0}, {0}", words(compute)))?;
+                expect_line(&format!("{who}, {name}: {0}, {0}", words(compute)))?;
             }
         }
     }
-    // What one says of the last of their messages.
+    // A line of the benchmark about the largest message.
     ensure!(logs.contains(" 256 bytes "), "no message of 256 bytes: {logs}");
-    let told = logs.lines().filter(|line| line.contains(": rank ")).count();
-    ensure!(told == 8, "not 4 ranks with a directory and a link each: {logs}");
+    let reports = logs.lines().filter(|line| line.contains(": rank ")).count();
+    ensure!(reports == 8, "not 4 ranks with a directory and a link each: {logs}");
     Ok(())
 }
 
-/// Nothing is left: in the API, of containers, on the nodes and on the drives.
+/// Checks that nothing is left in the API, of containers, on the nodes and on the drives.
 fn is_as_before(run: &Run<Silent, System>, empty: &[Vec<u64>]) -> anyhow::Result<()> {
     until("no object to be left", patience(), || {
-        let left = workflow::left(run)?;
+        let left = workflow::remaining_objects(run)?;
         ensure!(left.is_empty(), "left: {left:?}");
         for kind in ["nodecontainers", "secret"] {
             let shown = run.prints(&["get", kind, "--all-namespaces", "--json"])?;

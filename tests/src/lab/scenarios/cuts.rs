@@ -16,13 +16,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Longest time for a step of the cluster's software.
+/// Deadline of a step of the cluster's software.
 const STEP: Duration = Duration::from_secs(180);
 
-/// Longest time for a story: hundreds of lives, on an emulated machine.
+/// Deadline of a story: hundreds of lives, on an emulated machine.
 const STORY: Duration = Duration::from_secs(3600);
 
-/// A story of the library's tests; `WARREN_TEST_REQUIRE` has it fail if it cannot be told.
+/// Returns a script that runs a story of the library's tests; by `WARREN_TEST_REQUIRE` it fails if
+/// the story cannot run.
 fn script(story: &str, required: &str) -> String {
     format!(
         "modprobe -a dm_mod dm_raid loop xfs
@@ -37,18 +38,18 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine { memory: 3072, network, ..Machine::plain("rabbit") };
     let mut guest = Guest::boot(bench, machine)?;
     for story in ["cuts_striped", "cuts_raid", "cuts_repair"] {
-        told(&mut guest, story, "loop,lvm,cuts")?;
+        run_story(&mut guest, story, "loop,lvm,cuts")?;
     }
     for step in joining(0, Fencing::Off) {
         guest.run(&step, STEP)?;
     }
-    told(&mut guest, "cuts_shared", "loop,lvm,cuts,lvmlockd")
+    run_story(&mut guest, "cuts_shared", "loop,lvm,cuts,lvmlockd")
 }
 
 #[expect(clippy::print_stdout, reason = "how often each command was cut")]
-fn told(guest: &mut Guest, story: &str, required: &str) -> anyhow::Result<()> {
-    let told = guest.run(&script(story, required), STORY)?;
-    ensure!(told.contains("test result: ok. 1 passed"), "{story} was not told: {told}");
-    told.lines().filter(|line| line.ends_with(" cuts")).for_each(|line| println!("{line}"));
+fn run_story(guest: &mut Guest, story: &str, required: &str) -> anyhow::Result<()> {
+    let printed = guest.run(&script(story, required), STORY)?;
+    ensure!(printed.contains("test result: ok. 1 passed"), "{story} did not pass: {printed}");
+    printed.lines().filter(|line| line.ends_with(" cuts")).for_each(|line| println!("{line}"));
     nothing_is_left(guest)
 }

@@ -17,7 +17,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(90);
 
-/// Two namespaces of 512 MiB in blocks of 4 KiB: the first for the rabbit and a compute, the second for another compute.
+/// Script that makes two namespaces of 512 MiB in blocks of 4 KiB: the first for the rabbit and a compute, the
+/// second for another compute.
 const CARVE: &str = r#"
 nvme create-ns $CONTROLLER -s 131072 -c 131072 -f 4 -m 1 >/dev/null
 nvme create-ns $CONTROLLER -s 131072 -c 131072 -f 4 -m 1 >/dev/null
@@ -25,8 +26,8 @@ nvme attach-ns $CONTROLLER -n 1 -c 1,4 >/dev/null
 nvme attach-ns $CONTROLLER -n 2 -c 3 >/dev/null
 "#;
 
-/// What a drive must refuse, each with the status that says why: already attached, not attached, no such controller, no
-/// such namespace, no capacity, thin, a format with metadata, private.
+/// Commands that a drive must refuse, each with the status that names the reason: already attached, not attached, no
+/// such controller, no such namespace, no capacity, thin, a format with metadata, private.
 const REFUSED: &str = r#"
 refused() { local said; said=$("$@" 2>&1) && { echo "accepted: $*"; exit 1; }; grep -o '0x4[0-9a-f]*' <<< "$said"; }
 refused nvme attach-ns $CONTROLLER -n 1 -c 4
@@ -42,7 +43,7 @@ refused nvme attach-ns $CONTROLLER -n 3 -c 6
 nvme delete-ns $CONTROLLER -n 3 >/dev/null
 "#;
 
-/// Controllers of both namespaces, and the capacity that is left.
+/// Script that prints the controllers of both namespaces, and the remaining capacity.
 const LOOK: &str = r#"
 for namespace in 1 2; do nvme list-ctrl $CONTROLLER -n $namespace | sed -n 's/^\[.*:0x//p' | paste -sd,; done
 nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'
@@ -54,12 +55,12 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     guest.run(&(on_drive(0) + CARVE), STEP)?;
     let refusals = guest.run(&(on_drive(0) + REFUSED), STEP)?;
     let refusals: Vec<_> = refusals.lines().collect();
-    // With the bit that says that it is no use to try again.
+    // The statuses have the bit that means: do not retry.
     let wanted = ["0x4118", "0x411a", "0x411c", "0x400b", "0x4115", "0x411b", "0x410a", "0x4119"];
     ensure!(refusals == wanted, "refused with {refusals:?}, not {wanted:?}");
-    carved(&mut guest)?;
+    check_carved(&mut guest)?;
 
-    let disk = Volume { drive: 0, nsid: 1 }.found() + "mkdir -p /mnt/it\n";
+    let disk = Volume { drive: 0, nsid: 1 }.find_script() + "mkdir -p /mnt/it\n";
     let write = checksum::write("/mnt/it/file", 64);
     let make = format!("{disk}mkfs.xfs -q $DISK\nmount $DISK /mnt/it\n{write}");
     let written = guest.run(&make, STEP)?;
@@ -67,7 +68,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     guest.lose_power()?;
     let functions = guest.run(&(on_drive(0) + "cat $SLOT/sriov_numvfs"), STEP)?;
     ensure!(functions == "0\n", "functions after a loss of power: {functions}");
-    carved(&mut guest)?;
+    check_carved(&mut guest)?;
     bring_up(&mut guest, 0)?;
     let read = checksum::read("/mnt/it/file");
     let back = guest.run(&format!("{disk}mount $DISK /mnt/it\n{read}umount /mnt/it"), STEP)?;
@@ -75,7 +76,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     nothing_stays(&mut guest, &disk)
 }
 
-fn carved(guest: &mut Guest) -> anyhow::Result<()> {
+fn check_carved(guest: &mut Guest) -> anyhow::Result<()> {
     let state = guest.run(&(on_drive(0) + LOOK), STEP)?;
     ensure!(state == "1,4\n3\n1073741824\n", "controllers and capacity: {state}");
     Ok(())

@@ -21,7 +21,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(120);
 
-/// Holds the lock of what is mounted at `MOUNT`, and writes for as long as it lives.
+/// Script that takes the lock of the file system mounted at `MOUNT`, and writes until it is killed.
 pub(super) const HOLD: &str = r#"
 touch $MOUNT/lock
 exec 9< $MOUNT/lock
@@ -30,8 +30,8 @@ n=0
 while :; do n=$((n+1)); echo "line $n" >> $MOUNT/log; sync $MOUNT/log; echo $n; done
 "#;
 
-/// What the rabbit sees of a node that is gone but not fenced, when so many are left.
-pub(super) fn waiting(left: u8) -> String {
+/// Returns a script that waits until the rabbit sees a node as lost but not fenced, with `left` nodes left.
+pub(super) fn wait_for_fencing(left: u8) -> String {
     format!(
         r#"
 waiting() {{ corosync-quorumtool -s | grep -q '^Nodes: *{left}$' && dlm_tool ls | grep -q 'wait.*fencing'; }}
@@ -54,38 +54,38 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let written = compute.printed(holding)?.lines().count();
 
     let blocked = rabbit.start("flock /mnt/it/lock sh -c 'echo got it; wc -l < /mnt/it/log'")?;
-    rabbit.run(&waiting(1), STEP)?;
+    rabbit.run(&wait_for_fencing(1), STEP)?;
     ensure!(
         rabbit.printed(blocked)?.is_empty(),
         "the rabbit had the lock of a node that nobody had fenced"
     );
 
-    // The fence: who has no namespace can write no more. Only then may anybody say so.
+    // The fence: a node without a namespace can write no more. The acknowledgement may come only after that.
     for volume in &cluster.volumes {
         let detach = format!("nvme detach-ns $CONTROLLER -n {} -c 2", volume.nsid);
         rabbit.run(&(on_drive(volume.drive) + &detach), STEP)?;
     }
     rabbit.run("dlm_tool fence_ack 2", STEP)?;
-    let told = rabbit.finish(blocked, STEP)?;
-    let (_, lines) = told.trim_end().rsplit_once('\n').unwrap_or_default();
+    let printed = rabbit.finish(blocked, STEP)?;
+    let (_, lines) = printed.trim_end().rsplit_once('\n').unwrap_or_default();
     let lines: usize = lines.trim().parse().unwrap_or(0);
-    ensure!(lines >= written, "the compute had synced {written} lines, the rabbit reads {told}");
+    ensure!(lines >= written, "the compute had synced {written} lines, the rabbit reads {printed}");
     let back = rabbit.run(&checksum::read("/mnt/it/synced"), STEP)?;
     ensure!(back == synced, "the compute wrote {synced}, the rabbit reads {back}");
     let replayed = "dmesg | grep 'jid=1: Journal.*replayed'\n";
     rabbit.run(&format!("{replayed}umount /mnt/it\nfsck.gfs2 -n /dev/vg0/lv-0"), STEP)?;
-    fenced_for_good(&mut cluster)
+    fenced_compute_changes_nothing(&mut cluster)
 }
 
-/// A compute that wakes up and goes on as if nothing had happened changes nothing.
-fn fenced_for_good(cluster: &mut Cluster) -> anyhow::Result<()> {
+/// Lets the fenced compute continue as if nothing had happened, and checks that it changes nothing.
+fn fenced_compute_changes_nothing(cluster: &mut Cluster) -> anyhow::Result<()> {
     let media = checksum::read("/dev/vg0/lv-0");
     let before = cluster.rabbit.run(&media, STEP)?;
     let compute = &mut cluster.computes[0];
     compute.thaw()?;
     let seen = compute.run(functions::SEEN, STEP)?;
     ensure!(seen.is_empty(), "the fenced compute sees {seen}");
-    // It tries; whether that fails or hangs is its own affair.
+    // The compute tries to write; whether that fails or hangs does not matter.
     let sync = compute.start("sync")?;
     let _ = compute.wait(sync, Duration::from_secs(20));
     let after = cluster.rabbit.run(&media, STEP)?;

@@ -18,7 +18,7 @@ use crate::{
 
 use super::{
     Scenario,
-    fence::{HOLD, waiting},
+    fence::{HOLD, wait_for_fencing},
 };
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -31,7 +31,7 @@ const STEP: Duration = Duration::from_secs(300);
 
 const DRIVES: usize = 2;
 
-/// The compute that is lost.
+/// Name of the compute that is lost.
 const DEAD: &str = "compute-0";
 const ALIVE: &str = "compute-1";
 
@@ -58,7 +58,7 @@ fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
 
     let want = format!("flock {there}/lock sh -c 'echo got it; wc -l < {there}/log'");
     let blocked = run.cluster.guest("rabbit").start(&want)?;
-    run.cluster.run("rabbit", &waiting(2))?;
+    run.cluster.run("rabbit", &wait_for_fencing(2))?;
     let early = run.cluster.guest("rabbit").printed(blocked)?;
     ensure!(early.is_empty(), "the rabbit had the lock of a node that nobody had fenced");
 
@@ -70,20 +70,20 @@ fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     ensure!(lines >= written, "the compute had synced {written} lines, the rabbit reads {told}");
     let back = run.cluster.run("rabbit", &checksum::read(&format!("{there}/synced")))?;
     ensure!(back == synced, "the compute wrote {synced}, the rabbit reads {back}");
-    shown_as_fenced(run)?;
+    check_fenced(run)?;
 
-    // The other compute never lost anything.
+    // The other compute lost nothing during all this.
     let own = run.cluster.run(ALIVE, &checksum::write(&format!("{here}/own"), 8))?;
     let read = checksum::read(&format!("{}/node-1/own", run.job.mount_path()));
     let back = run.cluster.run("rabbit", &read)?;
     ensure!(back == own, "{ALIVE} wrote {own}, the rabbit reads {back}");
-    goes(run)?;
+    end_job(run)?;
     let left = unallocated(&mut run.cluster.guest("rabbit"), 0..DRIVES)?;
     ensure!(left == *empty, "drives had {empty:?} bytes left, and now {left:?}");
-    wakes_up_without_anything(run)
+    lost_compute_has_nothing(run)
 }
 
-/// Asks for the fence as the cluster's fence agent does, and waits for the answer.
+/// Requests the fence as the cluster's fence agent does, and waits for the answer.
 fn fence(run: &Run<Silent, System>) -> anyhow::Result<Value> {
     let id = "0b9b8c1e-6d0f-4f0e-9a53-000000000001";
     let body = json!({
@@ -98,7 +98,7 @@ fn fence(run: &Run<Silent, System>) -> anyhow::Result<Value> {
     serde_json::from_str(&run.cluster.run("rabbit", &ask)?).context("the answer is torn")
 }
 
-fn shown_as_fenced(run: &Run<Silent, System>) -> anyhow::Result<()> {
+fn check_fenced(run: &Run<Silent, System>) -> anyhow::Result<()> {
     until("the NnfNode to say so", patience(), || {
         let text = run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit", "--json"])?;
         let node: Value = serde_json::from_str(&text)?;
@@ -110,8 +110,8 @@ fn shown_as_fenced(run: &Run<Silent, System>) -> anyhow::Result<()> {
     })
 }
 
-/// The lost compute wakes up and goes on as if nothing had happened: it has nothing that it could change.
-fn wakes_up_without_anything(run: &Run<Silent, System>) -> anyhow::Result<()> {
+/// Lets the lost compute continue as if nothing had happened, and checks that it has nothing that it could change.
+fn lost_compute_has_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let mut dead = run.cluster.guest(DEAD);
     dead.thaw()?;
     let seen = dead.run(functions::SEEN, STEP)?;
@@ -119,8 +119,8 @@ fn wakes_up_without_anything(run: &Run<Silent, System>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The job ends without the compute that is lost: nobody waits for it, and nothing of it stays on the rabbit.
-fn goes(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+/// Ends the job without the lost compute: no step waits for it, and nothing of it stays on the rabbit.
+fn end_job(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.desire(ALIVE, "unmounted")?;
     let mount = format!("clientmount/{}", run.job.computes_mount());
     run.warren(&["wait", &mount, "-n", ALIVE, "--for", "unmounted", "--timeout", "300s"])?;

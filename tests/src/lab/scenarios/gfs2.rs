@@ -17,7 +17,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(120);
 
-/// A shared volume group on all namespaces, and GFS2 with a journal for each of two nodes.
+/// Script that makes a shared volume group on all namespaces, and a GFS2 with a journal for each of two nodes.
 pub(super) const MAKE: &str = r#"
 disks=$(for each in /sys/block/nvme*; do [ "$(cat $each/hidden)" = 1 ] || echo "/dev/${each##*/}"; done)
 for disk in $disks; do pvcreate -q $disk >/dev/null; done
@@ -28,7 +28,7 @@ lvchange --activate sy vg0/lv-0
 mkfs.gfs2 -q -O -j 2 -J 32 -p lock_dlm -t rabbit:fs0 /dev/vg0/lv-0 >/dev/null
 "#;
 
-/// What a compute does to join.
+/// Script with which a compute joins the volume group.
 pub(super) const JOIN: &str = r#"
 vgchange -q --lock-start vg0 >/dev/null
 lvchange --activate sy vg0/lv-0
@@ -38,7 +38,7 @@ pub(super) const MOUNT: &str = "mkdir -p /mnt/it\nmount -t gfs2 /dev/vg0/lv-0 /m
 
 const LEAVE: &str = "umount /mnt/it\nlvchange --activate n vg0/lv-0\n";
 
-/// Counts to a file that both nodes count to, each step under a lock of the file.
+/// Script that increments a number in a file that both nodes increment, each step under a lock of the file.
 const COUNT: &str = "for step in $(seq 50); do flock /mnt/it/counter sh -c 'read n < /mnt/it/counter; echo $((n+1)) > /mnt/it/counter'; done";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {

@@ -25,7 +25,8 @@ const STEP: Duration = Duration::from_secs(120);
 /// Index and slot of the compute, in whose place is a device that is no drive.
 const COMPUTE: usize = 2;
 
-/// Our programs as in production, and two who write down with the time what the kernel announces and what the NnfNode says.
+/// Script that starts our programs as in production, and two recorders that write, with the time, the kernel's
+/// events and the NnfNode.
 const START: &str = r#"
 cd /var/tmp
 /programs/coordinator --socket c.sock --data-dir data --api-socket api.sock --api-listen 127.0.0.1:0 >/lab/coordinator.log 2>&1 &
@@ -52,7 +53,7 @@ node=
 done >/lab/nodes.txt 2>/lab/watch.err &
 "#;
 
-/// Drives announce nothing of their SMART logs: they are asked.
+/// Script that lets the agent read the SMART logs: drives send no event about them.
 const ASK_OFTEN: &str = r#"
 cd /var/tmp
 export WARREN_API=unix:///var/tmp/api.sock WARREN_COORDINATOR=unix:///var/tmp/c.sock
@@ -61,7 +62,7 @@ while [ -e /proc/$(cat pid) ]; do sleep 0.1; done
 bash agent 2s &
 "#;
 
-/// What the coordinator was told of the rabbit.
+/// Script that prints the nodes as the coordinator has them.
 const TOLD: &str = "WARREN_COORDINATOR=unix:///var/tmp/c.sock /programs/warren nodes --json";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -69,14 +70,14 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     rabbit.until("well", |node| {
         drives(node) == ["Ready", "Ready", "NotPresent"] && compute(node) == "Ready"
     })?;
-    ensure!(rabbit.told()?.0 == "ok", "told: {:?}", rabbit.told()?);
+    ensure!(rabbit.health_and_message()?.0 == "ok", "reported: {:?}", rabbit.health_and_message()?);
 
     let link = rabbit.address(COMPUTE)?;
     rabbit.guest.qmp().execute("device_del", &json!({ "id": "compute" }))?;
     let offline = rabbit.until("without its compute", |node| compute(node) == "Offline")?;
     rabbit.lateness("a compute's link", &link, offline)?;
-    rabbit.told_of("compute-1 (index 0): its PCIe link is down")?;
-    // The kernel's event comes before the emulator has let its name go.
+    rabbit.wait_for_message("compute-1 (index 0): its PCIe link is down")?;
+    // The kernel's event comes before the emulator has released the device's name.
     rabbit.guest.qmp().event("DEVICE_DELETED", STEP, |event| event["device"] == "compute")?;
     rabbit.plug_compute()?;
     rabbit.until("with its compute", |node| compute(node) == "Ready")?;
@@ -85,7 +86,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     rabbit.guest.unplug(1)?;
     let offline = rabbit.until("without a drive", |node| drives(node)[1] == "Offline")?;
     rabbit.lateness("a drive", &drive, offline)?;
-    rabbit.told_of("drive1: it is not there any more")?;
+    rabbit.wait_for_message("drive1: it is not there any more")?;
     rabbit.guest.plug(1)?;
     rabbit.until("with its drive", |node| drives(node)[1] == "Ready")?;
 
@@ -97,12 +98,12 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     ] {
         rabbit.warn(bits)?;
         rabbit.until(state, |node| drives(node)[0] == state)?;
-        rabbit.told_of(told)?;
+        rabbit.wait_for_message(told)?;
         rabbit.warn(0)?;
         rabbit.until("well again", |node| drives(node)[0] == "Ready")?;
     }
     until("the coordinator to hear that all is well", STEP, || {
-        let (state, message) = rabbit.told()?;
+        let (state, message) = rabbit.health_and_message()?;
         ensure!(state == "ok", "it is {state}: {message}");
         Ok(())
     })?;
@@ -114,7 +115,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A rabbit with two drives and a device in the compute's place.
+/// Boots a rabbit with two drives and a device in the compute's place.
 struct Rabbit {
     guest: Guest,
 }
@@ -138,7 +139,7 @@ impl Rabbit {
         self.guest.qmp().execute("device_add", &device).map(drop)
     }
 
-    /// Lets drive 0 warn: bits of its SMART log's Critical Warning.
+    /// Makes drive 0 warn: sets bits of its SMART log's Critical Warning.
     fn warn(&mut self, bits: u8) -> anyhow::Result<()> {
         let warning = json!({
             "path": "/machine/peripheral/drive0", "property": "smart_critical_warning", "value": bits,
@@ -146,20 +147,20 @@ impl Rabbit {
         self.guest.qmp().execute("qom-set", &warning).map(drop)
     }
 
-    /// The PCI address of a slot.
+    /// Returns the PCI address of a slot.
     fn address(&mut self, slot: usize) -> anyhow::Result<String> {
         let address = self.guest.run(&format!("cat /sys/bus/pci/slots/{slot}/address"), STEP)?;
         Ok(format!("{}.0", address.trim()))
     }
 
-    /// Waits until the newest NnfNode is as `holds` wants it; gives the guest's time at which it was first so, in seconds.
+    /// Waits until `holds` is true of the newest NnfNode; returns the guest's time at which it first was, in seconds.
     fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> anyhow::Result<f64> {
         let begun = Instant::now();
         let since = until(&format!("the NnfNode to be {what}"), STEP, || {
-            let told = self.nodes()?;
-            let (_, newest) = told.last().context("nothing was told yet")?;
+            let nodes = self.nodes()?;
+            let (_, newest) = nodes.last().context("the watch has brought nothing yet")?;
             ensure!(holds(newest), "it is {}", newest["status"]);
-            let first = told.iter().rev().take_while(|(_, node)| holds(node)).last();
+            let first = nodes.iter().rev().take_while(|(_, node)| holds(node)).last();
             Ok(first.map_or(0.0, |(time, _)| *time))
         })
         .with_context(|| self.log())?;
@@ -167,42 +168,42 @@ impl Rabbit {
         Ok(since)
     }
 
-    /// Every NnfNode that the watch brought, with the time.
+    /// Returns every NnfNode that the watch brought, with the time.
     fn nodes(&self) -> anyhow::Result<Vec<(f64, Value)>> {
         let text = self.file("nodes.txt");
         let read = |line: &str| {
             let (time, node) = line.split_once(' ')?;
             let mut node: Value = serde_json::from_str(node).ok()?;
-            // Those after the first are the watch's, which say what became of the object.
+            // All but the first are events of the watch, with the object inside.
             if node["object"].is_object() {
                 node = node["object"].take();
             }
             Some((time.parse().ok()?, node))
         };
-        // The last line may not be whole yet.
+        // The last line may be incomplete.
         Ok(text.lines().filter_map(read).collect())
     }
 
-    /// Prints how long it took from the kernel's event to the NnfNode.
-    fn lateness(&self, what: &str, address: &str, told: f64) -> anyhow::Result<()> {
+    /// Prints the time from the kernel's event to the NnfNode.
+    fn lateness(&self, what: &str, address: &str, reported: f64) -> anyhow::Result<()> {
         let events = self.file("events.txt");
         let gone = events.lines().rev().find_map(|line| {
             let time = line.strip_prefix("KERNEL[")?;
             let (time, rest) = time.split_once(']')?;
-            let is_it = rest.trim_start().starts_with("remove")
+            let is_removal = rest.trim_start().starts_with("remove")
                 && rest.contains(&format!("{address} (pci)"));
-            is_it.then(|| time.parse::<f64>().ok())?
+            is_removal.then(|| time.parse::<f64>().ok())?
         });
         let gone = gone.with_context(|| format!("{address} was not removed: {events}"))?;
         say(&format!(
             "   {what}: {:.0} ms from the kernel's event to the NnfNode",
-            (told - gone) * 1e3
+            (reported - gone) * 1e3
         ));
         Ok(())
     }
 
-    /// State and message of the rabbit, as the coordinator has them.
-    fn told(&mut self) -> anyhow::Result<(String, String)> {
+    /// Returns the state and the message of the rabbit, as the coordinator has them.
+    fn health_and_message(&mut self) -> anyhow::Result<(String, String)> {
         let nodes: Value = serde_json::from_str(&self.guest.run(TOLD, STEP)?)?;
         let all = nodes["nodes"].as_array().cloned().unwrap_or_default();
         let rabbit = all.iter().find(|record| record["node"] == "rabbit-1").context("no rabbit")?;
@@ -210,9 +211,9 @@ impl Rabbit {
         Ok((word("health"), word("message")))
     }
 
-    fn told_of(&mut self, reason: &str) -> anyhow::Result<()> {
-        until(&format!("the coordinator to hear {reason:?}"), STEP, || {
-            let (state, message) = self.told()?;
+    fn wait_for_message(&mut self, reason: &str) -> anyhow::Result<()> {
+        until(&format!("the coordinator to report {reason:?}"), STEP, || {
+            let (state, message) = self.health_and_message()?;
             ensure!(state == "warning" && message.contains(reason), "it is {state}: {message}");
             Ok(())
         })
@@ -227,7 +228,7 @@ impl Rabbit {
     }
 }
 
-/// States of the drives, in the order of their ids.
+/// Returns the states of the drives, in the order of their ids.
 fn drives(node: &Value) -> Vec<&str> {
     let drives = node["status"]["drives"].as_array();
     drives.into_iter().flatten().filter_map(|drive| drive["status"].as_str()).collect()

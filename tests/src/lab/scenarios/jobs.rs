@@ -30,6 +30,6 @@ fn lives(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.whole_life()?;
     run.cluster.until_empty()?;
     run.job = Job::new(2, "raw", MOUNT_ROOT);
-    lives::of_raw(run)?;
+    lives::raw_life(run)?;
     run.cluster.until_empty()
 }

@@ -26,18 +26,18 @@ use crate::{
 pub(super) use self::{job::SCENARIO as JOB, mpi::SCENARIO as MPI};
 
 const DRIVES: usize = 2;
-/// For a state of a workflow.
+/// Deadline of a state of a workflow.
 const STATE: Duration = Duration::from_secs(900);
-/// For the command that waits for it, which tells why it gives up.
+/// Deadline of the command that waits for the state, which prints the reason when it gives up.
 const COMMAND: Duration = Duration::from_secs(960);
 
 const RABBIT: &str = "rabbit-1";
 const COMPUTE: &str = "compute-1";
 const USER: u32 = 1050;
 
-/// Has a story happen on a rabbit that is a node of a cluster, and checks that nothing is left of it. `prepare` is for what the node
-/// is to have besides.
-fn happens(
+/// Runs a story on a rabbit that is a node of a cluster, and checks that nothing is left of it. `prepare` installs what
+/// the node needs besides.
+fn run_story(
     bench: &Bench,
     prepare: impl FnOnce(&mut Cluster) -> anyhow::Result<()>,
     story: impl FnOnce(&mut Run<Silent, System>) -> anyhow::Result<()>,
@@ -52,11 +52,11 @@ fn happens(
     let unused = Job::new(1, "gfs2", MOUNT_ROOT);
     let system = System::start_on_kubernetes(cluster)?;
     let mut run = Run { cluster: system, job: unused, narrator: Silent, patient: false };
-    let outcome = begun(&mut run, story).and_then(|()| is_as_before(&run, &empty));
+    let outcome = begin(&mut run, story).and_then(|()| is_as_before(&run, &empty));
     outcome.map_err(|error| run.cluster.explained(error))
 }
 
-fn begun(
+fn begin(
     run: &mut Run<Silent, System>,
     story: impl FnOnce(&mut Run<Silent, System>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -82,7 +82,7 @@ fn create(run: &mut Run<Silent, System>, name: &str, directives: &[&str]) -> any
     run.warren(&[&create[..], directives].concat())
 }
 
-/// Brings a workflow to the end of a state.
+/// Takes a workflow to the end of a state.
 fn advance(run: &Run<Silent, System>, name: &str, state: &str) -> anyhow::Result<()> {
     let timeout = format!("{}s", STATE.as_secs());
     let words = ["workflow", "advance", name, "--to", state, "--timeout", &timeout];
@@ -96,14 +96,14 @@ fn advance(run: &Run<Silent, System>, name: &str, state: &str) -> anyhow::Result
     })
 }
 
-/// What the workflow tells the job.
+/// Returns the variables that the workflow gives the job.
 fn environment(run: &Run<Silent, System>, name: &str) -> anyhow::Result<Value> {
     let text = run.prints(&["get", "workflow", name, "-n", "default", "--json"])?;
     let mut workflow: Value = serde_json::from_str(&text).context("decode the Workflow")?;
     Ok(workflow["status"]["env"].take())
 }
 
-/// The pods run on the rabbit, so many; a kubelet gave each an address.
+/// Checks that `number` pods run on the rabbit; the kubelet gave each an address.
 fn are_pods(system: &System, number: usize) -> anyhow::Result<()> {
     let pods = pods(system, RABBIT)?;
     ensure!(pods.len() == number, "not {number} pods: {pods:#?}");
@@ -116,9 +116,13 @@ fn are_pods(system: &System, number: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes on the compute as a job does, a file that nobody sees before it is whole, and reads there what the containers answer: that
-/// `who` wrote it, as the job's user.
-fn is_answered(run: &Run<Silent, System>, environment: &Value, who: &str) -> anyhow::Result<()> {
+/// Writes on the compute as a job does, a file that gets its name when it is complete, and reads there the containers'
+/// answer: that `who` wrote it, as the job's user.
+fn containers_answer(
+    run: &Run<Silent, System>,
+    environment: &Value,
+    who: &str,
+) -> anyhow::Result<()> {
     let storage = environment["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
     let script = format!(
         "cd {storage}; echo written on {COMPUTE} > new; sync new; mv new hello
@@ -135,14 +139,14 @@ fn as_user(script: &str) -> String {
     format!("setpriv --reuid {USER} --regid {USER} --clear-groups sh -e <<'END'\n{script}\nEND\n")
 }
 
-/// Nothing is left: in the API, of containers, on the nodes and on the drives.
+/// Checks that nothing is left in the API, of containers, on the nodes and on the drives.
 fn is_as_before(run: &Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     until("no object to be left", patience(), || {
-        let left = workflow::left(run)?;
+        let left = workflow::remaining_objects(run)?;
         ensure!(left.is_empty(), "left: {left:?}");
         Ok(())
     })?;
-    // A kubelet looks once a minute for containers that nobody needs.
+    // A kubelet removes containers that are not needed once a minute.
     until("nothing of pods to be left", patience(), || nothing_is_left(&run.cluster, RABBIT))?;
     run.cluster.until_empty()?;
     let left = unallocated(&mut run.cluster.guest(RABBIT), 0..DRIVES)?;

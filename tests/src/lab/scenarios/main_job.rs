@@ -17,7 +17,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut guest = Guest::boot(bench, machine)?;
     let told = guest.run("/programs/demo 2>&1", Duration::from_secs(300))?;
     ensure!(told.contains("nothing is left"), "the demo ended early: {told}");
-    // What the demo says of itself is one thing, what the kernel has is another.
+    // The demo checks its own view; the kernel is checked here.
     let left = guest.run(
         "losetup --list --noheadings; findmnt --list --noheadings --types xfs || true",
         Duration::from_secs(30),

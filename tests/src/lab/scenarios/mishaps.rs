@@ -32,7 +32,7 @@ pub(super) const KILLS: Scenario = Scenario {
 pub(super) const POWER: Scenario = Scenario {
     name: "power-cuts",
     about: "the power of a rabbit or of its compute goes after every step of an XFS' life: data is there, nothing leaks",
-    run: |bench| lives(bench, &["xfs"], Mishap::PowerLoss(restored)),
+    run: |bench| lives(bench, &["xfs"], Mishap::PowerLoss(restore)),
 };
 
 pub(super) const POWER_OF_A_CLUSTER: Scenario = Scenario {
@@ -45,24 +45,24 @@ const STEP: Duration = Duration::from_secs(300);
 
 const COMPUTE: &str = "compute-0";
 
-/// Fewer than this in a life, and steps are not told any more as this scenario knows them.
+/// Fewest mishaps in a life; with fewer, this scenario no longer recognizes the steps in the log.
 const FEWEST: usize = 16;
 
-/// What outlives the rabbit's power: the directory of its programs' state. A compute keeps nothing.
+/// Script for what survives the rabbit's power: the directory of its programs' state. A compute keeps nothing.
 const KEEP: &str =
     "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
 
 type Life = Run<Silent, Afflicted>;
 
-/// Lives of jobs with these file systems, one after another.
+/// Runs lives of jobs with these file systems, one after another.
 fn lives(bench: &Bench, kinds: &[&'static str], mishap: Mishap) -> anyhow::Result<()> {
     ensure!(STATE == "/var/lib/warren", "the programs keep their state in {STATE}");
-    // As few functions as there are hosts: they are made again after each loss of power.
-    let drive = Drive { virtual_functions: 2, ..Drive::of(2 * GIB) };
+    // As few virtual functions as there are hosts: they are made again after each loss of power.
+    let drive = Drive { virtual_functions: 2, ..Drive::new(2 * GIB) };
     let rabbit = Machine { drives: vec![drive; 4], ..Machine::plain("rabbit") };
     let rabbit = with_system(bench, rabbit)?;
-    let mut cluster = Cluster::boot_of(bench, &rabbit, 1, Fencing::Off)?;
-    let before = Before::found(&mut cluster.rabbit)?;
+    let mut cluster = Cluster::boot_with(bench, &rabbit, 1, Fencing::Off)?;
+    let before = Before::prepare(&mut cluster.rabbit)?;
     cluster.rabbit.run(KEEP, STEP)?;
     let cluster = Afflicted::new(System::start(cluster)?, mishap);
     let job = Job::new(0, "xfs", MOUNT_ROOT);
@@ -70,27 +70,27 @@ fn lives(bench: &Bench, kinds: &[&'static str], mishap: Mishap) -> anyhow::Resul
     let outcome = run.describe_system().and_then(|()| {
         (1..).zip(kinds).try_for_each(|(number, kind)| {
             run.job = Job::new(number, kind, MOUNT_ROOT);
-            struck(&mut run, &before).with_context(|| (*kind).to_owned())
+            live_with_mishaps(&mut run, &before).with_context(|| (*kind).to_owned())
         })
     });
     outcome.map_err(|error| run.cluster.system().explained(error))
 }
 
-/// A whole life with its mishaps, and nothing left of it.
-fn struck(run: &mut Life, before: &Before) -> anyhow::Result<()> {
+/// Runs a whole life with its mishaps, and checks that nothing is left of it.
+fn live_with_mishaps(run: &mut Life, before: &Before) -> anyhow::Result<()> {
     run.cluster.begin()?;
     life(run).with_context(|| format!("after {} mishaps", run.cluster.mishaps()))?;
     let mishaps = run.cluster.mishaps();
-    say(&format!("   {}: something befell a node {mishaps} times", run.job.file_system));
-    ensure!(mishaps >= FEWEST, "something befell a node only {mishaps} times");
-    left_nothing(run, before)
+    say(&format!("   {}: {mishaps} mishaps", run.job.file_system));
+    ensure!(mishaps >= FEWEST, "only {mishaps} mishaps");
+    check_nothing_left(run, before)
 }
 
-/// A job's life; a GFS2 is mounted on the rabbit while the compute has it, an XFS afterwards.
+/// Runs a job's life; a GFS2 is mounted on the rabbit while the compute has it, an XFS afterwards.
 fn life(run: &mut Life) -> anyhow::Result<()> {
     run.carve_and_mount()?;
     let file = format!("{}/data", run.job.mount_path());
-    // What the API says of a mount may be older than the last loss of power.
+    // The mount is checked on the compute: the API's status may be older than the last loss of power.
     let mounted = format!("findmnt {}", run.job.mount_path());
     until("the mount on the compute", patience(), || {
         run.cluster.system().run(COMPUTE, &mounted).map(drop)
@@ -98,7 +98,7 @@ fn life(run: &mut Life) -> anyhow::Result<()> {
     let written = run.cluster.system().run(COMPUTE, &checksum::write(&file, 20))?;
     if run.job.is_shared() {
         run.mount_on_rabbit()?;
-        reads(run, &written)?;
+        check_read(run, &written)?;
     }
     run.unmount_from_computes()?;
     run.wait_for_computes("unmounted")?;
@@ -106,11 +106,11 @@ fn life(run: &mut Life) -> anyhow::Result<()> {
     if !run.job.is_shared() {
         run.mount_on_rabbit()?;
     }
-    reads(run, &written)?;
+    check_read(run, &written)?;
     run.tear_down()
 }
 
-fn reads(run: &mut Life, written: &str) -> anyhow::Result<()> {
+fn check_read(run: &mut Life, written: &str) -> anyhow::Result<()> {
     let file = format!("{}/node-0/data", run.job.mount_path());
     let there = format!("[ -e {file} ]");
     until("the file on the rabbit", patience(), || {
@@ -121,10 +121,10 @@ fn reads(run: &mut Life, written: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// On neither node is anything of ours, and what others have is as it was.
-fn left_nothing(run: &Life, before: &Before) -> anyhow::Result<()> {
+/// Checks that nothing of ours is left on either node, and that foreign data is unchanged.
+fn check_nothing_left(run: &Life, before: &Before) -> anyhow::Result<()> {
     let system = run.cluster.system();
-    before.is_so_again(&mut system.guest("rabbit"))?;
+    before.check_unchanged(&mut system.guest("rabbit"))?;
     for node in system.nodes() {
         let left = system.run(&node, LEFT)?;
         ensure!(left.is_empty(), "left on {node}: {left}");
@@ -136,8 +136,8 @@ fn left_nothing(run: &Life, before: &Before) -> anyhow::Result<()> {
     })
 }
 
-/// What is done by hand, or by systemd, when a computer has its power again: the rabbit's disks.
-fn restored(system: &System, node: &str) -> anyhow::Result<()> {
+/// Mounts the rabbit's disks when a computer has its power again, as an administrator or systemd does.
+fn restore(system: &System, node: &str) -> anyhow::Result<()> {
     if node != COMPUTE {
         mount_again(&mut system.guest(node))?;
         system.run(node, KEEP)?;
@@ -145,8 +145,8 @@ fn restored(system: &System, node: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same, and it joins those with which it shares locks.
+/// Restores the node, and lets it join the cluster with which it shares locks.
 fn rejoin(system: &System, node: &str) -> anyhow::Result<()> {
-    restored(system, node)?;
+    restore(system, node)?;
     joining(1, Fencing::Off).iter().try_for_each(|step| system.run(node, step).map(drop))
 }

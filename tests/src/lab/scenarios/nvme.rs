@@ -26,10 +26,11 @@ const STEP: Duration = Duration::from_secs(120);
 const LIFE: Duration = Duration::from_secs(900);
 const LIVE: &str = "export WARREN_TEST_DRIVES=nvme WARREN_TEST_PATIENCE=400\n/programs/lives";
 
-/// What this computer works from: a disk that is an NVMe drive too, and holds what outlives a loss of power.
+/// Serial number of the disk that this computer works from: an NVMe drive too, whose data survives a loss of power.
 const SYSTEM: &str = "SYSTEM";
 
-/// Sets `DISK` to the block device of the controller with serial number `SERIAL`, whose only namespace it is.
+/// Script that sets `DISK` to the block device of the controller with serial number `SERIAL`, whose
+/// only namespace it is.
 const DISK: &str = r#"
 for try in $(seq 200); do
     for each in /sys/class/nvme/nvme*; do
@@ -76,7 +77,7 @@ fn power(bench: &Bench) -> anyhow::Result<()> {
     rabbit.is_as_before()
 }
 
-/// After a loss of power: the system's disk at /var/tmp, and what others have mounted.
+/// Mounts, after a loss of power, the system's disk at /var/tmp, and the foreign file system.
 pub(super) fn mount_again(guest: &mut Guest) -> anyhow::Result<()> {
     let mount = |serial: &str, at: &str| {
         format!("SERIAL={serial}\n{DISK}mkdir -p {at}\nmount $DISK {at}\nunset DISK\n")
@@ -85,7 +86,7 @@ pub(super) fn mount_again(guest: &mut Guest) -> anyhow::Result<()> {
     guest.run(&mounts, STEP).map(drop)
 }
 
-/// A rabbit with four drives, on two of which others have something, and a system's disk of its own.
+/// A rabbit with four drives, two of them with foreign data, and a system's disk of its own.
 struct Rabbit {
     guest: Guest,
     before: Before,
@@ -97,7 +98,7 @@ impl Rabbit {
         Ok(Self { guest, before })
     }
 
-    /// What was printed; when it failed, with the end of what the rabbit's agent logged.
+    /// Runs `lives` and returns what it printed; on an error adds the end of the rabbit-agent's log.
     fn live(&mut self, what: &str) -> anyhow::Result<String> {
         let outcome = self.guest.run(&format!("{LIVE} {what}"), LIFE);
         outcome.map_err(|error| {
@@ -107,18 +108,18 @@ impl Rabbit {
     }
 
     fn is_as_before(&mut self) -> anyhow::Result<()> {
-        self.before.is_so_again(&mut self.guest)
+        self.before.check_unchanged(&mut self.guest)
     }
 }
 
-/// Boots a computer with four drives, its system's disk at /var/tmp, and gives others something on two drives.
+/// Boots a computer with four drives and its system's disk at /var/tmp, and makes foreign namespaces on two drives.
 pub(super) fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<(Guest, Before)> {
     let mut guest = Guest::boot(bench, with_system(bench, machine)?)?;
-    let before = Before::found(&mut guest)?;
+    let before = Before::prepare(&mut guest)?;
     Ok((guest, before))
 }
 
-/// With a disk for the system, which is empty.
+/// Adds an empty disk for the system to a machine.
 pub(super) fn with_system(bench: &Bench, machine: Machine) -> anyhow::Result<Machine> {
     let file = bench.directory().join("system.img");
     File::create(&file).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
@@ -126,17 +127,18 @@ pub(super) fn with_system(bench: &Bench, machine: Machine) -> anyhow::Result<Mac
     Ok(Machine { shared, ..machine })
 }
 
-/// What is not ours.
+/// State of the drives before our programs run.
 pub(super) struct Before {
-    /// Checksum of what others have on drive 1.
+    /// Checksum of the foreign data on drive 1.
     foreign: String,
-    /// Bytes that each drive has left.
+    /// Unallocated bytes of each drive.
     unallocated: Vec<u64>,
 }
 
 impl Before {
-    /// Makes a file system on the system's disk, mounts it at /var/tmp, and gives others something on two of four drives.
-    pub(super) fn found(guest: &mut Guest) -> anyhow::Result<Self> {
+    /// Makes a file system on the system's disk, mounts it at /var/tmp, and makes foreign namespaces on
+    /// two of four drives.
+    pub(super) fn prepare(guest: &mut Guest) -> anyhow::Result<Self> {
         let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
         guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP)?;
         let foreign = plant(guest)?;
@@ -144,8 +146,8 @@ impl Before {
         Ok(Self { foreign, unallocated })
     }
 
-    /// Whether every byte is free again that was free, and what others have is as it was.
-    pub(super) fn is_so_again(&self, guest: &mut Guest) -> anyhow::Result<()> {
+    /// Checks that all bytes that were free are free again, and that foreign data is unchanged.
+    pub(super) fn check_unchanged(&self, guest: &mut Guest) -> anyhow::Result<()> {
         let (before, now) = (&self.unallocated, unallocated(guest, 0..4)?);
         ensure!(now == *before, "drives had {before:?} bytes left, and now {now:?}");
         let script = format!("SERIAL={}\n{DISK}{}", Machine::serial(1), read());
@@ -155,7 +157,7 @@ impl Before {
     }
 }
 
-/// Somebody else's namespaces: one with data on drive 1, one that is mounted on drive 3.
+/// Makes foreign namespaces: one with data on drive 1, one that is mounted on drive 3.
 fn plant(guest: &mut Guest) -> anyhow::Result<String> {
     let make = r#"
 nvme create-ns $CONTROLLER -s 16384 -c 16384 -f 4 -m 1 >/dev/null

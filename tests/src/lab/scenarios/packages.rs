@@ -33,10 +33,10 @@ pub(super) const RPMS: Scenario = Scenario {
 /// Longest time for a step under systemd.
 const STEP: Duration = Duration::from_secs(240);
 
-/// Beneath which the compute mounts.
+/// Directory beneath which the compute mounts.
 const MOUNT_ROOT: &str = "/mnt/nnf";
 
-/// Prints a line for each that it has written to the mount and the disk, until it is told to stop.
+/// Script that prints a line for each record that it has written to the mount and the disk, until it is stopped.
 const WRITER: &str = "cd \"$MOUNT\"
 for line in $(seq 1000000); do
     [ ! -e /run/stop ] || break
@@ -49,7 +49,7 @@ wc -l < written";
 
 fn run(bench: &Bench, format: Format) -> anyhow::Result<()> {
     let machine = Machine { memory: 3072, systemd: true, ..Machine::plain("node") };
-    let node = Node::of(Guest::boot(bench, machine)?, format)?;
+    let node = Node::new(Guest::boot(bench, machine)?, format)?;
     node.install("before")?;
     node.configure()?;
     node.start()?;
@@ -66,7 +66,7 @@ fn whole_life(job: &mut Run<Silent, Node>) -> anyhow::Result<()> {
     stops_in_order(job)?;
     upgrade_while_written(job)?;
     runs_on_demand(job)?;
-    removed_while_mounted(job)?;
+    remove_while_mounted(job)?;
     job.unmount_from_computes()?;
     job.wait_for_computes("unmounted")?;
     job.withdraw_from_computes()?;
@@ -74,14 +74,15 @@ fn whole_life(job: &mut Run<Silent, Node>) -> anyhow::Result<()> {
     job.cluster.purge()
 }
 
-/// systemd stops the mount after the agent, and before what it may lie on; the boot's own order would be a cycle.
+/// Checks that systemd stops the mount after the agent, and before the services that it may lie on; the default order
+/// of file systems would be a cycle.
 fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let unit = format!("unit=$(systemd-escape --path --suffix=mount {})\n", job.job.mount_path());
-    let of = |what: &str| {
-        let told = job.cluster.run(&format!("{unit}systemctl show --value -p {what} $unit"))?;
-        anyhow::Ok(told.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    let property = |what: &str| {
+        let printed = job.cluster.run(&format!("{unit}systemctl show --value -p {what} $unit"))?;
+        anyhow::Ok(printed.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     };
-    let (before, after) = (of("Before")?, of("After")?);
+    let (before, after) = (property("Before")?, property("After")?);
     for agent in
         ["warren-clientmount-agent.service", "warren-rabbit-agent.service", "umount.target"]
     {
@@ -95,10 +96,10 @@ fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
         "a cycle with what starts later: {before:?}"
     );
     for agent in ["warren-clientmount-agent", "warren-rabbit-agent"] {
-        let told = job.cluster.run(&format!("systemctl show --value -p After {agent}"))?;
+        let printed = job.cluster.run(&format!("systemctl show --value -p After {agent}"))?;
         ensure!(
-            told.split_whitespace().any(|unit| unit == "remote-fs.target"),
-            "{agent} starts before the site's file systems: {told}"
+            printed.split_whitespace().any(|unit| unit == "remote-fs.target"),
+            "{agent} starts before the site's file systems: {printed}"
         );
     }
     for below in ["dlm.service", "lvmlockd.service", "corosync.service", "pacemaker.service"] {
@@ -108,7 +109,7 @@ fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
         );
     }
     ensure!(
-        of("Conflicts")?.iter().any(|unit| unit == "umount.target"),
+        property("Conflicts")?.iter().any(|unit| unit == "umount.target"),
         "nothing unmounts it at shutdown"
     );
     Ok(())
@@ -147,7 +148,7 @@ fn upgrade_while_written(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As packages set it up: the socket starts the agent, and the agent ends beside what is mounted.
+/// Checks the packages' default: the socket starts the agent, and the agent ends while file systems stay mounted.
 fn runs_on_demand(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let node = &job.cluster;
     node.run(
@@ -172,7 +173,7 @@ fn runs_on_demand(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     .map(drop)
 }
 
-fn removed_while_mounted(job: &Run<Silent, Node>) -> anyhow::Result<()> {
+fn remove_while_mounted(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let node = &job.cluster;
     let path = job.job.mount_path();
     node.remove_one("warren-clientmount-agent")?;

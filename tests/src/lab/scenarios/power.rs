@@ -20,7 +20,7 @@ const STEP: Duration = Duration::from_secs(90);
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut guest = Guest::boot(bench, Machine::with_drives("rabbit", 1))?;
     let volume = Volume::carve(&mut guest, 0, 512, "0")?;
-    let make = volume.found() + "mkfs.xfs -q $DISK\nmkdir -p /mnt/it\nmount $DISK /mnt/it\n";
+    let make = volume.find_script() + "mkfs.xfs -q $DISK\nmkdir -p /mnt/it\nmount $DISK /mnt/it\n";
     let written = guest.run(&(make + &checksum::write("/mnt/it/file", 32)), STEP)?;
     let writing = guest.start(
         "n=0; while :; do n=$((n+1)); head -c 100000 /dev/urandom > /mnt/it/more-$n; echo $n; done",
@@ -42,10 +42,10 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
 }
 
 fn is_there(guest: &mut Guest, volume: Volume, written: &str) -> anyhow::Result<()> {
-    let mount = volume.found() + "mkdir -p /mnt/it\nmount $DISK /mnt/it\n";
+    let mount = volume.find_script() + "mkdir -p /mnt/it\nmount $DISK /mnt/it\n";
     let back = guest.run(&(mount + &checksum::read("/mnt/it/file")), STEP)?;
     ensure!(back == written, "wrote {written}, read {back}");
     guest.run("umount /mnt/it", STEP)?;
-    // The log was replayed by the mount: now it must be in order.
-    guest.run(&(volume.found() + "xfs_repair -n $DISK"), STEP).map(drop)
+    // The mount has replayed the log: now the file system must be consistent.
+    guest.run(&(volume.find_script() + "xfs_repair -n $DISK"), STEP).map(drop)
 }

@@ -14,7 +14,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(180);
 
-/// `state FIELD`: one field of the volume; `wait_for CONDITION`: two minutes at most.
+/// Shell functions: `state FIELD` prints one field of the volume; `wait_for CONDITION` waits two minutes at most.
 const LOOK: &str = r#"
 state() { lvs --noheadings -o "$1" vg0/lv-0 2>/dev/null | tr -d ' '; }
 wait_for() {
@@ -27,7 +27,7 @@ synced() { [ "$(state sync_percent)" = 100.00 ]; }
 whole() { [ -z "$(state lv_health_status)" ] && synced; }
 "#;
 
-/// RAID 5 on the first three drives; the fourth is the spare.
+/// Script that makes a RAID 5 on the first three drives; the fourth is the spare.
 const MAKE: &str = r#"
 modprobe -a raid456 dm_raid
 vgcreate -q vg0 $DISKS >/dev/null
@@ -38,7 +38,7 @@ mkdir -p /mnt/it
 mount /dev/vg0/lv-0 /mnt/it
 "#;
 
-/// Writes for as long as it may, and ends badly when a write fails.
+/// Script that writes until it is stopped, and fails when a write fails.
 const WRITE: &str = "n=0; until [ -e /run/enough ]; do n=$((n+1)); dd if=/dev/urandom of=/mnt/it/more bs=256k count=8 conv=fsync status=none; echo $n; done";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -46,7 +46,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut disks = "DISKS=\n".to_owned();
     for drive in 0..4 {
         let volume = Volume::carve(&mut guest, drive, 512, "0")?;
-        disks.push_str(&format!("{}DISKS=\"${{DISKS:+$DISKS }}$DISK\"\n", volume.found()));
+        disks.push_str(&format!("{}DISKS=\"${{DISKS:+$DISKS }}$DISK\"\n", volume.find_script()));
     }
     let make = format!("{disks}{LOOK}{MAKE}{}", checksum::write("/mnt/it/file", 64));
     let written = guest.run(&make, STEP)?;
@@ -59,7 +59,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let health = guest.run(&format!("{LOOK}state lv_health_status"), STEP)?;
     ensure!(health == "partial\n", "health of a volume that has lost a drive: {health}");
 
-    // The one drive that has room and is in the group is the spare.
+    // The only drive of the group that has room is the spare.
     let repair = "lvconvert -q -y --repair vg0/lv-0 >/dev/null\nwait_for whole\nvgreduce -q --removemissing vg0 >/dev/null\n";
     guest.run(&format!("{LOOK}{repair}"), STEP)?;
     guest.run("touch /run/enough", STEP)?;
@@ -69,7 +69,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     consistent(&mut guest)
 }
 
-/// Every stripe, read and compared with its parity.
+/// Checks every stripe: reads it and compares it with its parity.
 fn consistent(guest: &mut Guest) -> anyhow::Result<()> {
     let check = "lvchange --syncaction check vg0/lv-0\nidle() { [ \"$(state raid_sync_action)\" = idle ]; }\nwait_for idle\nstate raid_mismatch_count";
     let mismatches = guest.run(&format!("{LOOK}{check}"), STEP)?;

@@ -30,10 +30,10 @@ pub(super) const LOST: usize = 1;
 /// The drive that takes its place.
 pub(super) const SPARE: usize = 4;
 
-/// Writes for as long as it may, and ends badly when a write fails.
+/// Script that writes until it is stopped, and fails when a write fails.
 pub(super) const WRITE: &str = "n=0; until [ -e /run/enough ]; do n=$((n+1)); dd if=/dev/urandom of=$FILE bs=256k count=4 conv=fsync status=none; echo $n; done";
 
-/// Reads every stripe and compares it with its parity.
+/// Script that reads every stripe and compares it with its parity.
 const CHECK: &str = r#"
 volume=$(lvs --noheadings -o vg_name,lv_name --separator / --devicesfile '' | tr -d ' ')
 lvchange --syncaction check $volume
@@ -47,7 +47,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     with_a_spare(rabbit, 460 << 20, story)
 }
 
-/// A job of `capacity` bytes on a rabbit whose last drive is no more than a spare one; what it made is given back to the byte on
+/// Runs a job of `capacity` bytes on a rabbit whose last drive is only a spare; checks that all bytes are free again on
 /// all drives but the one that it loses.
 pub(super) fn with_a_spare(
     mut rabbit: Guest,
@@ -98,7 +98,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.tear_down()
 }
 
-/// The same profile with a volume that can do without one drive, and the sites' lines to repair it.
+/// Returns the profile with a volume that survives the loss of one drive, and with the sites' commands that repair it.
 fn redundant(mut profile: Value) -> Value {
     let commands = &mut profile["data"]["xfsStorage"]["blockDeviceCommands"]["rabbitCommands"];
     commands["lvCreate"] = json!(
@@ -110,7 +110,7 @@ fn redundant(mut profile: Value) -> Value {
     profile
 }
 
-/// Waits until a NnfNodeStorage says so of its first allocation.
+/// Waits until a NnfNodeStorage reports this health of its first allocation.
 pub(super) fn healthy(run: &Run<Silent, System>, name: &str, wanted: &str) -> anyhow::Result<()> {
     let rabbit = &run.cluster.chassis().rabbit;
     until(&format!("the allocation to be {wanted}"), patience(), || {

@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(180);
 
-/// Files in turn, each whole once it has its name, until it is told to stop.
+/// Script that writes files in turn, each complete once it has its name, until it is stopped.
 const WRITE: &str = r#"
 n=0
 until [ -e /run/enough ]; do
@@ -78,7 +78,7 @@ fn computes(run: &Run<Silent, System>) -> Vec<String> {
     run.cluster.chassis().computes.iter().map(|(name, _)| name.clone()).collect()
 }
 
-/// The rabbit reads one of the compute's files and then a later one.
+/// Checks that the rabbit reads one of the compute's files and then a later one.
 fn changes(run: &Run<Silent, System>, file: &str) -> anyhow::Result<()> {
     let script = format!(
         "first=$(cat {file})

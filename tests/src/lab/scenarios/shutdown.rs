@@ -16,27 +16,27 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(240);
 
-/// As packages install them.
+/// Files as packages install them.
 const AGENT: &str = include_str!("../../../../systemd/warren-clientmount-agent.service");
 const DROP_IN: &str = include_str!("../../../../systemd/job-mounts.conf");
 
-/// Where the job's file system is.
+/// Where the job's file system is mounted.
 const PATH: &str = "/mnt/nnf/job-0";
 
-/// Prints on the console that a unit stops, and whether the job's file system is mounted then.
+/// Script that prints on the console that a unit stops, and whether the job's file system is mounted then.
 const STOPS: &str = "#!/bin/sh
 mounted=$(grep -c ' /mnt/nnf/job-0 ' /proc/self/mountinfo)
 echo \"stops: $1 $mounted.\" > /dev/ttyS0
 ";
 
-/// The job's own process has its directory in the mount.
+/// Unit of the job's own process, whose working directory is in the mount.
 const WORKLOAD_MANAGER: &str = "[Service]
 WorkingDirectory=/mnt/nnf/job-0
 ExecStart=/bin/sleep infinity
 ExecStop=/run/stops %N
 ";
 
-/// What a job's file system may lie on: only the order of these units is looked at, so each does nothing but tell when it stops.
+/// Units that a job's file system may lie on: only their order matters, so each only prints when it stops.
 const BELOW: [&str; 5] = ["lvmlockd", "dlm", "corosync", "pacemaker", "blk-availability"];
 const BELOW_UNIT: &str = "[Service]
 Type=oneshot
@@ -49,7 +49,7 @@ Wants=network.target network-online.target
 Before=network.target network-online.target
 ";
 
-/// The agent without a coordinator: it leaves everything mounted.
+/// Unit of the agent without a coordinator: it leaves everything mounted.
 const AGENT_HERE: &str = "[Service]
 ExecStart=
 ExecStart=/programs/clientmount-agent --node compute-1 --coordinator unix:///run/nobody.sock --listen /run/agent.sock
@@ -61,7 +61,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut guest = Guest::boot(bench, machine.clone())?;
     let volume = Volume::carve(&mut guest, 0, 512, "0")?;
     install(&mut guest)?;
-    guest.run(&(volume.found() + MOUNT), STEP)?;
+    guest.run(&(volume.find_script() + MOUNT), STEP)?;
     guest.run(&format!("systemctl start warren-clientmount-agent slurmd network-below {}\nsystemctl is-active slurmd", BELOW.join(" ")), STEP)?;
 
     guest.start("systemctl poweroff")?;
@@ -72,7 +72,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     is_clean(&mut Guest::boot(bench, machine)?, volume)
 }
 
-/// A volume of LVM, as a job has it, with something in it.
+/// Makes a volume of LVM, as a job has it, with a file in it.
 const MOUNT: &str = "
 pvcreate -qq $DISK
 vgcreate -qq job $DISK
@@ -103,7 +103,7 @@ fn install(guest: &mut Guest) -> anyhow::Result<()> {
     guest.run(&format!("{script}{stops}systemctl daemon-reload"), STEP).map(drop)
 }
 
-/// Whoever may use the mount stops while it is there, whatever carries it stops afterwards.
+/// Checks the order: units that use the mount stop while it exists, units that carry it stop afterwards.
 fn is_in_order(console: &Path) -> anyhow::Result<()> {
     let printed = fs::read(console).context("read the console")?;
     let printed = String::from_utf8_lossy(&printed).into_owned();
@@ -118,12 +118,12 @@ fn is_in_order(console: &Path) -> anyhow::Result<()> {
     BELOW.iter().chain(&["network-below"]).try_for_each(|unit| stops(unit, 0))
 }
 
-/// The file system was unmounted, and did not only lose its power: the next mount has nothing to recover.
+/// Checks that the file system was unmounted before the power went: the next mount has nothing to recover.
 fn is_clean(guest: &mut Guest, volume: Volume) -> anyhow::Result<()> {
     let again = format!(
         "vgchange -qq -ay job\nmkdir -p {PATH}\nmount /dev/job/data {PATH}\ncat {PATH}/written\ndmesg | grep 'XFS (dm-'\numount {PATH}"
     );
-    let told = guest.run(&(volume.found() + &again), STEP)?;
+    let told = guest.run(&(volume.find_script() + &again), STEP)?;
     ensure!(told.starts_with("written\n"), "{told}");
     ensure!(told.contains("Ending clean mount") && !told.contains("recovery"), "{told}");
     Ok(())

@@ -1,4 +1,4 @@
-//! Slurm on guests: what its suite cannot show with a slurmd for each mount namespace of one kernel.
+//! Slurm on guests: what its suite cannot show, where each slurmd has a mount namespace of one kernel.
 
 use anyhow::{Context, ensure};
 
@@ -25,11 +25,12 @@ pub(super) const REBOOT: Scenario = Scenario {
 
 const DIRECTIVE: &str = "#DW jobdw type=gfs2 capacity=512MiB name=scratch";
 
-/// Where a job's script runs.
+/// Directory in which a job's script runs.
 const FIRST: &str = "compute-0";
 const OTHER: &str = "compute-1";
 
-/// Writes on each node as the user, reads it again, and tells where and on what it was; ends when a file appears.
+/// Script that writes on each node as the user, reads it again, and prints the node and the file system; it ends
+/// when a file appears.
 const WRITE: &str = "srun sh -c 'head -c 20M /dev/urandom > $DW_JOB_scratch/data && sync $DW_JOB_scratch/data
     echo $SLURMD_NODENAME > $DW_JOB_scratch/name
     echo $(cat $DW_JOB_scratch/name) $(stat -f -c %T $DW_JOB_scratch) $(stat -c %U,%s $DW_JOB_scratch/data)'
@@ -44,22 +45,22 @@ fn on_slurm(bench: &Bench, story: fn(&Slurm) -> anyhow::Result<()>) -> anyhow::R
 
 fn gfs2(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2"], &[DIRECTIVE, WRITE])?;
-    wrote(slurm, job)?;
+    wait_for_writes(slurm, job)?;
     for node in [FIRST, OTHER] {
         let has = slurm.run.cluster.run(node, LEFT)?;
-        // Its locks are the cluster's, and not this kernel's alone.
+        // The file system's locks are the cluster's, not only this kernel's.
         for part in ["/sys/kernel/dlm/lvm_", " gfs2 "] {
             ensure!(has.contains(part), "no {part:?} on {node}: {has}");
         }
     }
-    ends(slurm, job)
+    end_job(slurm, job)
 }
 
 /// Waits until both nodes have written and read.
-fn wrote(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+fn wait_for_writes(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
     let output = until("the job to write", patience(), || {
         let output = slurm.output(FIRST, job);
-        let output = output.with_context(|| slurm.shown(job).unwrap_or_default())?;
+        let output = output.with_context(|| slurm.show(job).unwrap_or_default())?;
         ensure!(output.ends_with("written\n"), "not yet: {output}");
         Ok(output)
     })?;
@@ -70,8 +71,8 @@ fn wrote(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lets a job end, and waits until nothing is left of it.
-fn ends(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
+/// Ends a job, and waits until nothing is left of it.
+fn end_job(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
     slurm.run.cluster.run(FIRST, &format!("touch /tmp/go.{job}"))?;
     slurm.wait_for(job, &["JobState=COMPLETED", "BurstBufferState=complete"])?;
     let output = slurm.output(FIRST, job)?;
@@ -84,26 +85,26 @@ fn ends(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
 }
 
 fn reboots(slurm: &Slurm) -> anyhow::Result<()> {
-    requeued(slurm).context("the node of the script reboots")?;
-    failed(slurm).context("another node reboots")
+    check_requeued(slurm).context("the node of the script reboots")?;
+    check_failed(slurm).context("another node reboots")
 }
 
-/// It runs again, with storage of its own, on the node that is back.
-fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
+/// Checks that a requeued job runs again, with storage of its own, on the node that is back.
+fn check_requeued(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2", "--requeue"], &[DIRECTIVE, WRITE])?;
-    wrote(slurm, job)?;
+    wait_for_writes(slurm, job)?;
     slurm.lose_power(FIRST)?;
     slurm.wait_for(job, &["Restarts=1"])?;
     slurm.resume(FIRST)?;
     slurm.begin_again(job)?;
-    wrote(slurm, job)?;
-    ends(slurm, job)
+    wait_for_writes(slurm, job)?;
+    end_job(slurm, job)
 }
 
-/// It asked not to run again.
-fn failed(slurm: &Slurm) -> anyhow::Result<()> {
+/// Checks that a job that may not be requeued fails.
+fn check_failed(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2", "--no-requeue"], &[DIRECTIVE, WRITE])?;
-    wrote(slurm, job)?;
+    wait_for_writes(slurm, job)?;
     slurm.lose_power(OTHER)?;
     slurm.wait_for(job, &["JobState=NODE_FAIL", "BurstBufferState=complete"])?;
     slurm.resume(OTHER)?;

@@ -20,11 +20,11 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         [Volume::carve(&mut guest, 0, 512, "0")?, Volume::carve(&mut guest, 1, 512, "0")?];
     let mut sums = Vec::new();
     for volume in volumes {
-        let make = format!("{}\nmkfs.xfs -q $DISK\n{}", volume.found(), mount(volume));
+        let make = format!("{}\nmkfs.xfs -q $DISK\n{}", volume.find_script(), mount(volume));
         sums.push(guest.run(&(make + &checksum::write(&file(volume), 32)), STEP)?);
     }
 
-    // Ends by itself: when a write fails.
+    // The script ends when a write fails.
     let writer = "n=0; while dd if=/dev/zero of=/mnt/drive0/more bs=64k count=16 oflag=direct,sync status=none; do n=$((n+1)); echo written $n; done";
     let writing = guest.start(writer)?;
     guest.wait_for_print(writing, "written 2\n", STEP)?;
@@ -39,7 +39,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     guest.plug(0)?;
     let again = format!(
         "{}\n{}{}",
-        volumes[0].found(),
+        volumes[0].find_script(),
         mount(volumes[0]),
         checksum::read(&file(volumes[0]))
     );

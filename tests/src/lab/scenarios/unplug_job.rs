@@ -29,10 +29,10 @@ const STEP: Duration = Duration::from_secs(300);
 const DRIVES: usize = 2;
 const COMPUTE: &str = "compute-0";
 
-/// Ends by itself: when a write fails.
+/// Script that writes until a write fails.
 const WRITE: &str = "n=0; while dd if=/dev/zero of=$FILE bs=64k count=16 oflag=direct,sync status=none; do n=$((n+1)); echo written $n; done";
 
-/// `recovered COUNT`: so many drives have come through the reset of a link.
+/// Shell function `recovered COUNT`: waits until `COUNT` drives have come through the reset of a link.
 const RECOVERED: &str = r#"
 recovered() {
     for try in $(seq 600); do
@@ -43,7 +43,7 @@ recovered() {
     exit 1
 }"#;
 
-/// All at once, and without the five seconds that a slot's button leaves.
+/// Script that switches all slots off at once, without the five seconds that a slot's button leaves.
 const POWER_SLOTS_OFF: &str = r#"
 for slot in /sys/bus/pci/slots/*; do
     [ -d "$slot" ] && echo 0 > "$slot/power" &
@@ -57,29 +57,30 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut run = Run { cluster: System::start(cluster)?, job, narrator: Silent, patient: false };
     run.describe_system()?;
     let outcome = compute_loses_a_drive(&mut run)
-        .and_then(|()| ends(&mut run, &empty))
+        .and_then(|()| end_job(&mut run, &empty))
         .and_then(|()| compute_loses_its_link(&mut run))
-        .and_then(|()| ends(&mut run, &empty))
+        .and_then(|()| end_job(&mut run, &empty))
         .and_then(|()| rabbit_loses_a_drive(&mut run))
-        .and_then(|()| ends(&mut run, &empty));
+        .and_then(|()| end_job(&mut run, &empty));
     outcome.map_err(|error| run.cluster.explained(error))
 }
 
-/// Whoever writes is told, and what is left is unmounted as anything else.
+/// Pulls a compute's drive: the writer gets an error, and the rest is unmounted as usual.
 fn compute_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
-    let writing = writes(run)?;
+    let writing = start_writing(run)?;
     run.cluster.guest(COMPUTE).unplug(0)?;
-    told(run, writing)?;
-    unmounted(run)?;
+    writer_fails(run, writing)?;
+    unmount(run)?;
     run.cluster.guest(COMPUTE).plug(0)
 }
 
-/// It trains anew first, as a link does that had errors: whoever writes goes on. Then it is lost, with every drive at once.
+/// Resets the compute's links, as after errors: the writer continues. Then all links are lost, with
+/// every drive, at once.
 fn compute_loses_its_link(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.job = Job::new(2, "xfs", MOUNT_ROOT);
-    let writing = writes(run)?;
+    let writing = start_writing(run)?;
     for slot in 0..DRIVES {
-        // Data link protocol error, which is fatal: the kernel resets the link.
+        // A Data Link Protocol error is fatal: the kernel resets the link.
         let error = json!({ "command-line": format!("pcie_aer_inject_error slot{slot} DLP") });
         run.cluster.guest(COMPUTE).qmp().execute("human-monitor-command", &error)?;
     }
@@ -89,13 +90,13 @@ fn compute_loses_its_link(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.cluster.guest(COMPUTE).wait_for_print(writing, &more, STEP)?;
 
     run.cluster.run(COMPUTE, POWER_SLOTS_OFF)?;
-    told(run, writing)?;
-    unmounted(run)?;
+    writer_fails(run, writing)?;
+    unmount(run)?;
     (0..DRIVES).try_for_each(|drive| run.cluster.guest(COMPUTE).plug(drive))
 }
 
-/// A job is mounted and written to.
-fn writes(run: &mut Run<Silent, System>) -> anyhow::Result<lab::job::Job> {
+/// Mounts a job's file system and starts a writer.
+fn start_writing(run: &mut Run<Silent, System>) -> anyhow::Result<lab::job::Job> {
     run.carve_and_mount()?;
     let write = format!("FILE={}/more\n{WRITE}", run.job.mount_path());
     let writing = run.cluster.guest(COMPUTE).start(&write)?;
@@ -103,14 +104,15 @@ fn writes(run: &mut Run<Silent, System>) -> anyhow::Result<lab::job::Job> {
     Ok(writing)
 }
 
-/// The writer ends, and says of what.
-fn told(run: &Run<Silent, System>, writing: lab::job::Job) -> anyhow::Result<()> {
+/// Checks that the writer ends with an error of dd.
+fn writer_fails(run: &Run<Silent, System>, writing: lab::job::Job) -> anyhow::Result<()> {
     let ended = run.cluster.guest(COMPUTE).wait(writing, STEP)?;
     ensure!(ended.stderr.contains("dd:"), "the writer ended without an error: {}", ended.stderr);
     Ok(())
 }
 
-/// The compute goes on, because its link is its own; the rabbit says what it lacks, and makes up for it when it is back.
+/// Pulls a rabbit's drive: the compute continues, because its link is its own; the rabbit reports the loss, and
+/// recovers when the drive is back.
 fn rabbit_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.job = Job::new(3, "xfs", MOUNT_ROOT);
     run.carve_and_mount()?;
@@ -124,10 +126,10 @@ fn rabbit_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     drive_is(run, "Ready")?;
     let back = run.cluster.run(COMPUTE, &checksum::read(&file))?;
     ensure!(back == written, "wrote {written}, read {back} once the drive was back");
-    unmounted(run)
+    unmount(run)
 }
 
-fn unmounted(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+fn unmount(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.unmount_from_computes()?;
     run.wait_for_computes("unmounted")?;
     let left = run.cluster.run(COMPUTE, LEFT)?;
@@ -135,7 +137,7 @@ fn unmounted(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ends(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
+fn end_job(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     run.withdraw_from_computes()?;
     run.tear_down_storage()?;
     let left = unallocated(&mut run.cluster.guest("rabbit"), 0..DRIVES)?;
@@ -143,7 +145,7 @@ fn ends(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the NnfNode says so of the second drive.
+/// Waits until the NnfNode reports this status of the second drive.
 fn drive_is(run: &Run<Silent, System>, wanted: &str) -> anyhow::Result<()> {
     until(&format!("the drive to be {wanted}"), patience(), || {
         let text = run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit", "--json"])?;

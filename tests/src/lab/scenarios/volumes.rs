@@ -12,7 +12,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Built by `tests/lab/run`; whoever asks for `lvm` fails where it is missing.
+/// Path of the test program, built by `tests/lab/run`; tests that require `lvm` fail where it is missing.
 const STORIES: &str = "modprobe -a dm_mod loop xfs
 WARREN_TEST_REQUIRE=loop,lvm TMPDIR=/var/tmp /programs/loop-tests --test-threads 2 volumes_ 2>&1";
 
@@ -24,7 +24,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     nothing_is_left(&mut guest)
 }
 
-/// No mapping and no loop device.
+/// Checks that no mapping and no loop device is left.
 pub(super) fn nothing_is_left(guest: &mut Guest) -> anyhow::Result<()> {
     let left = guest.run("dmsetup ls; losetup --list --noheadings", Duration::from_secs(30))?;
     ensure!(left.trim() == "No devices found", "left in the guest: {left}");

@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// The target: it needs no other to serve.
+/// The Lustre target of the job: a management target needs no other to serve.
 const KIND: &str = "mgtmdt";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -60,7 +60,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     targets::take_back(run, &[(KIND, 1)])
 }
 
-/// The same profile with a pool that can do without one drive, and the sites' line that gives it another.
+/// Returns the profile with a pool that survives the loss of one drive, and with the sites' command that replaces it.
 fn redundant(mut profile: Value) -> Value {
     let lines = &mut profile["data"]["lustreStorage"]["mgtMdtOptions"]["commandlines"];
     lines["zpoolCreate"] = json!("-O canmount=off -o cachefile=none $POOL_NAME raidz $DEVICE_LIST");
@@ -68,7 +68,7 @@ fn redundant(mut profile: Value) -> Value {
     profile
 }
 
-/// Every block of the pool is what was written, on all four drives.
+/// Checks that every block of the pool is as it was written, on all four drives.
 fn agrees(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let pool = targets::pool(run, KIND, 0);
     let checked =

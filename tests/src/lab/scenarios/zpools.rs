@@ -30,14 +30,14 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// What the rabbit's agent logs, since its computer was switched on.
+/// Log of the rabbit's agent since its computer was switched on.
 const LOG: &str = "/var/log/rabbit-agent.log";
 
-/// What outlives the power beneath the directory of the programs' state.
+/// Script for what survives the power beneath the directory of the programs' state.
 const KEEP: &str =
     "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
 
-/// Where the scenario looks into a target's dataset, beside Lustre.
+/// Script that mounts a target's dataset without Lustre.
 pub(super) const LOOK: &str = "mkdir -p /mnt/look\nmount -t zfs -o zfsutil";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -65,49 +65,49 @@ fn story(
     targets::make(run, &targets::KINDS)?;
     targets::serve(run)?;
     targets::lie_on_their_namespaces(run)?;
-    let written = written(run)?;
-    planned_again_yields_nothing(run)?;
+    let written = write_data(run)?;
+    restarted_agent_finds_nothing_to_do(run)?;
     foreign.is_imported(&mut run.cluster.guest("rabbit"))?;
 
-    power_goes(bench, run)?;
-    taken_up_again(run)?;
+    lose_power(bench, run)?;
+    targets_serve_again(run)?;
     foreign.is_at_rest(&mut run.cluster.guest("rabbit"))?;
     let source = targets::dataset(run, "ost", 1);
     let read =
         format!("{LOOK} {source} /mnt/look\n{}umount /mnt/look", checksum::read("/mnt/look/data"));
     let back = run.cluster.run("rabbit", &read)?;
     ensure!(back == written, "wrote {written}, read {back}");
-    what_a_mkfs_left_is_made_anew(run)?;
+    unfinished_target_is_made_anew(run)?;
 
     targets::take_back(run, &targets::KINDS)?;
     foreign.is_at_rest(&mut run.cluster.guest("rabbit"))?;
     let guest = &mut run.cluster.guest("rabbit");
-    foreign.is_whole_and_goes(guest)?;
-    before.is_so_again(guest)?;
+    foreign.check_data_and_delete(guest)?;
+    before.check_unchanged(guest)?;
     foreign::no_labels(guest)
 }
 
-/// Writes into a target's dataset, and leaves it mounted; the checksum.
-fn written(run: &Run<Silent, System>) -> anyhow::Result<String> {
+/// Writes into a target's dataset, leaves it mounted, and returns the checksum.
+fn write_data(run: &Run<Silent, System>) -> anyhow::Result<String> {
     let source = targets::dataset(run, "ost", 1);
     let write = checksum::write("/mnt/look/data", 48);
     run.cluster.run("rabbit", &format!("{LOOK} {source} /mnt/look\n{write}"))
 }
 
-/// An agent that knows nothing finds nothing to do.
-fn planned_again_yields_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
-    let before = taken(run)?;
+/// Checks that an agent without memory finds nothing to do.
+fn restarted_agent_finds_nothing_to_do(run: &Run<Silent, System>) -> anyhow::Result<()> {
+    let before = steps_taken(run)?;
     run.cluster.run("rabbit", "pkill -KILL rabbit-agent")?;
     run.cluster.start_agent("rabbit")?;
     run.cluster.run("rabbit", "sleep 20")?;
-    let (before, now) = (before.lines().count(), taken(run)?);
+    let (before, now) = (before.lines().count(), steps_taken(run)?);
     let more: Vec<_> = now.lines().skip(before).collect();
     ensure!(more.is_empty(), "an agent that was started again found to do: {more:#?}");
     Ok(())
 }
 
-/// Nothing of ours is mounted, nothing imported, until our agent does it.
-fn power_goes(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
+/// Takes the rabbit's power and checks that nothing of ours is imported before our agent runs.
+fn lose_power(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
     let mut guest = run.cluster.guest("rabbit");
     guest.lose_power()?;
     mount_again(&mut guest)?;
@@ -119,10 +119,10 @@ fn power_goes(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
     run.cluster.start_programs()
 }
 
-/// Every target serves again, and nothing was made for it.
-fn taken_up_again(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+/// Checks that every target serves again, and that none was made anew.
+fn targets_serve_again(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     targets::serve(run)?;
-    let steps = taken(run)?;
+    let steps = steps_taken(run)?;
     let count = |start: &str| steps.lines().filter(|line| line.contains(start)).count();
     let wanted: usize = TARGETS.len();
     for (start, times) in [("import zpool", wanted), ("make zpool", 0), ("make Lustre target", 0)] {
@@ -131,18 +131,18 @@ fn taken_up_again(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A target whose mkfs.lustre was cut off before its last word is destroyed and made again; its pool stays.
-fn what_a_mkfs_left_is_made_anew(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+/// Checks that a target whose mkfs.lustre was interrupted is destroyed and made again; its pool stays.
+fn unfinished_target_is_made_anew(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let source = targets::dataset(run, "ost", 1);
     let cut = format!(
         "pkill -KILL rabbit-agent\numount {MOUNT_ROOT}/{}\nzfs inherit lustre:svname {source}",
         run.job.lustre_target("ost", 1)
     );
     run.cluster.run("rabbit", &cut)?;
-    let before = taken(run)?.lines().count();
+    let before = steps_taken(run)?.lines().count();
     run.cluster.start_agent("rabbit")?;
     targets::serve(run)?;
-    let steps = taken(run)?;
+    let steps = steps_taken(run)?;
     let steps: Vec<_> = steps.lines().skip(before).collect();
     let at = |word: &str| steps.iter().position(|line| line.contains(word));
     let order =
@@ -155,7 +155,7 @@ fn what_a_mkfs_left_is_made_anew(run: &mut Run<Silent, System>) -> anyhow::Resul
     Ok(())
 }
 
-/// Steps that the agent has taken since its computer was switched on, a line each.
-fn taken(run: &Run<Silent, System>) -> anyhow::Result<String> {
+/// Returns the steps that the agent has taken since its computer was switched on, a line each.
+fn steps_taken(run: &Run<Silent, System>) -> anyhow::Result<String> {
     run.cluster.run("rabbit", &format!("grep {STEP_TAKEN} {LOG} || true"))
 }

@@ -7,11 +7,11 @@ use control_plane::{Authority, Certified};
 use super::MOUNT_ROOT;
 use crate::lab::kubernetes;
 
-/// Where the coordinator listens for nodes.
+/// Address on which the coordinator listens for nodes.
 const ADDRESS: &str = "192.168.77.1";
 
-/// `started PROGRAM ARGUMENTS...`: as its unit says where that is installed; else in the background, with a log of its own, and the
-/// variables that its unit reads.
+/// Shell function `started PROGRAM ARGUMENTS...`: starts a program by its systemd unit where that is installed; else in
+/// the background, with a log of its own and the variables that its unit reads.
 const STARTED: &str = r#"
 mkdir -p /run/warren /mnt/nnf /mnt/temp /var/lib/warren/fence
 started() (
@@ -34,34 +34,35 @@ const COORDINATOR: &str = "coordinator --socket /run/warren/coordinator.sock \
     --listen 0.0.0.0:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key \
     --workloads-socket /run/warren/workloads.sock --wlm-user slurm";
 
-/// Every rabbit's.
+/// Arguments of every rabbit's agent.
 const RABBIT: &str = "--mount-root /mnt/nnf --temp-root /mnt/temp --state-dir /var/lib/warren/rabbit \
     --fence-requests /var/lib/warren/fence/requests --fence-responses /var/lib/warren/fence/responses \
     --allocation-minimum 2";
 
-/// Prints what a program of another host needs to use the coordinator's own API.
+/// Script that prints the kubeconfig with which a program of another host uses the coordinator's own API.
 pub(super) const KUBECONFIG: &str = "
 kubeconfig=/var/lib/warren/coordinator/kubeconfig
 for try in $(seq 600); do [ -s $kubeconfig ] && break; sleep 0.1; done
 cat $kubeconfig
 ";
 
-/// That API serves its own host alone. Another's rabbit comes by a tunnel: this is its end at the coordinator. TLS goes all the way.
+/// Script that opens the coordinator's end of a tunnel: its own API serves its host only, and the agents of other
+/// rabbits come through the tunnel. TLS covers the whole way.
 pub(super) const WAY_IN: &str = "setsid socat TCP-LISTEN:6443,bind=192.168.77.1,fork,reuseaddr TCP:127.0.0.1:6443 >/dev/null 2>&1 </dev/null &\n";
-/// And this its end at the rabbit.
+/// Script that opens the rabbit's end of the tunnel.
 const WAY_OUT: &str = "setsid socat TCP-LISTEN:6443,bind=127.0.0.1,fork,reuseaddr TCP:192.168.77.1:6443 >/dev/null 2>&1 </dev/null &\n";
 
 /// The API of the coordinator's host.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Api {
-    /// The coordinator's own.
+    /// The coordinator's own API.
     Embedded,
-    /// That of a cluster whose control plane is there.
+    /// The API of a Kubernetes cluster whose control plane runs there.
     Kubernetes,
 }
 
 impl Api {
-    /// How programs of that host name it.
+    /// Returns the address by which programs of that host reach it.
     pub(super) fn address(self) -> String {
         match self {
             Self::Embedded => "unix:///run/warren/api.sock".to_owned(),
@@ -69,7 +70,8 @@ impl Api {
         }
     }
 
-    /// Where the rabbit has packages: on Kubernetes only where that is said.
+    /// Returns the argument with the rabbit's directory of job packages: on Kubernetes only a
+    /// configured rabbit has one.
     fn packages(self) -> &'static str {
         match self {
             Self::Embedded => "",
@@ -77,7 +79,7 @@ impl Api {
         }
     }
 
-    /// What the coordinator is to know of it, and the socket that is there once it serves.
+    /// Returns the coordinator's arguments for the API, and the socket that exists once it serves.
     fn of_coordinator(self) -> (String, &'static str) {
         match self {
             Self::Embedded => {
@@ -97,7 +99,7 @@ impl Api {
     }
 }
 
-/// The coordinator.
+/// Returns a script that starts the coordinator.
 pub(super) fn coordinator(api: Api) -> String {
     let (api, socket) = api.of_coordinator();
     format!(
@@ -107,40 +109,40 @@ pub(super) fn coordinator(api: Api) -> String {
     )
 }
 
-/// The agent of the rabbit that has the coordinator.
+/// Returns a script that starts the agent of the rabbit that has the coordinator.
 pub(super) fn rabbit_agent(node: &str, api: Api) -> String {
     let here = format!("--api {} --coordinator unix:///run/warren/coordinator.sock", api.address());
     let packages = api.packages();
     format!("{STARTED}started rabbit-agent --node {node} {here} {RABBIT} {packages}\n")
 }
 
-/// The agent of another rabbit.
+/// Returns a script that starts the agent of another rabbit.
 pub(super) fn distant_rabbit_agent(node: &str) -> String {
-    let there = format!("--api kubeconfig:/etc/warren/kubeconfig {}", distant());
+    let there = format!("--api kubeconfig:/etc/warren/kubeconfig {}", distant_arguments());
     format!("{STARTED}started rabbit-agent --node {node} {there} {RABBIT}\n")
 }
 
-/// The agent of a compute.
+/// Returns a script that starts the agent of a compute.
 pub(super) fn clientmount_agent(node: &str) -> String {
     format!(
         "{STARTED}started clientmount-agent --node {node} {} --state-dir /var/lib/warren/compute --mount-root {MOUNT_ROOT}\n",
-        distant()
+        distant_arguments()
     )
 }
 
-/// How an agent of another host reaches the coordinator.
-fn distant() -> String {
+/// Returns the arguments by which an agent of another host reaches the coordinator.
+fn distant_arguments() -> String {
     format!(
         "--coordinator https://{ADDRESS}:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key"
     )
 }
 
-/// Installs what [`KUBECONFIG`] printed, and the way that it names.
+/// Returns a script that installs the kubeconfig that [`KUBECONFIG`] printed, and opens the tunnel to its address.
 pub(super) fn way_out(kubeconfig: &str) -> String {
     format!("{}{WAY_OUT}", file("kubeconfig", kubeconfig))
 }
 
-/// Scripts that give every node a certificate of its own name, and nobody another's key. `head` has the coordinator.
+/// Returns scripts that give every node a certificate of its own name and its key only. `head` has the coordinator.
 pub(super) fn certificates<'a>(
     head: &str,
     nodes: impl Iterator<Item = &'a String>,
@@ -152,12 +154,12 @@ pub(super) fn certificates<'a>(
         } else {
             authority.client(node, None)?
         };
-        Ok((node.clone(), installed(&authority, &own)))
+        Ok((node.clone(), install_script(&authority, &own)))
     };
     nodes.map(certified).collect()
 }
 
-fn installed(authority: &Authority, own: &Certified) -> String {
+fn install_script(authority: &Authority, own: &Certified) -> String {
     format!(
         "mkdir -p /etc/warren\n{}{}{}",
         file("ca", authority.certificate()),

@@ -1,5 +1,5 @@
-//! Changes of a run's status, and what a server says to each: the recorded vectors, and every change of phase with claims,
-//! attempts and stamps of each kind.
+//! Changes of a run's status, and which rules refuse each: the recorded vectors, and every change of phase with every kind of
+//! claim, attempt and stamp.
 
 use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
@@ -16,24 +16,24 @@ use tests::{claims::NAMESPACE, cluster::PATIENCE};
 
 use crate::installed::{Installed, tree};
 
-/// Requests at the same time.
-const SIDE_BY_SIDE: usize = 16;
-/// The rules, by their names.
+/// Number of requests at the same time.
+const CONCURRENCY: usize = 16;
+/// Names of all rules.
 const NAMES: [&str; 12] = ["R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "V1", "V2"];
 
-/// Who asks: two pods of a coordinator, somebody with the coordinator's account and no pod, and the administrator.
+/// Clients: the administrator, two pods of a coordinator with their UIDs, and a token of the coordinator's account without a pod.
 pub(super) struct Callers {
     pub(super) administrator: Client,
     pub(super) pods: [(Client, String); 2],
     pub(super) unbound: Client,
 }
 
-/// A change, and which rules refuse it.
+/// A change, and the rules that refuse it.
 pub(super) struct Case {
     name: String,
-    /// The run that it is about; several changes that are only tried may share one.
+    /// Name of the run; cases share a run, since each change is a dry run.
     run: String,
-    /// The place of the pod that asks.
+    /// Index of the pod that sends the request; `None` for a client without a pod.
     caller: Option<usize>,
     is_of_status: bool,
     old: Option<Value>,
@@ -41,11 +41,11 @@ pub(super) struct Case {
     refused_by: BTreeSet<String>,
 }
 
-/// The recorded ones, in which pods have names instead of uids.
+/// Reads the recorded vectors, and replaces the names of pods by their UIDs.
 pub(super) fn golden(callers: &Callers) -> anyhow::Result<Vec<Case>> {
     let text = std::fs::read_to_string(tree("crates/containers/golden/claim/vectors.json"))?;
     let names = ["uid-a", "uid-b"];
-    let named = |text: String| {
+    let with_uids = |text: String| {
         let pods = names.iter().zip(&callers.pods);
         pods.fold(text, |text, (name, (_, uid))| text.replace(name, uid))
     };
@@ -54,7 +54,7 @@ pub(super) fn golden(callers: &Callers) -> anyhow::Result<Vec<Case>> {
     let case = |(place, vector): (usize, &Value)| {
         let status = |status: &Value| match status {
             Value::Null => Ok(None),
-            status => serde_json::from_str(&named(status.to_string())).map(Some),
+            status => serde_json::from_str(&with_uids(status.to_string())).map(Some),
         };
         let denied = vector["denyBy"].as_array().context("denyBy")?;
         anyhow::Ok(Case {
@@ -70,8 +70,8 @@ pub(super) fn golden(callers: &Callers) -> anyhow::Result<Vec<Case>> {
     vectors.iter().enumerate().map(case).collect()
 }
 
-/// From each phase, and from none, to each: with and without a higher epoch, attempt and stamp, by the holder and by another.
-/// What is to refuse them, the rules of the embedded API say.
+/// Returns a case for each change from a phase or no status to another: with and without a higher epoch, attempt and stamp, by the
+/// holder and by another pod. The rules of the embedded API say which rules must refuse it.
 pub(super) fn every_change(callers: &Callers) -> Vec<Case> {
     let mut cases = Vec::new();
     let phases: Vec<Option<&str>> =
@@ -81,7 +81,7 @@ pub(super) fn every_change(callers: &Callers) -> Vec<Case> {
         let before = old.map(|phase| status(callers, phase, 0, (3, 3, 2)));
         for new in &phases {
             for raised in 0..16 {
-                // There is one way to remove a status, and none that is not there.
+                // A status can be removed in one way only, and only if there is one.
                 if new.is_none() && (raised > 0 || old.is_none()) {
                     continue;
                 }
@@ -133,8 +133,8 @@ fn case(
     }
 }
 
-/// Serves the CRD with its rules, or without.
-pub(super) fn with_rules(installed: &Installed, has_rules: bool) -> anyhow::Result<()> {
+/// Installs the CRD with its rules, or without.
+pub(super) fn install_crd(installed: &Installed, has_rules: bool) -> anyhow::Result<()> {
     let crds = if has_rules { api::ruled_crd_values() } else { api::crd_values() };
     let crd = crds.into_iter().find(|crd| crd["spec"]["names"]["kind"] == "ContainerRun");
     let crd = crd.context("the CRD")?;
@@ -145,13 +145,13 @@ fn runs(client: &Client) -> Api<ContainerRun> {
     Api::namespaced(client.clone(), NAMESPACE)
 }
 
-/// Makes each run with its old status, as the administrator.
+/// Creates each run with its old status, as the administrator.
 pub(super) async fn store(callers: &Callers, cases: &[Case]) -> anyhow::Result<()> {
-    unruled(&callers.administrator).await?;
+    until_rules_are_gone(&callers.administrator).await?;
     let mut made = BTreeSet::new();
     let cases: Vec<&Case> = cases.iter().filter(|case| made.insert(case.run.as_str())).collect();
     let stored =
-        stream::iter(cases).map(Ok).try_for_each_concurrent(SIDE_BY_SIDE, |case| async move {
+        stream::iter(cases).map(Ok).try_for_each_concurrent(CONCURRENCY, |case| async move {
             let runs = runs(&callers.administrator);
             let run = ContainerRun::new(&case.run, from_value(json!({}))?);
             runs.create(&PostParams::default(), &run).await?;
@@ -164,20 +164,20 @@ pub(super) async fn store(callers: &Callers, cases: &[Case]) -> anyhow::Result<(
     stored.await
 }
 
-/// Tries each change, and tells those that the server judged otherwise.
+/// Sends each change as a dry run, and fails with those that the server answered differently.
 pub(super) async fn judge(callers: &Callers, cases: &[Case]) -> anyhow::Result<()> {
     let answers = stream::iter(cases).map(|case| async move {
-        let refused = refused(callers, case).await.with_context(|| case.name.clone())?;
+        let refused = refusing_rules(callers, case).await.with_context(|| case.name.clone())?;
         anyhow::Ok((case, refused))
     });
-    let answers: Vec<_> = answers.buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
+    let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).try_collect().await?;
     let mut wrong = String::new();
     for (case, refused) in answers {
-        // The policy is asked only about what the CRD's own rules let through.
+        // The server asks the policy only about changes that the CRD's rules admit.
         let is_rule = |name: &&String| name.starts_with('R');
         let of_crd: BTreeSet<String> = case.refused_by.iter().filter(is_rule).cloned().collect();
         let expected = if of_crd.is_empty() { &case.refused_by } else { &of_crd };
-        // And it tells of its first refusal only.
+        // The policy names only the first rule that refuses.
         let agrees = match expected.iter().any(|name| name.starts_with('V')) {
             true => !refused.is_empty() && refused.is_subset(expected),
             false => refused == *expected,
@@ -190,8 +190,8 @@ pub(super) async fn judge(callers: &Callers, cases: &[Case]) -> anyhow::Result<(
     Ok(())
 }
 
-/// The rules that refuse a change, which is only tried.
-async fn refused(callers: &Callers, case: &Case) -> anyhow::Result<BTreeSet<String>> {
+/// Sends a change as a dry run, and returns the rules that refuse it.
+async fn refusing_rules(callers: &Callers, case: &Case) -> anyhow::Result<BTreeSet<String>> {
     let dry = PatchParams { dry_run: true, ..PatchParams::default() };
     let client = match case.caller {
         Some(pod) => &callers.pods[pod].0,
@@ -208,14 +208,14 @@ async fn refused(callers: &Callers, case: &Case) -> anyhow::Result<BTreeSet<Stri
     match answer {
         Ok(_) => Ok(BTreeSet::new()),
         Err(kube::Error::Api(status)) if status.code == 422 => {
-            let is_told = |name: &&&str| status.message.contains(&format!("{name} "));
-            Ok(NAMES.iter().filter(is_told).map(|&name| name.to_owned()).collect())
+            let is_named = |name: &&&str| status.message.contains(&format!("{name} "));
+            Ok(NAMES.iter().filter(is_named).map(|&name| name.to_owned()).collect())
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// The status as a whole: a merge would keep what is not said.
+/// Returns a patch that replaces the whole status: a merge patch would keep fields that `new` does not have.
 fn status_patch(is_there: bool, new: Option<&Value>) -> anyhow::Result<Patch<ContainerRun>> {
     let operations = match (is_there, new) {
         (_, Some(new)) => json!([{"op": "add", "path": "/status", "value": new}]),
@@ -225,8 +225,9 @@ fn status_patch(is_there: bool, new: Option<&Value>) -> anyhow::Result<Patch<Con
     Ok(Patch::Json(serde_json::from_value(operations)?))
 }
 
-/// The server takes up a CRD and a policy within a second or so: waits until both refuse what each refuses alone.
-pub(super) async fn in_force(administrator: &Client, caller: &Client) -> anyhow::Result<()> {
+/// Waits until the CRD's rules and the policy are in force, about a second after their creation: each must refuse a change
+/// that the other one admits.
+pub(super) async fn until_in_force(administrator: &Client, caller: &Client) -> anyhow::Result<()> {
     let run = ContainerRun::new("probe", from_value(json!({}))?);
     runs(administrator).create(&PostParams::default(), &run).await?;
     let first = |phase: &str| {
@@ -236,13 +237,13 @@ pub(super) async fn in_force(administrator: &Client, caller: &Client) -> anyhow:
         }}))
     };
     for patch in [first("Running"), first("Claimed")] {
-        until(async || Ok(tried(caller, &patch).await? == 422)).await?;
+        until(async || Ok(dry_run(caller, &patch).await? == 422)).await?;
     }
     Ok(())
 }
 
-/// Waits until the server forgot the rules.
-async fn unruled(administrator: &Client) -> anyhow::Result<()> {
+/// Waits until the server applies the CRD without rules.
+async fn until_rules_are_gone(administrator: &Client) -> anyhow::Result<()> {
     let run = ContainerRun::new("unruled", from_value(json!({}))?);
     runs(administrator).create(&PostParams::default(), &run).await?;
     let patch = Patch::Merge(json!({"status": {
@@ -257,8 +258,8 @@ async fn unruled(administrator: &Client) -> anyhow::Result<()> {
     .await
 }
 
-/// The code of a patch that is only tried; 403 while the caller's rights are not taken up yet.
-async fn tried(client: &Client, patch: &Patch<Value>) -> anyhow::Result<u16> {
+/// Sends a patch as a dry run and returns the HTTP status; 403 until the caller's rights take effect.
+async fn dry_run(client: &Client, patch: &Patch<Value>) -> anyhow::Result<u16> {
     let dry = PatchParams { dry_run: true, ..PatchParams::default() };
     match runs(client).patch_status("probe", &dry, patch).await {
         Ok(_) => Ok(200),

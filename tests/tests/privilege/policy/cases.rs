@@ -1,4 +1,4 @@
-//! Writes that the policies judge, and their verdicts.
+//! Writes that the policies admit or refuse.
 
 use api::names::finalizer;
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use crate::ask::Ask;
 const CLIENT_MOUNTS: &str = "dataworkflowservices.github.io/clientmounts";
 const NODES: &str = "nnf.cray.hpe.com/nnfnodes";
 
-/// One write and what becomes of it.
+/// A write, and whether the policies refuse it.
 pub(super) struct Case {
     pub(super) what: &'static str,
     pub(super) ask: Ask,
     pub(super) body: Value,
-    /// Part of the refusal, or nothing when it is let through.
+    /// Words in the refusal; `None` if the write is admitted.
     pub(super) refused: Option<&'static str>,
 }
 
@@ -46,7 +46,7 @@ fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
 }
 
-/// On the ClientMounts of `here`, by who may report on them, and of `there`.
+/// Returns writes of ClientMounts by an identity that may report on those of `here`, and not on those of `there`.
 pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
     let free = ("patch", CLIENT_MOUNTS, here, "free");
     let held = ("patch", CLIENT_MOUNTS, here, "held");
@@ -121,7 +121,7 @@ pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
     ]
 }
 
-/// What a rabbit does besides.
+/// Returns writes of the other kinds by the rabbit `here`.
 pub(super) fn on_rabbits(here: &str, there: &str) -> Vec<Case> {
     let storage = ("patch", "nnf.cray.hpe.com/nnfnodestorages", here, "work");
     let blocks = ("patch", "nnf.cray.hpe.com/nnfnodeblockstorages", here, "work");
@@ -198,7 +198,7 @@ pub(super) fn on_tokens(own: &str, other: &str) -> Vec<Case> {
     ]
 }
 
-/// The coordinator speaks for every compute, and wants nothing itself.
+/// Returns writes by the coordinator, which reports for every compute and may not change what is desired.
 pub(super) fn of_the_coordinator() -> Vec<Case> {
     let everywhere =
         ["compute-1", "compute-2"].into_iter().flat_map(|node| on_client_mounts(node, "none"));
@@ -207,17 +207,17 @@ pub(super) fn of_the_coordinator() -> Vec<Case> {
         .collect()
 }
 
-/// Somebody else's writes are none of the policies' business.
+/// Returns the same writes by another identity, which the policies do not limit.
 pub(super) fn of_others() -> Vec<Case> {
-    let all = on_client_mounts("compute-1", "compute-2")
+    let cases = on_client_mounts("compute-1", "compute-2")
         .into_iter()
         .chain(on_rabbits("rabbit-1", "rabbit-2"));
-    all.map(|case| Case { refused: None, ..case }).collect()
+    cases.map(|case| Case { refused: None, ..case }).collect()
 }
 
-/// A rabbit's token that is bound to no node, as one that was copied from a Secret.
+/// Returns writes with a rabbit's token that is bound to no node, such as one copied from a Secret.
 pub(super) fn of_the_unbound() -> Vec<Case> {
-    let all =
+    let reports =
         on_client_mounts("rabbit-1", "rabbit-2").into_iter().filter(|case| case.what == "report");
-    all.map(|case| Case { refused: Some("names no node"), ..case }).collect()
+    reports.map(|case| Case { refused: Some("names no node"), ..case }).collect()
 }

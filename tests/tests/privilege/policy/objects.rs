@@ -1,10 +1,10 @@
-//! The objects that the writes are about.
+//! Objects that the writes of the cases change.
 
 use api::names::finalizer;
 use serde_json::{Value, json};
 use tests::centre::{Chassis, Job};
 
-/// A Lustre management target.
+/// Returns an NnfLustreMGT that is asked for one file system name.
 pub(crate) fn lustre_mgt(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfLustreMGT",
@@ -13,7 +13,7 @@ pub(crate) fn lustre_mgt(name: &str, namespace: &str) -> Value {
     })
 }
 
-/// A finalizer of somebody else's.
+/// A finalizer of another controller.
 pub(super) const FOREIGN: &str = "central.example/holds";
 
 pub(super) fn client_mount(name: &str, namespace: &str) -> Value {
@@ -32,7 +32,7 @@ pub(super) fn nnf_node(name: &str, namespace: &str) -> Value {
     })
 }
 
-/// Packages that a rabbit is to have.
+/// Returns a NodeContainers object: the job packages and containers that a rabbit is to have.
 fn node_containers(rabbit: &str) -> Value {
     json!({
         "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",

@@ -1,13 +1,13 @@
-//! The server's Table (meta.k8s.io/v1), or names alone from a server that makes none.
+//! Columns of the server's Table (meta.k8s.io/v1); only names from a server that returns no Table.
 
 use serde_json::Value;
 
-/// Which columns are shown.
+/// The columns to show.
 #[derive(Debug)]
 pub(super) struct Columns {
     wide: bool,
     namespaces: bool,
-    /// Name and priority, as the server gave them; a watch gives them once.
+    /// Name and priority of each column, from the server; a watch sends them only once.
     definitions: Vec<(String, i64)>,
 }
 
@@ -16,7 +16,7 @@ impl Columns {
         Self { wide, namespaces, definitions: Vec::new() }
     }
 
-    /// Takes the columns of an answer that has some.
+    /// Keeps the columns of an answer, if it has any.
     pub(super) fn learn(&mut self, answer: &Value) {
         let Some(definitions) = answer.get("columnDefinitions").and_then(Value::as_array) else {
             if self.definitions.is_empty() {
@@ -74,12 +74,12 @@ impl Columns {
     }
 }
 
-/// The names of all objects in an answer.
+/// Returns the names of all objects in an answer.
 pub(super) fn names(answer: &Value) -> Vec<String> {
     objects(answer).into_iter().map(name).collect()
 }
 
-/// The object itself, or the first of a table.
+/// Returns the object itself, or the first object of a table.
 pub(super) fn first_object(answer: &Value) -> &Value {
     if is_table(answer) { answer.pointer("/rows/0/object").unwrap_or(answer) } else { answer }
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_lesser_priority_are_wide() {
+    fn columns_of_lower_priority_are_shown_only_when_wide() {
         let mut columns = Columns::new(false, true);
         columns.learn(&table());
         assert_eq!(columns.header(), ["NAMESPACE", "NAME", "READY"]);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_event_without_columns_keeps_those_known() {
+    fn a_watch_event_without_columns_keeps_the_known_ones() {
         let mut columns = Columns::new(false, false);
         columns.learn(&table());
         let mut event = table();

@@ -1,4 +1,4 @@
-//! Whether an object fulfils a condition. Pure.
+//! Judges whether an object fulfils a condition. Pure.
 
 use api::{ClientMountStatus, names::finalizer};
 use kube::api::DynamicObject;
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::args::Condition;
 
-/// What can be said of one object.
+/// The verdict on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Met,
-    /// Not yet, and why.
+    /// The condition does not hold yet, for this reason.
     Pending(String),
-    /// Not before something changes, and why.
+    /// The condition cannot hold before something changes, for this reason.
     Fatal(String),
 }
 
@@ -30,7 +30,7 @@ pub(super) fn judge(object: &DynamicObject, condition: Condition) -> Verdict {
         return Verdict::Pending(pending(object, condition));
     };
     let field = |name| error.get(name).and_then(Value::as_str).unwrap_or_default();
-    // Whoever runs this command can act on nodes: the owner's text leaves out what only they can do.
+    // Shows the debug message to operators: the message for the job's owner leaves out what only an operator can correct.
     let text =
         if field("debugMessage").is_empty() { field("userMessage") } else { field("debugMessage") };
     if field("severity") == "Fatal" {
@@ -53,14 +53,14 @@ fn is_met(object: &DynamicObject, condition: Condition) -> bool {
     }
 }
 
-/// Whether all mounts of a ClientMount are in this state, as the workflow engine judges it.
+/// Returns whether all mounts of a ClientMount are in this state, by the rule of the workflow engine.
 fn mounts_are(object: &DynamicObject, state: &str) -> bool {
     let count = object.data.pointer("/spec/mounts").and_then(Value::as_array).map_or(0, Vec::len);
     let status = object.data.get("status").map(ClientMountStatus::deserialize);
-    status.is_some_and(|status| status.is_ok_and(|one| one.has_reached(&state.into(), count)))
+    status.is_some_and(|status| status.is_ok_and(|status| status.has_reached(&state.into(), count)))
 }
 
-/// `status.ready`, the condition `Ready`, or a status of the word Ready.
+/// Returns whether `status.ready` is true, the condition `Ready` holds, or `status.status` is `Ready`.
 fn is_ready(object: &DynamicObject) -> bool {
     let status = object.data.get("status").unwrap_or(&Value::Null);
     let conditions = status.get("conditions").and_then(Value::as_array);
@@ -80,19 +80,19 @@ fn has_error(object: &DynamicObject) -> bool {
 
 fn pending(object: &DynamicObject, condition: Condition) -> String {
     let desired = text(object, "/spec/desiredState");
-    let asks = match condition {
+    let unreachable = match condition {
         Condition::Mounted if desired != "mounted" => Some("mounted"),
         Condition::Unmounted if desired != "unmounted" => Some("unmounted"),
         Condition::Mounted | Condition::Unmounted | Condition::Ready | Condition::Deleted => None,
     };
-    match asks {
+    match unreachable {
         Some(state) => format!("spec.desiredState is {desired:?}, so it will not become {state}"),
         None if object.data.get("status").is_none() => "no agent has taken it up".to_owned(),
         None => "in progress".to_owned(),
     }
 }
 
-/// Who has to act before a deleted object is gone.
+/// Describes what holds a deleted object: its finalizers.
 fn holders(object: &DynamicObject) -> String {
     let finalizers = object.metadata.finalizers.clone().unwrap_or_default();
     if object.metadata.deletion_timestamp.is_none() {
@@ -106,7 +106,7 @@ fn holders(object: &DynamicObject) -> String {
     format!("held by {}", holders.join(", "))
 }
 
-/// A finalizer, and who takes it off.
+/// Describes a finalizer, and the step after which its agent removes it.
 fn holder(finalizer: &str, node: &str) -> String {
     let who = match finalizer {
         finalizer::CLIENT_MOUNT => format!("until the agent of node {node} has unmounted"),
@@ -189,16 +189,19 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_has_an_old_mount_left_has_not_unmounted() {
+    fn a_node_that_still_has_an_old_mount_has_not_unmounted() {
         let entry = json!({"state": "unmounted", "ready": true});
-        let mut left = mounts("unmounted", json!([entry, entry]));
-        left.data["status"]["allReady"] = json!(false);
-        left.data["status"]["error"] = json!({"severity": "Minor", "debugMessage": "busy"});
-        assert_eq!(judge(&left, Condition::Unmounted), Verdict::Pending("Minor: busy".to_owned()));
+        let mut object = mounts("unmounted", json!([entry, entry]));
+        object.data["status"]["allReady"] = json!(false);
+        object.data["status"]["error"] = json!({"severity": "Minor", "debugMessage": "busy"});
+        assert_eq!(
+            judge(&object, Condition::Unmounted),
+            Verdict::Pending("Minor: busy".to_owned())
+        );
     }
 
     #[test]
-    fn an_object_that_will_never_get_there_says_so() {
+    fn a_condition_that_contradicts_the_desired_state_is_reported() {
         let Verdict::Pending(why) = judge(&mounts("unmounted", json!([])), Condition::Mounted)
         else {
             panic!()
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_is_understood_in_each_of_its_forms() {
+    fn each_form_of_readiness_is_recognised() {
         for status in [
             json!({"ready": true}),
             json!({"status": "Ready"}),

@@ -1,4 +1,4 @@
-//! What is known of the objects of one target. Pure: the clock comes in as an argument.
+//! Tracks the objects of one target. Pure: the time is an argument.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ pub(super) struct Watched {
     target: Target,
     condition: Condition,
     objects: BTreeMap<String, Verdict>,
-    /// The list that is being received.
+    /// The list that the watch is receiving.
     incoming: Option<BTreeMap<String, Verdict>>,
     listed: bool,
-    /// How many objects were there and are gone.
+    /// Number of objects that existed and are gone.
     gone: usize,
     fatal_since: Option<Instant>,
 }
@@ -49,8 +49,8 @@ impl Watched {
         self.listed
     }
 
-    /// Takes in an event; returns lines about what changed.
-    pub(super) fn take(&mut self, event: Event<DynamicObject>, now: Instant) -> Vec<String> {
+    /// Applies an event; returns lines about the changes.
+    pub(super) fn apply_event(&mut self, event: Event<DynamicObject>, now: Instant) -> Vec<String> {
         let before = self.objects.clone();
         match event {
             Event::Apply(object) => self.apply(&object),
@@ -73,11 +73,11 @@ impl Watched {
         self.gone += before.keys().filter(|name| !self.objects.contains_key(*name)).count();
         let fatal = self.objects.values().any(|verdict| matches!(verdict, Verdict::Fatal(_)));
         self.fatal_since = fatal.then(|| self.fatal_since.unwrap_or(now));
-        self.news(&before)
+        self.changes_since(&before)
     }
 
-    /// Whether the condition holds for all. What is gone is deleted, and unmounted too; but what was never there is not
-    /// mounted yet.
+    /// Returns whether the condition holds for all objects. A missing object counts as deleted and as unmounted, but not
+    /// as mounted or ready.
     pub(super) fn is_met(&self) -> bool {
         let may_be_absent = matches!(self.condition, Condition::Deleted | Condition::Unmounted);
         self.listed
@@ -85,12 +85,12 @@ impl Watched {
             && self.objects.values().all(|verdict| *verdict == Verdict::Met)
     }
 
-    /// How many objects were waited for.
+    /// Returns the number of objects, with those that are gone.
     pub(super) fn count(&self) -> usize {
         self.objects.len() + self.gone
     }
 
-    /// Since when an object has a fatal error, and the failure to report.
+    /// Returns the time since which an object has a fatal error, and the failure to report.
     pub(super) fn fatal(&self) -> Option<(Instant, Failure)> {
         let since = self.fatal_since?;
         let (name, why) = self.objects.iter().find_map(|(name, verdict)| match verdict {
@@ -105,21 +105,21 @@ impl Watched {
         Some((since, Failure::new(exit, format!("{}: {why}", self.label(name)))))
     }
 
-    /// Each object that is not there yet, and why.
-    pub(super) fn missing(&self) -> Vec<String> {
+    /// Returns a line for each object that does not meet the condition, with the reason.
+    pub(super) fn unmet(&self) -> Vec<String> {
         if !self.listed {
             return vec![format!("{}: not listed yet", self.subject())];
         }
         if self.objects.is_empty() && !self.is_met() {
             return vec![format!("{}: does not exist", self.subject())];
         }
-        let unmet = |(name, verdict): (&String, &Verdict)| match verdict {
+        let reason = |(name, verdict): (&String, &Verdict)| match verdict {
             Verdict::Met => None,
             Verdict::Pending(why) | Verdict::Fatal(why) => {
                 Some(format!("{}: {why}", self.label(name)))
             }
         };
-        self.objects.iter().filter_map(unmet).collect()
+        self.objects.iter().filter_map(reason).collect()
     }
 
     fn apply(&mut self, object: &DynamicObject) {
@@ -130,7 +130,7 @@ impl Watched {
         }
     }
 
-    /// Whether it is a later object of the same name.
+    /// Returns whether this is a later object of the same name.
     fn is_other(&self, object: &DynamicObject) -> bool {
         match &self.target.select {
             Select::Name { uid: Some(uid), .. } => object.metadata.uid.as_ref() != Some(uid),
@@ -138,7 +138,7 @@ impl Watched {
         }
     }
 
-    fn news(&self, before: &BTreeMap<String, Verdict>) -> Vec<String> {
+    fn changes_since(&self, before: &BTreeMap<String, Verdict>) -> Vec<String> {
         let changed =
             self.objects.iter().filter(|(name, verdict)| before.get(*name) != Some(verdict));
         let changed = changed.map(|(name, verdict)| match verdict {
@@ -161,7 +161,7 @@ impl Watched {
     }
 }
 
-/// Namespace and name, as people read it.
+/// Returns `NAMESPACE/NAME`, by which objects are tracked.
 fn key(object: &DynamicObject) -> String {
     match object.namespace() {
         Some(namespace) => format!("{namespace}/{}", object.name_any()),

@@ -1,4 +1,4 @@
-//! Takes a workflow to the next state, or to a later one through all between.
+//! Advances a workflow to the next state, or to a later one through all states between.
 
 use api::{Workflow, WorkflowState};
 use kube::{Client, ResourceExt};
@@ -12,23 +12,23 @@ use nodeclient::Exit;
 use nodeclient::Output;
 
 pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Result<Exit, Failure> {
-    let named = &args.workflow;
+    let target = &args.workflow;
     let owner = Owner {
-        namespace: named.namespace.clone(),
-        name: Some(named.name.clone()),
+        namespace: target.namespace.clone(),
+        name: Some(target.name.clone()),
         user: None,
         group: None,
     };
-    let life = Life::new(client, &owner, named.timeout, output);
+    let life = Life::new(client, &owner, target.timeout, output);
     let workflow = life.drive.get().await?;
     let now = &workflow.spec.desired_state;
     let ahead = ahead(now, args.to.as_ref())?;
-    // Teardown follows whatever state: what does not get ready, or has failed, is not waited for.
+    // Teardown may follow any state: a state that is not ready or has failed is not waited for.
     if args.to == Some(WorkflowState::Teardown) && progress(&workflow, now) != Progress::Reached {
         return print(&life.go_to(&WorkflowState::Teardown).await?, output);
     }
-    // One that is not ready yet is waited for, not refused.
-    let mut workflow = life.drive.reach(now, named.timeout).await?;
+    // Waits for a state that is not ready yet.
+    let mut workflow = life.drive.reach(now, target.timeout).await?;
     if let Some(nodes) = &args.nodes {
         life.name_computes(&workflow, &nodes.0).await?;
     }
@@ -47,13 +47,13 @@ pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Resul
     print(&workflow, output)
 }
 
-/// The states to go through.
+/// Returns the states to go through.
 fn ahead(now: &WorkflowState, to: Option<&WorkflowState>) -> Result<Vec<WorkflowState>, Failure> {
     let next = now.next().cloned();
     let Some(to) = to else {
         return next.map(|state| vec![state]).ok_or_else(|| {
             Failure::new(Exit::Usage, format!("no state follows {now}"))
-                .remedy("`warren workflow delete` removes it")
+                .remedy("`warren workflow delete` removes the workflow")
         });
     };
     let later: Vec<_> = std::iter::successors(next, |state| state.next().cloned()).collect();
@@ -66,7 +66,7 @@ fn ahead(now: &WorkflowState, to: Option<&WorkflowState>) -> Result<Vec<Workflow
     }
 }
 
-/// Prints the state that it is in.
+/// Prints the workflow's state.
 pub(super) fn print(workflow: &Workflow, output: Output) -> Result<Exit, Failure> {
     let status = workflow.status.clone().unwrap_or_default();
     let state = status.state.map(|state| state.to_string()).unwrap_or_default();
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_go_ahead_one_by_one() {
+    fn a_workflow_advances_through_each_state_in_order() {
         let words = |now: &str, to: Option<&str>| {
             let states = ahead(&now.into(), to.map(WorkflowState::from).as_ref());
             states

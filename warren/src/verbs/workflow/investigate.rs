@@ -1,4 +1,4 @@
-//! Everything of one workflow, with what it waits for.
+//! Shows all objects of one workflow, and the reasons why it waits.
 
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
@@ -6,16 +6,20 @@ use serde_json::{Value, json};
 use workload::waits::{age, waits};
 use workload::{Member, Objects};
 
-use crate::args::workflow::Named;
+use crate::args::workflow::WorkflowName;
 use crate::failure::Failure;
 use crate::workflow::gather::gather;
 use nodeclient::Exit;
 use nodeclient::Output;
 
-pub(super) async fn run(client: &Client, args: &Named, output: Output) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    client: &Client,
+    args: &WorkflowName,
+    output: Output,
+) -> Result<Exit, Failure> {
     let objects = gather(client, &args.namespace, &args.name).await?;
     if objects.is_empty() {
-        return Err(super::show::missing(&args.namespace, &args.name));
+        return Err(super::show::no_such_workflow(&args.namespace, &args.name));
     }
     let now = Timestamp::now();
     let waits = waits(&objects);
@@ -30,9 +34,9 @@ pub(super) async fn run(client: &Client, args: &Named, output: Output) -> Result
     output.table(&header, &rows(&objects, now))?;
     let lines: Vec<_> = waits.iter().map(|waiting| format!("  {}", waiting.line(now))).collect();
     let summary = if lines.is_empty() {
-        "it waits for nothing".to_owned()
+        "the workflow waits for nothing".to_owned()
     } else {
-        format!("it waits for\n{}", lines.join("\n"))
+        format!("the workflow waits for\n{}", lines.join("\n"))
     };
     output.text(&format!("\n{summary}\n"))?;
     Ok(Exit::Done)
@@ -66,7 +70,7 @@ fn row(member: &Member, now: Timestamp) -> Vec<String> {
     ]
 }
 
-/// What any kind's status has of readiness.
+/// Returns the state and readiness in the status of an object of any kind.
 fn state(data: &Value, is_deleted: bool) -> String {
     let status = &data["status"];
     let ready = [&status["ready"], &status["allReady"]].into_iter().find_map(Value::as_bool);
@@ -85,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_kind_tells_its_readiness() {
+    fn readiness_is_read_from_any_kind() {
         assert_eq!(
             state(&json!({"status": {"state": "mounted", "ready": true}}), false),
             "mounted, ready"

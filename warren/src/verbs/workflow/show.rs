@@ -1,4 +1,4 @@
-//! One workflow on a page, or all of them in a table.
+//! Shows one workflow on a page, or all of them in a table.
 
 use api::{DirectiveBreakdown, Servers, Workflow};
 use apiclient::{Readable, list_readable};
@@ -17,24 +17,24 @@ use nodeclient::Output;
 
 pub(super) async fn run(client: &Client, args: &Show, output: Output) -> Result<Exit, Failure> {
     match &args.name {
-        Some(name) => one(client, &args.namespace, name, output).await,
-        None => all(client, &args.namespace, output).await,
+        Some(name) => show_one(client, &args.namespace, name, output).await,
+        None => show_all(client, &args.namespace, output).await,
     }
 }
 
-pub(super) fn missing(namespace: &str, name: &str) -> Failure {
+pub(super) fn no_such_workflow(namespace: &str, name: &str) -> Failure {
     Failure::new(Exit::Failed, format!("there is no workflow {namespace}/{name}"))
-        .remedy("`warren workflow show` lists them; `warren workflow investigate` shows what is left of one")
+        .remedy("`warren workflow show` lists the workflows; `warren workflow investigate` shows remaining objects of a deleted one")
 }
 
-async fn one(
+async fn show_one(
     client: &Client,
     namespace: &str,
     name: &str,
     output: Output,
 ) -> Result<Exit, Failure> {
     let objects = gather(client, namespace, name).await?;
-    let Some(workflow) = &objects.workflow else { return Err(missing(namespace, name)) };
+    let Some(workflow) = &objects.workflow else { return Err(no_such_workflow(namespace, name)) };
     if output.is_json() {
         output.json(&json!({"workflow": workflow, "waitsFor": waits(&objects)}))?;
     } else {
@@ -43,7 +43,7 @@ async fn one(
     Ok(Exit::Done)
 }
 
-async fn all(client: &Client, namespace: &str, output: Output) -> Result<Exit, Failure> {
+async fn show_all(client: &Client, namespace: &str, output: Output) -> Result<Exit, Failure> {
     let list: Readable<Workflow> =
         list_readable(client.clone(), Some(namespace), &ListParams::default())
             .await
@@ -92,7 +92,7 @@ fn job(workflow: &Workflow) -> String {
     workflow.spec.job_id.to_string()
 }
 
-/// Everything that its owner may want to know.
+/// Returns the page about a workflow: job, state, directives, environment, and the reasons why it waits.
 fn page(workflow: &Workflow, objects: &Objects, now: Timestamp) -> String {
     let status = workflow.status.clone().unwrap_or_default();
     let (spec, state) = (&workflow.spec, status.state.clone().unwrap_or_default());
@@ -122,7 +122,8 @@ fn page(workflow: &Workflow, objects: &Objects, now: Timestamp) -> String {
     lines.push("directives".to_owned());
     for (index, directive) in spec.directives.iter().enumerate() {
         lines.push(format!("  {index}  {directive}"));
-        lines.extend(placed(index, objects).into_iter().map(|line| format!("     {line}")));
+        lines
+            .extend(placement_lines(index, objects).into_iter().map(|line| format!("     {line}")));
     }
     if !status.env.is_empty() {
         lines.push("environment".to_owned());
@@ -136,14 +137,14 @@ fn page(workflow: &Workflow, objects: &Objects, now: Timestamp) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What a directive needs, and where that is.
-fn placed(index: usize, objects: &Objects) -> Vec<String> {
+/// Returns lines about the capacity that a directive needs, and about the rabbits that hold it.
+fn placement_lines(index: usize, objects: &Objects) -> Vec<String> {
     use api::RabbitLabels;
     let index = index.to_string();
-    let is_of = |label: Option<&str>| label == Some(index.as_str());
+    let is_index = |label: Option<&str>| label == Some(index.as_str());
     let breakdowns = objects
-        .of::<DirectiveBreakdown>("DirectiveBreakdown")
-        .filter(|object| is_of(object.directive_index()));
+        .of_kind::<DirectiveBreakdown>("DirectiveBreakdown")
+        .filter(|object| is_index(object.directive_index()));
     let needs = breakdowns
         .filter_map(|object| object.status?.storage)
         .flat_map(|storage| storage.allocation_sets);
@@ -157,7 +158,8 @@ fn placed(index: usize, objects: &Objects) -> Vec<String> {
             )
         })
         .collect();
-    let servers = objects.of::<Servers>("Servers").filter(|object| is_of(object.directive_index()));
+    let servers =
+        objects.of_kind::<Servers>("Servers").filter(|object| is_index(object.directive_index()));
     for set in servers.flat_map(|servers| servers.spec.allocation_sets) {
         let storage = set
             .storage

@@ -1,4 +1,4 @@
-//! When what happened to a workflow.
+//! Shows the timeline of a workflow.
 
 use kube::Client;
 
@@ -15,10 +15,10 @@ pub(super) async fn run(
     args: &TimelineArgs,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let named = &args.workflow;
-    let objects = gather(client, &named.namespace, &named.name).await?;
-    let Some(timeline) = Timeline::of(&objects) else {
-        return Err(super::show::missing(&named.namespace, &named.name));
+    let target = &args.workflow;
+    let objects = gather(client, &target.namespace, &target.name).await?;
+    let Some(timeline) = Timeline::from_objects(&objects) else {
+        return Err(super::show::no_such_workflow(&target.namespace, &target.name));
     };
     if let Some(file) = &args.svg {
         write_svg(file, &timeline)?;

@@ -14,7 +14,7 @@ fn job(nodes: &[&str]) -> Job {
     }
 }
 
-fn shown(line: Option<&str>) -> Vec<String> {
+fn launch_lines(line: Option<&str>) -> Vec<String> {
     let launcher = line.map(|line| line.parse::<Launcher>().unwrap());
     let launches = launches(launcher.as_ref(), &job(&["c1", "c2", "c4"]));
     launches
@@ -27,19 +27,19 @@ fn shown(line: Option<&str>) -> Vec<String> {
 
 #[test]
 fn a_line_starts_the_command_once_or_for_each_node() {
-    assert_eq!(shown(None), ["- app|-v {node}"]);
+    assert_eq!(launch_lines(None), ["- app|-v {node}"]);
     assert_eq!(
-        shown(Some("srun -w {nodes} --uid={user}")),
+        launch_lines(Some("srun -w {nodes} --uid={user}")),
         ["- srun|-w|c[1-2,4]|--uid=7|app|-v {node}"]
     );
     assert_eq!(
-        shown(Some("ssh '{node}' env {env}")),
+        launch_lines(Some("ssh '{node}' env {env}")),
         ["c1", "c2", "c4"].map(|node| format!("{node} ssh|{node}|env|A=1|B=x y|app|-v {{node}}"))
     );
 }
 
 #[test]
-fn a_line_that_cannot_be_meant_is_refused() {
+fn an_invalid_launcher_is_refused() {
     for (line, error) in [
         ("ssh '{node}", LauncherError::Quotes),
         ("  ", LauncherError::Empty),
@@ -50,11 +50,11 @@ fn a_line_that_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_found_out_before_anything_is_made() {
+fn a_missing_or_non_executable_program_is_refused() {
     let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
     let status = |launcher: Option<&str>, command: &str| {
         let launcher = launcher.map(|line| line.parse::<Launcher>().unwrap());
-        find(launcher.as_ref(), &words(command)).map_err(|error| error.status())
+        check_program(launcher.as_ref(), &words(command)).map_err(|error| error.status())
     };
     assert_eq!(status(None, "sh -c true"), Ok(()));
     assert_eq!(status(None, "/bin/sh -c true"), Ok(()));
@@ -70,7 +70,7 @@ fn sh(script: &str) -> Launch {
     Launch { node: None, words: ["sh", "-c", script].map(str::to_owned).to_vec() }
 }
 
-/// Whoever stops commands ends every process that this one has started.
+/// Serializes these tests: stopping commands ends every process that this one has started.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn statuses(scripts: &[&str]) -> u8 {
@@ -78,12 +78,12 @@ fn statuses(scripts: &[&str]) -> u8 {
     runtime.block_on(async {
         let started = scripts.iter().map(|script| start(sh(script), &job(&[]), false).unwrap());
         let mut running: Vec<_> = started.collect();
-        handed_on(&wait(&mut running).await)
+        exit_status(&wait(&mut running).await)
     })
 }
 
 #[test]
-fn the_first_failure_is_handed_on() {
+fn the_exit_status_is_that_of_the_first_failure() {
     let _alone = ALONE.lock();
     assert_eq!(statuses(&["exit 0", "true"]), 0);
     assert_eq!(statuses(&["exit 0", "exit 42", "exit 7"]), 42);
@@ -92,7 +92,7 @@ fn the_first_failure_is_handed_on() {
 }
 
 #[test]
-fn what_is_stopped_gets_to_clean_up() {
+fn a_stopped_command_can_clean_up() {
     let _alone = ALONE.lock();
     let directory = tempfile::tempdir().unwrap();
     let (ready, cleaned) = (directory.path().join("ready"), directory.path().join("cleaned"));
@@ -108,14 +108,15 @@ fn what_is_stopped_gets_to_clean_up() {
         // The pipe opens when the script has set its trap.
         tokio::fs::read(&ready).await.unwrap();
         stop(&mut running, GRACE).await;
-        assert_eq!(handed_on(&wait(&mut running).await), 3);
+        assert_eq!(exit_status(&wait(&mut running).await), 3);
     });
     assert!(cleaned.exists());
 }
 
-/// One in the background, one whose parent has ended, one in a terminal session of its own, and one that ignores SIGTERM.
+/// The script starts a background process, one whose parent has ended, one in a terminal session of its own, and
+/// one that ignores SIGTERM.
 #[test]
-fn what_a_command_has_started_ends_with_it() {
+fn all_descendants_of_a_stopped_command_end() {
     let _alone = ALONE.lock();
     let directory = tempfile::tempdir().unwrap();
     let (ready, alive) = (directory.path().join("ready"), directory.path().join("alive"));
@@ -135,10 +136,10 @@ fn what_a_command_has_started_ends_with_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut running = vec![start(sh(&script), &job(&[]), false).unwrap()];
-        let read = tokio::task::spawn_blocking(move || std::fs::read(alive));
+        let pipe = tokio::task::spawn_blocking(move || std::fs::read(alive));
         tokio::fs::read(&ready).await.unwrap();
         stop(&mut running, Duration::from_secs(1)).await;
-        let all_ended = timeout(Duration::from_secs(60), read).await;
+        let all_ended = timeout(Duration::from_secs(60), pipe).await;
         assert!(all_ended.expect("a process of the command runs").unwrap().unwrap().is_empty());
     });
 }

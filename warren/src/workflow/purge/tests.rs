@@ -22,25 +22,25 @@ fn objects(workflow: Option<(&str, Value)>, others: Vec<Member>) -> Objects {
     Objects { workflow, others }
 }
 
-fn told(objects: &Objects, force: bool) -> Vec<String> {
+fn plan_lines(objects: &Objects, force: bool) -> Vec<String> {
     plan(objects, force).iter().map(ToString::to_string).collect()
 }
 
 const DELETED: &str = "2026-11-24T12:00:00Z";
 
 #[test]
-fn without_force_only_the_workflow_is_ended() {
+fn without_force_only_the_workflow_is_removed() {
     let others = || vec![member("ClientMount", json!({"finalizers": ["f"]}))];
     assert_eq!(
-        told(&objects(Some(("PreRun", json!({}))), others()), false),
-        ["ask the workflow w for Teardown, and wait for it", "delete the workflow w"]
+        plan_lines(&objects(Some(("PreRun", json!({}))), others()), false),
+        ["request Teardown of the workflow w, and wait for it", "delete the workflow w"]
     );
     assert_eq!(
-        told(&objects(Some(("Teardown", json!({}))), others()), false),
+        plan_lines(&objects(Some(("Teardown", json!({}))), others()), false),
         ["delete the workflow w"]
     );
     assert_eq!(
-        told(
+        plan_lines(
             &objects(
                 Some(("Teardown", json!({"deletionTimestamp": DELETED, "finalizers": ["f"]}))),
                 others()
@@ -52,45 +52,45 @@ fn without_force_only_the_workflow_is_ended() {
 }
 
 #[test]
-fn orphans_are_deleted_when_nothing_uses_them_any_more() {
+fn orphans_are_deleted_after_their_users() {
     let mut others = vec![
         member("NnfNodeBlockStorage", json!({})),
         member("NnfNodeStorage", json!({})),
         member("ClientMount", json!({})),
     ];
     for next in ["clientmount", "nnfnodestorage", "nnfnodeblockstorage"] {
-        let planned = told(&objects(None, others.clone()), false);
+        let planned = plan_lines(&objects(None, others.clone()), false);
         assert_eq!(planned, [format!("delete {next}/w-0 in n1")]);
         others.pop();
     }
 }
 
 #[test]
-fn what_is_used_waits_while_its_user_goes() {
+fn storage_waits_while_its_mount_is_being_deleted() {
     let going = json!({"deletionTimestamp": DELETED, "finalizers": ["f"]});
     let others = vec![member("NnfNodeBlockStorage", json!({})), member("ClientMount", going)];
-    assert_eq!(told(&objects(None, others), false), [""; 0]);
+    assert_eq!(plan_lines(&objects(None, others), false), [""; 0]);
 }
 
 #[test]
-fn force_says_what_it_may_leave_behind() {
+fn force_names_what_may_remain() {
     let others = vec![
         member("NnfNodeBlockStorage", json!({"finalizers": ["b"], "deletionTimestamp": DELETED})),
         member("ClientMount", json!({"finalizers": ["a", "c"]})),
     ];
     let workflow = ("Teardown", json!({"finalizers": ["w"], "deletionTimestamp": DELETED}));
     assert_eq!(
-        told(&objects(Some(workflow), others), true),
+        plan_lines(&objects(Some(workflow), others), true),
         [
             "delete clientmount/w-0 in n1",
-            "take a, c off clientmount/w-0 in n1; this may leave behind: mounts on n1, until its agent starts again and cleans up",
-            "take b off nnfnodeblockstorage/w-0 in n1; this may leave behind: namespaces on the drives of n1, and their capacity",
-            "take w off workflow/w in default; this may leave behind: nothing, when all objects above are gone",
+            "remove a, c from clientmount/w-0 in n1; this may leave behind: mounts on n1, until its agent starts again and cleans up",
+            "remove b from nnfnodeblockstorage/w-0 in n1; this may leave behind: namespaces on the drives of n1, and their capacity",
+            "remove w from workflow/w in default; this may leave behind: nothing, if all objects above are gone",
         ]
     );
 }
 
 #[test]
-fn nothing_needs_no_steps() {
-    assert_eq!(told(&objects(None, Vec::new()), true), [""; 0]);
+fn a_removed_workflow_needs_no_steps() {
+    assert_eq!(plan_lines(&objects(None, Vec::new()), true), [""; 0]);
 }

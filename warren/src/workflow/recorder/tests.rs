@@ -38,7 +38,7 @@ fn storage(deleted: bool, ready: bool) -> NnfNodeStorage {
 }
 
 #[test]
-fn a_life_is_recorded_in_its_order() {
+fn states_directives_and_nodes_are_recorded_in_order() {
     let mut record = Recorder::default();
     record.workflow(&workflow("Setup", 1, None));
     record.file_systems(&storage(false, false), at(2));
@@ -51,7 +51,7 @@ fn a_life_is_recorded_in_its_order() {
     record.workflow(&workflow("PreRun", 5, Some(8)));
     record.workflow(&workflow("Teardown", 9, None));
     record.file_systems(&storage(true, true), at(10));
-    record.removed("r1", at(11));
+    record.record_removal("r1", at(11));
     let timeline = record.timeline();
     let rows: Vec<_> = timeline
         .rows
@@ -84,7 +84,7 @@ fn a_life_is_recorded_in_its_order() {
 }
 
 #[test]
-fn a_node_that_is_seen_before_its_state_belongs_to_it() {
+fn node_work_seen_before_its_state_is_assigned_to_it() {
     let mut record = Recorder::default();
     record.workflow(&workflow("PreRun", 1, Some(2)));
     record.mount(&mount("unmounted", "mounted", false), at(4));
@@ -95,7 +95,7 @@ fn a_node_that_is_seen_before_its_state_belongs_to_it() {
 }
 
 #[test]
-fn what_is_seen_again_is_not_done_again() {
+fn an_object_seen_again_begins_no_new_row() {
     let mut record = Recorder::default();
     record.workflow(&workflow("PreRun", 1, None));
     for second in 2..5 {

@@ -1,13 +1,13 @@
-//! A timeline in a terminal: a bar for each row.
+//! Draws a timeline for terminals: a bar for each row.
 
 use jiff::Timestamp;
 
-use super::{Outcome, Timeline, shown};
+use super::{Outcome, Timeline, format_duration};
 
-/// Columns of the bars.
+/// Width of the bars in columns.
 const WIDTH: u64 = 48;
 
-/// The chart, a line for each row.
+/// Returns the chart, one line per row.
 pub(crate) fn gantt(timeline: &Timeline, now: Timestamp) -> String {
     let Some((first, last)) = timeline.extent(now) else { return String::new() };
     let labels: Vec<String> = timeline.rows.iter().map(super::Row::label).collect();
@@ -31,12 +31,12 @@ pub(crate) fn gantt(timeline: &Timeline, now: Timestamp) -> String {
             Outcome::Lasts => "> ",
             Outcome::Failed => "× ",
         };
-        lines.push(format!("{label:widest$} │{bar}│ {mark}{}", shown(row.begin, end)));
+        lines.push(format!("{label:widest$} │{bar}│ {mark}{}", format_duration(row.begin, end)));
     }
     lines.push(format!(
         "{:widest$} 0{:>width$}",
         "",
-        shown(first, last),
+        format_duration(first, last),
         width = usize::try_from(WIDTH + 1).unwrap_or_default()
     ));
     lines.join("\n")
@@ -44,12 +44,12 @@ pub(crate) fn gantt(timeline: &Timeline, now: Timestamp) -> String {
 
 struct Scale {
     first: Timestamp,
-    /// Microseconds, not 0.
+    /// Length of the timeline in microseconds, at least 1.
     span: u64,
 }
 
 impl Scale {
-    /// The columns of a bar; it has one at least.
+    /// Returns the first column of a bar and the one after its last; a bar has at least one column.
     fn columns(&self, begin: Timestamp, end: Timestamp) -> (u64, u64) {
         let from = (micros(self.first, begin) * WIDTH / self.span).min(WIDTH - 1);
         let to = (micros(self.first, end) * WIDTH).div_ceil(self.span).min(WIDTH);

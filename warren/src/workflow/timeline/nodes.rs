@@ -1,8 +1,9 @@
-//! What the objects tell of each node: when its work was asked for and done.
+//! Derives the work of each node from its objects: the times at which it was requested and done.
 //!
-//! Times come from an object's metadata. A real server tracks who wrote which field when (`managedFields`); the embedded one does
-//! not. Without that, and when an agent reported again later, the work counts as done when the directive's share of the state
-//! was: the engine waits for all nodes before it. These rows go with the objects: after Teardown there are none.
+//! The times come from an object's metadata. kube-apiserver records the time at which each field was written (`managedFields`); the
+//! embedded API does not. Without that, or when an agent reported again later, the work counts as done together with the
+//! directive's share of the state: the engine ends the share only after all nodes. After Teardown there are no objects, and no such
+//! rows.
 
 use api::client_mount::MountState;
 use api::{ClientMount, NnfNodeStorage, RabbitLabels, Workflow, WorkflowState};
@@ -13,16 +14,16 @@ use workload::Objects;
 
 use super::{Outcome, Row, Subject, outcome};
 
-/// Rows of all nodes whose objects are there, beside those of states.
+/// Returns rows for all nodes that have objects. `states` has the rows of states.
 pub(super) fn rows(objects: &Objects, workflow: &Workflow, states: &[Row]) -> Vec<Row> {
     let past = Past { workflow, states };
-    let storages = objects.of::<NnfNodeStorage>("NnfNodeStorage");
+    let storages = objects.of_kind::<NnfNodeStorage>("NnfNodeStorage");
     let storages = storages.flat_map(|storage| past.storage(&storage));
-    let mounts = objects.of::<ClientMount>("ClientMount").flat_map(|mount| past.mount(&mount));
+    let mounts = objects.of_kind::<ClientMount>("ClientMount").flat_map(|mount| past.mount(&mount));
     storages.chain(mounts).collect()
 }
 
-/// The states so far.
+/// The rows of states, and their workflow.
 struct Past<'a> {
     workflow: &'a Workflow,
     states: &'a [Row],
@@ -32,11 +33,11 @@ struct Past<'a> {
 struct Work<'a> {
     what: &'a str,
     state: WorkflowState,
-    /// When it was asked for, if that is recorded.
-    asked: Option<Timestamp>,
+    /// Time of the request, if recorded.
+    requested: Option<Timestamp>,
     is_done: bool,
     is_error: bool,
-    /// The last report, unless it is of something else.
+    /// Time of the agent's last report, if it concerns this work.
     reported: Option<Timestamp>,
 }
 
@@ -47,21 +48,21 @@ impl Past<'_> {
         let making = Work {
             what: "make storage",
             state: WorkflowState::Setup,
-            asked: moment(meta.creation_timestamp.as_ref()),
+            requested: moment(meta.creation_timestamp.as_ref()),
             is_done: status.is_some_and(|status| status.ready),
             is_error,
-            reported: reported(meta).filter(|_| meta.deletion_timestamp.is_none()),
+            reported: last_report(meta).filter(|_| meta.deletion_timestamp.is_none()),
         };
         let is_going = meta.deletion_timestamp.is_some();
         let removed = is_going.then(|| Work {
             what: "remove storage",
             state: WorkflowState::Teardown,
-            asked: moment(meta.deletion_timestamp.as_ref()),
+            requested: moment(meta.deletion_timestamp.as_ref()),
             is_done: false,
             is_error,
             reported: None,
         });
-        // What is deleted before it was made will never be made.
+        // Storage that is deleted before it is complete is never completed.
         let making = Some(making).filter(|making| making.is_done || !is_going);
         self.rows(storage, making.into_iter().chain(removed))
     }
@@ -74,22 +75,22 @@ impl Past<'_> {
         let mounted = Work {
             what: "mount",
             state: WorkflowState::PreRun,
-            asked: moment(meta.creation_timestamp.as_ref()),
+            requested: moment(meta.creation_timestamp.as_ref()),
             is_done: is_done || !is_wanted,
             is_error: is_error && is_wanted,
-            reported: reported(meta).filter(|_| is_wanted),
+            reported: last_report(meta).filter(|_| is_wanted),
         };
         let unmounted = (!is_wanted).then(|| Work {
             what: "unmount",
             state: self
-                .begun(&WorkflowState::PostRun)
+                .state_row(&WorkflowState::PostRun)
                 .map_or(WorkflowState::Teardown, |_| WorkflowState::PostRun),
-            asked: desired(meta),
+            requested: last_desired_state_write(meta),
             is_done,
             is_error,
-            reported: reported(meta),
+            reported: last_report(meta),
         });
-        // Of a mount that is to be undone and that no share of PreRun was done with, nobody knows whether it ever was there.
+        // A mount that is being undone, and whose share of PreRun is not complete, may never have been mounted.
         let is_known = is_wanted || self.share(mount, &WorkflowState::PreRun).is_some();
         let mounted = Some(mounted).filter(|_| is_known);
         self.rows(mount, mounted.into_iter().chain(unmounted))
@@ -104,14 +105,16 @@ impl Past<'_> {
     }
 
     fn row<K: Resource<DynamicType = ()>>(&self, object: &K, work: &Work<'_>) -> Option<Row> {
-        let state = self.begun(&work.state);
-        // Metadata has whole seconds: nothing begins before its state does.
-        let asked = work.asked.map(|asked| state.map_or(asked, |state| asked.max(state.begin)));
-        let begin = asked.or(state.map(|state| state.begin))?;
+        let state = self.state_row(&work.state);
+        // Metadata has whole seconds: keeps the begin from being before the state's.
+        let requested = work
+            .requested
+            .map(|requested| state.map_or(requested, |state| requested.max(state.begin)));
+        let begin = requested.or(state.map(|state| state.begin))?;
         let share = self.share(object, &work.state).filter(|_| work.is_done);
         let end = work.reported.into_iter().chain(share).filter(|_| work.is_done).min();
         let outcome = match outcome(work.is_done, work.is_error) {
-            // Done, and nobody knows when.
+            // Done at an unknown time.
             Outcome::Done if end.is_none() => return None,
             outcome => outcome,
         };
@@ -120,7 +123,7 @@ impl Past<'_> {
             state: work.state.to_string(),
             subject: Subject::of_node(object, work.what),
             begin,
-            begin_is_taken: asked.is_none(),
+            begin_is_taken: requested.is_none(),
             end,
             end_is_taken: end.is_some()
                 && work.reported.is_none_or(|at| share.is_some_and(|share| share < at)),
@@ -128,13 +131,13 @@ impl Past<'_> {
         })
     }
 
-    /// The row of a state that has begun.
-    fn begun(&self, state: &WorkflowState) -> Option<&Row> {
-        let mut of = self.states.iter().filter(|row| row.subject == Subject::State);
-        of.find(|row| row.state == state.as_str())
+    /// Returns the row of a state that has begun.
+    fn state_row(&self, state: &WorkflowState) -> Option<&Row> {
+        let mut states = self.states.iter().filter(|row| row.subject == Subject::State);
+        states.find(|row| row.state == state.as_str())
     }
 
-    /// When a directive's share of a state was done. No share is done before all of its nodes are.
+    /// Returns the time at which the directive's share of a state was done. A share is done only after all its nodes.
     fn share<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,
@@ -142,9 +145,9 @@ impl Past<'_> {
     ) -> Option<Timestamp> {
         let index: i64 = object.directive_index()?.parse().ok()?;
         let drivers = &self.workflow.status.as_ref()?.drivers;
-        let mut of =
-            drivers.iter().filter(|one| one.dwd_index == index && one.watch_state == *state);
-        of.find(|one| one.completed)?.complete_time.as_ref().map(|at| at.0)
+        let mut shares =
+            drivers.iter().filter(|share| share.dwd_index == index && share.watch_state == *state);
+        shares.find(|share| share.completed)?.complete_time.as_ref().map(|at| at.0)
     }
 }
 
@@ -152,20 +155,23 @@ fn moment(at: Option<&Time>) -> Option<Timestamp> {
     at.map(|at| at.0)
 }
 
-/// When an agent last wrote the status.
-fn reported(meta: &ObjectMeta) -> Option<Timestamp> {
-    written(meta, |entry| entry.subresource.as_deref() == Some("status"))
+/// Returns the time at which an agent last wrote the status.
+fn last_report(meta: &ObjectMeta) -> Option<Timestamp> {
+    last_write(meta, |entry| entry.subresource.as_deref() == Some("status"))
 }
 
-/// When the state that a mount is to be in was last written.
-fn desired(meta: &ObjectMeta) -> Option<Timestamp> {
-    written(meta, |entry| {
+/// Returns the time at which a mount's desired state was last written.
+fn last_desired_state_write(meta: &ObjectMeta) -> Option<Timestamp> {
+    last_write(meta, |entry| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0["f:spec"]["f:desiredState"]);
         fields.is_some_and(|field| !field.is_null())
     })
 }
 
-fn written(meta: &ObjectMeta, is_it: impl Fn(&ManagedFieldsEntry) -> bool) -> Option<Timestamp> {
-    let entries = meta.managed_fields.iter().flatten().filter(|entry| is_it(entry));
+fn last_write(
+    meta: &ObjectMeta,
+    matches: impl Fn(&ManagedFieldsEntry) -> bool,
+) -> Option<Timestamp> {
+    let entries = meta.managed_fields.iter().flatten().filter(|entry| matches(entry));
     entries.filter_map(|entry| moment(entry.time.as_ref())).max()
 }

@@ -1,20 +1,19 @@
-//! A timeline as an SVG image.
+//! Draws a timeline as an SVG image.
 
 use std::fmt::Write;
 
 use jiff::Timestamp;
 
-use super::{Outcome, Subject, Timeline, shown};
+use super::{Outcome, Subject, Timeline, format_duration};
 
 const LABELS: u32 = 230;
 const BARS: u32 = 640;
 const TIMES: u32 = 110;
 const ROW: u32 = 22;
 const TOP: u32 = 58;
-/// Parts of the axis.
+/// Number of parts of the axis.
 const TICKS: u32 = 5;
 
-/// The image.
 pub(crate) fn svg(timeline: &Timeline, now: Timestamp) -> String {
     let (first, last) = timeline.extent(now).unwrap_or((now, now));
     let rows = u32::try_from(timeline.rows.len()).unwrap_or_default();
@@ -52,7 +51,7 @@ pub(crate) fn svg(timeline: &Timeline, now: Timestamp) -> String {
                 LABELS + BARS + 8,
                 top + 15,
                 if row.is_bound() { "≤ " } else { "" },
-                shown(row.begin, end),
+                format_duration(row.begin, end),
             ),
         );
     }
@@ -75,7 +74,7 @@ fn axis(image: &mut String, first: Timestamp, last: Timestamp, bottom: u32) {
              <text x=\"{x}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555\" font-size=\"11\">{}</text>\n",
                 TOP - 4,
                 TOP - 10,
-                shown(first, moment),
+                format_duration(first, moment),
             ),
         );
     }
@@ -91,19 +90,19 @@ fn colour(outcome: Outcome, subject: &Subject) -> &'static str {
     }
 }
 
-/// Where a moment is, in pixels.
+/// Returns the horizontal place of a time, in pixels.
 #[expect(clippy::cast_precision_loss, reason = "a pixel is far coarser")]
 fn x(first: Timestamp, last: Timestamp, moment: Timestamp) -> f64 {
     let micros = |to: Timestamp| (to.as_microsecond() - first.as_microsecond()) as f64;
     f64::from(LABELS) + f64::from(BARS) * micros(moment).max(0.0) / micros(last).max(1.0)
 }
 
-/// A String takes everything.
+/// Appends text; writing to a String cannot fail.
 fn put(image: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = image.write_fmt(text);
 }
 
-/// Text as XML has it; what XML cannot have is left out.
+/// Escapes text for XML, and drops control characters.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars().filter(|character| !character.is_control()) {

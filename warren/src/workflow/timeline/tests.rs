@@ -30,11 +30,11 @@ fn driver(state: &str, done: Option<String>) -> Value {
 fn in_setup() -> Timeline {
     let status = json!({"state": "Setup", "ready": true, "status": "Completed", "desiredStateChange": at(2, 0), "readyChange": at(4, 500_000),
         "drivers": [driver("Proposal", Some(at(1, 0))), driver("Setup", Some(at(4, 0))), driver("PreRun", None)]});
-    Timeline::of(&objects(status)).unwrap()
+    Timeline::from_objects(&objects(status)).unwrap()
 }
 
 #[test]
-fn the_objects_tell_what_they_recorded() {
+fn recorded_times_come_from_the_objects() {
     let timeline = in_setup();
     let rows: Vec<_> = timeline
         .rows
@@ -44,7 +44,7 @@ fn the_objects_tell_what_they_recorded() {
                 "{} {} {} {:?}",
                 row.label(),
                 row.begin_is_taken,
-                shown(row.begin, row.end.unwrap()),
+                format_duration(row.begin, row.end.unwrap()),
                 row.outcome
             )
         })
@@ -69,7 +69,7 @@ fn member(kind: &str, node: &str, mut metadata: Value, spec: Value, status: Valu
     Member { kind: kind.to_owned(), object: serde_json::from_value(object).unwrap() }
 }
 
-/// What a real server keeps: who wrote the spec and the status when.
+/// Returns metadata with the times at which spec and status were written, as kube-apiserver records them.
 fn tracked(created: u32, desired: u32, reported: u32) -> Value {
     let entry = |subresource: &str, seconds, fields| {
         json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
@@ -81,10 +81,10 @@ fn tracked(created: u32, desired: u32, reported: u32) -> Value {
 }
 
 fn mount(node: &str, metadata: Value, desired: &str, state: &str) -> Member {
-    let one = json!({"mountPath": "/m", "setPermissions": false, "options": "", "type": "xfs",
+    let mount = json!({"mountPath": "/m", "setPermissions": false, "options": "", "type": "xfs",
                      "targetType": "directory", "device": {"type": "lvm"}});
     let is_there = desired == state;
-    let spec = json!({"node": node, "desiredState": desired, "mounts": [one]});
+    let spec = json!({"node": node, "desiredState": desired, "mounts": [mount]});
     let status = json!({"allReady": is_there, "mounts": [{"state": state, "ready": is_there}]});
     member("ClientMount", node, metadata, spec, status)
 }
@@ -95,45 +95,46 @@ fn storage(node: &str, metadata: Value) -> Member {
     member("NnfNodeStorage", node, metadata, spec, json!({"ready": true}))
 }
 
-fn of_nodes(state: &str, others: Vec<Member>) -> Vec<String> {
+fn node_rows(state: &str, others: Vec<Member>) -> Vec<String> {
     let done = [("Proposal", 1), ("Setup", 4), ("PreRun", 10), ("PostRun", 20)];
-    let last = done.iter().position(|(of, _)| *of == state).unwrap();
+    let last = done.iter().position(|(name, _)| *name == state).unwrap();
     let drivers: Vec<Value> = done
         .iter()
         .enumerate()
-        .map(|(place, (of, end))| driver(of, (place < last).then(|| at(*end, 0))))
+        .map(|(place, (name, end))| driver(name, (place < last).then(|| at(*end, 0))))
         .collect();
     let mut objects = objects(json!({"state": state, "ready": false, "status": "DriverWait",
         "desiredStateChange": at(done[last - 1].1 + 1, 500_000), "drivers": drivers}));
     objects.others = others;
-    let timeline = Timeline::of(&objects).unwrap();
+    let timeline = Timeline::from_objects(&objects).unwrap();
     let rows = timeline.rows.iter().filter(|row| matches!(row.subject, Subject::Node(..)));
     rows.map(|row| {
         let mark = if row.is_bound() { "≤ " } else { "" };
-        let end = row
-            .end
-            .map_or_else(|| "lasts".to_owned(), |end| format!("{mark}{}", shown(row.begin, end)));
+        let end = row.end.map_or_else(
+            || "lasts".to_owned(),
+            |end| format!("{mark}{}", format_duration(row.begin, end)),
+        );
         format!("{}{} {end}", row.state, row.label())
     })
     .collect()
 }
 
 #[test]
-fn nodes_have_the_times_that_a_real_server_keeps() {
+fn times_of_nodes_come_from_managed_fields() {
     let others = vec![
         storage("r", tracked(2, 2, 3)),
-        // Its status was written again after PreRun had begun.
+        // The status was written again after PreRun had begun.
         storage("s", tracked(2, 2, 7)),
         mount("c1", tracked(5, 5, 8), "mounted", "mounted"),
         mount("c2", tracked(5, 5, 6), "mounted", "unmounted"),
     ];
-    let rows = of_nodes("PreRun", others);
+    let rows = node_rows("PreRun", others);
     assert_eq!(
         rows,
         [
             "Setup  r make storage 0 1.00 s",
             "Setup  s make storage 0 ≤ 2.00 s",
-            // Created in the second in which PreRun was asked for.
+            // Created in the second in which PreRun was requested.
             "PreRun  c1 mount 0 2.50 s",
             "PreRun  c2 mount 0 lasts",
         ]
@@ -143,7 +144,7 @@ fn nodes_have_the_times_that_a_real_server_keeps() {
         mount("c2", tracked(5, 12, 8), "unmounted", "mounted"),
     ];
     assert_eq!(
-        of_nodes("PostRun", others),
+        node_rows("PostRun", others),
         [
             "PreRun  c1 mount 0 ≤ 5.00 s",
             "PreRun  c2 mount 0 ≤ 5.00 s",
@@ -154,30 +155,30 @@ fn nodes_have_the_times_that_a_real_server_keeps() {
 }
 
 #[test]
-fn nodes_are_done_no_later_than_their_directive_where_the_server_keeps_no_times() {
+fn without_managed_fields_nodes_end_with_their_directives_share() {
     let created = |second| json!({"creationTimestamp": at(second, 0)});
     let others = vec![
         storage("r", created(2)),
         mount("c1", created(6), "mounted", "mounted"),
         mount("c2", created(6), "mounted", "unmounted"),
     ];
-    // What is done before its directive is has no end that anybody knows.
+    // Work that is done before its directive's share has no known end.
     assert_eq!(
-        of_nodes("PreRun", others),
+        node_rows("PreRun", others),
         ["Setup  r make storage 0 ≤ 2.00 s", "PreRun  c2 mount 0 lasts",]
     );
     let going = json!({"creationTimestamp": at(2, 0), "deletionTimestamp": at(30, 0)});
     assert_eq!(
-        of_nodes("PostRun", vec![storage("r", going)]),
+        node_rows("PostRun", vec![storage("r", going)]),
         ["Setup  r make storage 0 ≤ 2.00 s", "Teardown  r remove storage 0 lasts",]
     );
 }
 
 #[test]
-fn what_lasts_and_what_failed_is_told() {
+fn open_and_failed_rows_are_marked() {
     let status = json!({"state": "Setup", "ready": false, "status": "Error", "desiredStateChange": at(2, 0),
         "drivers": [driver("Proposal", Some(at(1, 0))), driver("Setup", None)]});
-    let timeline = Timeline::of(&objects(status)).unwrap();
+    let timeline = Timeline::from_objects(&objects(status)).unwrap();
     let outcomes: Vec<_> = timeline.rows.iter().map(|row| row.outcome).collect();
     assert_eq!(outcomes, [Outcome::Done, Outcome::Done, Outcome::Failed, Outcome::Lasts]);
     assert_eq!(timeline.extent(moment(9, 0)).unwrap().1, moment(9, 0));
@@ -199,7 +200,7 @@ fn an_image_is_xml_with_a_bar_for_each_row() {
     assert!(image.starts_with("<svg ") && image.ends_with("</svg>\n"), "{image}");
     assert!(image.contains("<title>w&lt;1&gt;</title>"), "{image}");
     assert_eq!(image.matches("rx=\"2\"").count(), 4);
-    assert_eq!(image.matches("fill-opacity").count(), 2, "begins that nobody recorded are pale");
+    assert_eq!(image.matches("fill-opacity").count(), 2, "bars with an unrecorded begin are pale");
 }
 
 #[test]
@@ -211,15 +212,15 @@ fn an_empty_timeline_is_empty() {
 
 #[test]
 fn durations_are_short() {
-    let shown = |micros: i64| {
-        super::shown(
+    let format = |micros: i64| {
+        format_duration(
             moment(0, 0),
             Timestamp::from_microsecond(moment(0, 0).as_microsecond() + micros).unwrap(),
         )
     };
     assert_eq!(
-        [0, 1_250, 12_345, 1_234_567, 61_000_000].map(shown),
+        [0, 1_250, 12_345, 1_234_567, 61_000_000].map(format),
         ["0.0 ms", "1.2 ms", "12 ms", "1.23 s", "61.00 s"]
     );
-    assert_eq!(super::shown(moment(1, 0), moment(0, 0)), "0.0 ms");
+    assert_eq!(format_duration(moment(1, 0), moment(0, 0)), "0.0 ms");
 }

@@ -8,7 +8,7 @@ use super::{Commands, DEACTIVATE, LOCK_STOP, UNMOUNT, VolumeLines};
 use crate::desired::{Goal, MountProblem};
 
 impl Commands {
-    /// These lines with unreadable ones replaced, and what was wrong with those for unmounting.
+    /// Replaces unreadable lines, and returns what was wrong with those for unmounting.
     ///
     /// The agent mounts only what it can unmount again, so every line must be readable to mount. Unmounting must not wait for
     /// a line that will never be readable: the agent uses the lines that it has without a profile, and leaves out hooks.
@@ -30,7 +30,7 @@ impl Commands {
         Ok((self, unreadable))
     }
 
-    /// Every line with the goal that it serves, its field, and its replacement when it cannot be read.
+    /// Returns every line with the goal that it serves, its field, and its replacement if it cannot be read.
     fn lines(&mut self) -> Vec<(Goal, String, &mut String, &'static str)> {
         let VolumeLines { field, group, volume, .. } = &mut self.volume;
         let of_volume = |name: &str| format!("{field}.{name}");

@@ -69,9 +69,9 @@ fn hooks_of_a_side_in_their_phases() {
         ]
     );
     assert!(
-        lines(&of(hooks, HookPoint::PreMount))[0].contains("/usr/libexec/site/preMount 70"),
+        lines(&in_phase(hooks, HookPoint::PreMount))[0].contains("/usr/libexec/site/preMount 70"),
         "{:?}",
-        lines(&of(hooks, HookPoint::PreMount))
+        lines(&in_phase(hooks, HookPoint::PreMount))
     );
 }
 
@@ -106,7 +106,7 @@ fn an_unreadable_line_is_named_and_prevents_only_what_needs_it() {
         "-o 'noatime $DEVICE $MOUNT_PATH".into();
     let site = site(&object, Side::Compute);
     let units = desired(&object, Ok(&profile), &no_references, &site).unwrap();
-    assert!(units.refused());
+    assert!(units.are_refused());
     let error = units.mounts[0].as_ref().unwrap_err().to_string();
     assert!(error.starts_with(
         "NnfStorageProfile default/fluxjob-7001-0 data.xfsStorage.fileSystemCommands.computeCommands.mount: unbalanced quotes"

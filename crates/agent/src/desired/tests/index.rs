@@ -42,7 +42,7 @@ fn hostile_computes_are_refused() {
         let mut object = rabbit_index();
         object.spec.mounts[1].compute = Some(name.into());
         let units = on_rabbit(&object);
-        assert!(units.refused());
+        assert!(units.are_refused());
         let error = units.mounts[1].as_ref().unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
         assert!(units.mounts[0].is_ok() && units.mounts[2].is_ok());

@@ -64,7 +64,7 @@ fn mounts_of_one_object_do_not_overlap() {
         more.mount_path = second;
         object.spec.mounts.push(more);
         let units = on_compute(&object).unwrap();
-        assert!(units.refused() && units.mounts[0].is_ok());
+        assert!(units.are_refused() && units.mounts[0].is_ok());
         let message = units.mounts[1].as_ref().unwrap_err().to_string();
         assert!(message.contains(&expected), "{message}");
     }

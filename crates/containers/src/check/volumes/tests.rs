@@ -1,20 +1,20 @@
 use serde_json::{from_value, json};
 
 use super::*;
-use crate::check::{faults, on_rabbits};
+use crate::check::{faults, faults_on_rabbits};
 
 #[test]
-fn of_volumes_rabbits_have_directories_that_an_attempt_s_containers_share() {
-    let told = |volumes: Value, mounts: Value| -> Vec<String> {
+fn rabbits_offer_only_directories_that_the_containers_of_an_attempt_share() {
+    let faults_of = |volumes: Value, mounts: Value| -> Vec<String> {
         let app = json!({"name": "app", "image": "i", "volumeMounts": mounts});
         let profile = json!({"spec": {"containers": [app], "volumes": volumes}});
         let profile = from_value(profile).unwrap();
-        let all = faults(&profile, 1050).into_iter().chain(on_rabbits(&profile));
-        all.map(|fault| fault.to_string()).collect()
+        let found = faults(&profile, 1050).into_iter().chain(faults_on_rabbits(&profile));
+        found.map(|fault| fault.to_string()).collect()
     };
     let plain = json!([{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]);
     let mounts = json!([{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/r", "readOnly": true}]);
-    assert_eq!(told(plain.clone(), mounts), [""; 0]);
+    assert_eq!(faults_of(plain.clone(), mounts), [""; 0]);
     for (volume, part) in [
         (json!({"emptyDir": {"medium": "Memory"}}), "\"v\": emptyDir.medium Memory is not"),
         (json!({"emptyDir": {"sizeLimit": "1Gi"}}), "\"v\": emptyDir.sizeLimit is not"),
@@ -28,7 +28,7 @@ fn of_volumes_rabbits_have_directories_that_an_attempt_s_containers_share() {
     ] {
         let mut all = plain.clone();
         all[0].as_object_mut().unwrap().extend(volume.as_object().unwrap().clone());
-        let faults = told(all, json!([]));
+        let faults = faults_of(all, json!([]));
         let [fault] = &faults[..] else { panic!("{part}: {faults:?}") };
         assert!(fault.contains(part) && fault.contains("administrator"), "{fault}");
     }
@@ -45,7 +45,7 @@ fn of_volumes_rabbits_have_directories_that_an_attempt_s_containers_share() {
     ] {
         let mut all = json!([{"name": "w", "mountPath": "/w"}, {"name": "v", "mountPath": "/v"}]);
         all[1].as_object_mut().unwrap().extend(mount.as_object().unwrap().clone());
-        let faults = told(plain.clone(), all);
+        let faults = faults_of(plain.clone(), all);
         let [fault] = &faults[..] else { panic!("{part}: {faults:?}") };
         assert!(fault.contains(part) && fault.contains("administrator"), "{fault}");
     }

@@ -1,4 +1,5 @@
-//! The vectors that the rules in CEL were checked with. `tests/tests/privilege/claims.rs` asks a real API server the same.
+//! Checks the rules against the vectors that their CEL was checked with. `tests/tests/privilege/claims.rs` sends the
+//! same vectors to a real API server.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ const ALL: [Rule; 12] = [
     Rule::V2,
 ];
 
-/// A change of a status, and which rules refuse it.
+/// A change of a status, and the names of the rules that refuse it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Vector {
@@ -51,7 +52,7 @@ fn each_vector_is_refused_by_the_rules_that_it_names_and_no_others() {
 }
 
 #[test]
-fn texts_are_those_of_the_crd_and_of_the_policy() {
+fn rule_texts_equal_those_of_the_crd_and_of_the_policy() {
     let crd: Value =
         from_str(include_str!("../../../golden/claim/crd-schema-fragment.json")).unwrap();
     let policy: Value =
@@ -61,12 +62,12 @@ fn texts_are_those_of_the_crd_and_of_the_policy() {
         &crd["properties"]["status"]["x-kubernetes-validations"],
         &policy["validations"],
     ];
-    let of_servers: BTreeSet<&str> = lists
+    let published: BTreeSet<&str> = lists
         .into_iter()
         .flat_map(|list| list.as_array().unwrap())
         .map(|rule| rule["message"].as_str().unwrap())
         .collect();
-    assert_eq!(of_servers, ALL.into_iter().map(Rule::text).collect());
+    assert_eq!(published, ALL.into_iter().map(Rule::text).collect());
 }
 
 fn status(phase: Phase, epoch: i64, seq: i64, attempt: i32) -> Status {
@@ -80,9 +81,9 @@ fn status(phase: Phase, epoch: i64, seq: i64, attempt: i32) -> Status {
     }
 }
 
-/// What the vectors leave out.
+/// Cases that the vectors leave out.
 #[test]
-fn a_status_stays_and_a_claim_by_the_same_holder_is_a_new_one() {
+fn a_status_cannot_be_removed_and_each_claim_needs_a_new_epoch() {
     let as_a = Part::Status(Some("a"));
     let queued = status(Phase::Queued, 1, 4, 1);
     assert_eq!(refusals(Some(&queued), None, as_a), [Rule::R0]);
@@ -97,14 +98,14 @@ fn a_status_stays_and_a_claim_by_the_same_holder_is_a_new_one() {
 }
 
 #[test]
-fn a_refusal_names_each_rule_and_what_cannot_be_read_is_the_schemas() {
+fn a_refusal_names_each_rule_and_unreadable_objects_are_left_to_the_schema() {
     let run = |status: Value| json!({"apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "ContainerRun", "metadata": {"name": "r"}, "spec": {}, "status": status});
     let stored: Status = status(Phase::Running, 2, 7, 1);
     let mut stale = stored.clone();
     (stale.claim.epoch, stale.writer.epoch, stale.attempt) = (1, 1, 2);
     let (stored, stale) = (run(json!(stored)), run(json!(stale)));
-    let why = admit(Some(&stored), &stale, Part::Status(Some("b"))).unwrap_err();
-    let names: Vec<&str> = why.split("; ").map(|text| &text[..2]).collect();
+    let refusal = admit(Some(&stored), &stale, Part::Status(Some("b"))).unwrap_err();
+    let names: Vec<&str> = refusal.split("; ").map(|text| &text[..2]).collect();
     assert_eq!(names, ["R1", "R5", "R8", "V1", "V2"]);
     assert_eq!(admit(Some(&stored), &json!({"spec": 3}), Part::Main), Ok(()));
     assert_eq!(admit(Some(&json!({"spec": 3})), &stale, Part::Main), Ok(()));
@@ -119,8 +120,8 @@ fn the_packaged_policy_has_the_expressions_that_the_vectors_were_checked_with() 
     let shipped = include_str!("../../../../../packaging/kubernetes/claims/claim-writes.yaml");
     let shipped: Vec<Value> = serde_saphyr::from_multiple(shipped).unwrap();
     let rules = |policy: &Value| -> Vec<(Value, Value)> {
-        let all = policy["validations"].as_array().unwrap().iter();
-        all.map(|rule| (rule["expression"].clone(), rule["message"].clone())).collect()
+        let validations = policy["validations"].as_array().unwrap().iter();
+        validations.map(|rule| (rule["expression"].clone(), rule["message"].clone())).collect()
     };
     assert_eq!(rules(&shipped[0]["spec"]), rules(&golden));
 }

@@ -1,14 +1,14 @@
-//! S6.1: a run that is not wanted any more, in each phase.
+//! S6.1: a run that is cancelled, in each phase.
 
 use api::ContainerRunPhase as Phase;
 
 use super::world::{Coordinator, Rabbit, Server, brought_to, seconds};
-use crate::claim::{plan::State, rules};
+use crate::claim::{plan::RabbitState, rules};
 
-/// A run in any phase but the last ones.
+/// Returns a run in any phase that is not final.
 fn in_phase(phase: &Phase) -> (Server, Coordinator, Vec<Rabbit>) {
-    let waits = matches!(phase, Phase::Stopping | Phase::Suspended);
-    if !waits {
+    let is_suspended = matches!(phase, Phase::Stopping | Phase::Suspended);
+    if !is_suspended {
         return brought_to(phase);
     }
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
@@ -21,14 +21,16 @@ fn in_phase(phase: &Phase) -> (Server, Coordinator, Vec<Rabbit>) {
 }
 
 fn ends_cancelled(mut server: Server, mut by: Coordinator, mut rabbits: Vec<Rabbit>, from: &str) {
-    let ran = rabbits.iter().any(|rabbit| rabbit.attempts.values().any(|one| *one == State::Ready));
+    let ran = rabbits
+        .iter()
+        .any(|rabbit| rabbit.attempts.values().any(|state| *state == RabbitState::Ready));
     let passed = server.history.len();
     server.want(|spec| spec.priority = 0);
     by.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!(server.phase(), Phase::Cancelled, "from {from}");
     for rabbit in &rabbits {
         let left: Vec<_> =
-            rabbit.attempts.values().filter(|state| **state != State::Nothing).collect();
+            rabbit.attempts.values().filter(|state| **state != RabbitState::Nothing).collect();
         assert!(left.is_empty(), "from {from}: {} has {left:?}", rabbit.name);
     }
     let stopped = server.history[passed..].iter().any(|status| status.phase == Phase::Stopping);
@@ -46,20 +48,20 @@ fn s6_1_a_run_is_cancelled_in_each_phase_and_leaves_nothing() {
 }
 
 #[test]
-fn s6_1_what_nobody_works_on_is_cancelled_by_whoever_sees_it() {
+fn s6_1_any_coordinator_cancels_an_open_run() {
     let mut server = Server::new(&["r1"]);
-    let c1 = Coordinator::there("c1", &mut server, seconds(0));
+    let c1 = Coordinator::alive("c1", &mut server, seconds(0));
     ends_cancelled(server, c1, vec![Rabbit::new("r1")], "no status");
     let (mut server, _, rabbits) = in_phase(&Phase::Suspended);
-    let c2 = Coordinator::there("c2", &mut server, seconds(0));
+    let c2 = Coordinator::alive("c2", &mut server, seconds(0));
     ends_cancelled(server, c2, rabbits, "Suspended");
 }
 
 #[test]
-fn s6_1_containers_that_are_starting_are_ended_first() {
+fn s6_1_starting_containers_are_stopped_before_the_run_is_cancelled() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Starting);
     c1.settle(&mut server, &mut rabbits, seconds(0));
-    assert_eq!(rabbits[0].attempts[&1], State::Starting);
+    assert_eq!(rabbits[0].attempts[&1], RabbitState::Starting);
     server.want(|spec| spec.priority = 0);
     c1.settle(&mut server, &mut rabbits, seconds(0));
     let phases: Vec<_> = server.history.iter().map(|status| status.phase.as_str()).collect();
@@ -67,12 +69,12 @@ fn s6_1_containers_that_are_starting_are_ended_first() {
 }
 
 #[test]
-fn a_run_whose_rabbits_are_never_prepared_is_claimed_only_so_often() {
+fn a_run_whose_rabbits_are_never_prepared_fails_after_its_last_claim_attempt() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Claimed);
     server.want(|spec| spec.max_claim_attempts = 3);
     while !server.phase().is_final() {
         let attempt = server.status().attempt;
-        rabbits[1].attempts.insert(attempt, State::TooLate);
+        rabbits[1].attempts.insert(attempt, RabbitState::TooLate);
         c1.read(&server);
         c1.step(&mut server, &mut rabbits, seconds(0)).unwrap();
     }

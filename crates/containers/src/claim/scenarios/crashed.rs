@@ -4,14 +4,14 @@ use api::ContainerRunPhase as Phase;
 
 use super::world::{Coordinator, Rabbit, Refused, Server, brought_to, seconds};
 use crate::claim::{
-    plan::{State, Step},
+    plan::{RabbitState, Step},
     rules::Rule,
     scenarios::fence::{Verdict, counts},
 };
 
-/// C2 watches C1's Lease until it may take over, and does.
-fn taken_over(server: &mut Server, rabbits: &mut [Rabbit]) -> Coordinator {
-    let mut c2 = Coordinator::there("c2", server, seconds(0));
+/// Lets C2 watch C1's Lease until it may take over, and take over.
+fn take_over(server: &mut Server, rabbits: &mut [Rabbit]) -> Coordinator {
+    let mut c2 = Coordinator::alive("c2", server, seconds(0));
     for now in [10, 20, 30] {
         c2.tick(server, seconds(now));
     }
@@ -20,9 +20,9 @@ fn taken_over(server: &mut Server, rabbits: &mut [Rabbit]) -> Coordinator {
 }
 
 #[test]
-fn s2_1_a_run_whose_coordinator_crashed_before_it_prepared_goes_on_with_another() {
+fn s2_1_another_coordinator_continues_a_run_whose_coordinator_crashed_before_it_prepared() {
     let (mut server, _, mut rabbits) = brought_to(&Phase::Claimed);
-    let mut c2 = taken_over(&mut server, &mut rabbits);
+    let mut c2 = take_over(&mut server, &mut rabbits);
     let status = server.status();
     assert_eq!((status.claim.epoch, status.attempt), (2, 1));
     assert_eq!(c2.step(&mut server, &mut rabbits, seconds(30)), Ok(Step::Prepare));
@@ -32,26 +32,26 @@ fn s2_1_a_run_whose_coordinator_crashed_before_it_prepared_goes_on_with_another(
 }
 
 #[test]
-fn s2_2_a_coordinator_that_starts_anew_adopts_what_runs() {
+fn s2_2_a_restarted_coordinator_adopts_running_containers() {
     let (mut server, _, mut rabbits) = brought_to(&Phase::Running);
     let before: Vec<_> = rabbits.iter().map(|rabbit| rabbit.attempts.clone()).collect();
-    let mut c2 = taken_over(&mut server, &mut rabbits);
+    let mut c2 = take_over(&mut server, &mut rabbits);
     c2.settle(&mut server, &mut rabbits, seconds(30));
     let status = server.status();
     assert_eq!((status.phase, status.claim.epoch, status.attempt), (Phase::Running, 2, 1));
     let after: Vec<_> = rabbits.iter().map(|rabbit| rabbit.attempts.clone()).collect();
     assert_eq!(before, after);
-    rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(State::Succeeded));
+    rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));
     c2.settle(&mut server, &mut rabbits, seconds(30));
     assert_eq!(server.phase(), Phase::Succeeded);
 }
 
 #[test]
-fn s2_3_a_coordinator_that_was_paused_is_stopped_by_itself_by_the_api_and_by_the_rabbit() {
+fn s2_3_a_paused_coordinator_is_stopped_by_itself_by_the_api_and_by_the_rabbit() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
-    let mut c2 = taken_over(&mut server, &mut rabbits);
+    let mut c2 = take_over(&mut server, &mut rabbits);
     c2.command(&server, &mut rabbits[0], &Step::Start, seconds(0));
-    // It wakes in the middle of a write.
+    // C1 wakes in the middle of a write.
     let read = c1.cached.clone().unwrap();
     let mut stale = read.status.clone().unwrap();
     (stale.phase, stale.writer.seq) = (Phase::Succeeded, stale.writer.seq + 1);
@@ -62,17 +62,17 @@ fn s2_3_a_coordinator_that_was_paused_is_stopped_by_itself_by_the_api_and_by_the
     assert_eq!(refused, Err(Refused::By(vec![Rule::R1, Rule::R2])));
     let verdict = c1.command(&server, &mut rabbits[0], &Step::Stop, seconds(0));
     assert_eq!(verdict, Verdict::Stale(c2.claim()));
-    // And it would not have tried.
-    assert_eq!(c1.plans(&rabbits, seconds(60)), Step::Wait);
+    // C1 itself would not have tried.
+    assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait);
     c1.tick(&mut server, seconds(60));
-    assert_eq!(c1.plans(&rabbits, seconds(60)), Step::Wait, "the run is another's");
+    assert_eq!(c1.planned_step(&rabbits, seconds(60)), Step::Wait, "C2 has the run");
     assert_eq!(server.phase(), Phase::Running);
 }
 
 #[test]
 fn s2_4_a_blind_patch_after_a_takeover_changes_nothing() {
     let (mut server, c1, mut rabbits) = brought_to(&Phase::Running);
-    taken_over(&mut server, &mut rabbits);
+    take_over(&mut server, &mut rabbits);
     let mut patched = server.status();
     patched.phase = Phase::Succeeded;
     let refused = server.write_blindly(&c1.pod, patched);
@@ -85,7 +85,7 @@ fn s2_5_an_answer_to_an_earlier_claim_does_not_count() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Claimed);
     let first = c1.claim();
     rabbits.iter_mut().for_each(|rabbit| {
-        rabbit.attempts.insert(1, State::TooLate);
+        rabbit.attempts.insert(1, RabbitState::TooLate);
     });
     assert!(matches!(c1.step(&mut server, &mut rabbits, seconds(0)), Ok(Step::Write(_))));
     let released = server.status();
@@ -101,14 +101,14 @@ fn s2_5_an_answer_to_an_earlier_claim_does_not_count() {
 }
 
 #[test]
-fn s2_6_what_an_earlier_attempt_started_late_is_ended_before_the_next_begins() {
+fn s2_6_containers_that_an_earlier_attempt_started_late_end_before_the_next_attempt_begins() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Claimed);
     rabbits.iter_mut().for_each(|rabbit| {
-        rabbit.attempts.insert(1, State::TooLate);
+        rabbit.attempts.insert(1, RabbitState::TooLate);
     });
     c1.step(&mut server, &mut rabbits, seconds(0)).unwrap();
     // The kubelet was slow: attempt 1 runs now.
-    rabbits[0].becomes(State::Ready);
+    rabbits[0].becomes(RabbitState::Ready);
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!((server.phase(), server.status().attempt), (Phase::Starting, 2));
     assert_eq!(rabbits[0].attempts.keys().collect::<Vec<_>>(), [&2]);
@@ -116,14 +116,14 @@ fn s2_6_what_an_earlier_attempt_started_late_is_ended_before_the_next_begins() {
 }
 
 #[test]
-fn s2_7_a_run_that_ended_while_nobody_looked_ends_as_its_containers_did() {
+fn s2_7_a_run_that_ended_without_a_coordinator_ends_as_its_containers_did() {
     for (state, expected) in [
-        (State::Succeeded, Phase::Succeeded),
-        (State::Failed("container app exited with 3".to_owned()), Phase::Failed),
+        (RabbitState::Succeeded, Phase::Succeeded),
+        (RabbitState::Failed("container app exited with 3".to_owned()), Phase::Failed),
     ] {
         let (mut server, _, mut rabbits) = brought_to(&Phase::Running);
         rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(state.clone()));
-        let mut c2 = taken_over(&mut server, &mut rabbits);
+        let mut c2 = take_over(&mut server, &mut rabbits);
         c2.settle(&mut server, &mut rabbits, seconds(30));
         assert_eq!(server.phase(), expected);
         assert!(!server.status().message.contains("lost"));
@@ -134,11 +134,11 @@ fn s2_7_a_run_that_ended_while_nobody_looked_ends_as_its_containers_did() {
 fn s2_8_a_silent_rabbit_ends_nothing() {
     let (mut server, _, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].is_silent = true;
-    let mut c2 = taken_over(&mut server, &mut rabbits);
+    let mut c2 = take_over(&mut server, &mut rabbits);
     c2.settle(&mut server, &mut rabbits, seconds(30));
-    assert_eq!((server.phase(), &rabbits[1].attempts[&1]), (Phase::Running, &State::Ready));
-    // Not even a failure elsewhere does: the silent one may still run its own.
-    rabbits[1].becomes(State::Failed("container app exited with 3".to_owned()));
+    assert_eq!((server.phase(), &rabbits[1].attempts[&1]), (Phase::Running, &RabbitState::Ready));
+    // A failure on another rabbit ends nothing either: the silent rabbit may still run its containers.
+    rabbits[1].becomes(RabbitState::Failed("container app exited with 3".to_owned()));
     c2.settle(&mut server, &mut rabbits, seconds(30));
     assert_eq!(server.phase(), Phase::Running);
     rabbits[0].is_lost = true;
@@ -148,10 +148,10 @@ fn s2_8_a_silent_rabbit_ends_nothing() {
 }
 
 #[test]
-fn s2_10_of_a_success_and_a_cancellation_the_first_stays() {
+fn s2_10_a_cancellation_does_not_replace_an_earlier_success() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     server.want(|spec| spec.priority = 0);
-    rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(State::Succeeded));
+    rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));
     let mut late = c1.clone();
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!(server.phase(), Phase::Succeeded);

@@ -1,8 +1,9 @@
-//! Which commands for a run a rabbit of these scenarios obeys. Warren's own rabbits are sent none: they run what the API's objects
-//! say, and who writes those reads its claim from the API before (`workflow::execute`).
+//! Decides which commands for a run a rabbit of these scenarios obeys. Warren's own rabbits get no commands: they carry
+//! out the objects of the API, and a coordinator reads its claim from the
+//! API before it writes those (`workflow::execute`).
 //!
-//! A rabbit writes down the highest epoch and attempt of each run before it obeys; a command of a lower epoch comes from a
-//! coordinator that has lost its claim.
+//! A rabbit records the highest epoch and attempt of each run before it obeys. A command with a lower epoch comes from
+//! a coordinator that has lost its claim.
 
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ use api::{ContainerRun, ContainerRunStatus};
 
 use crate::claim::leases::{ACTS_FOR, EXPIRES_AFTER};
 
-/// How long after it was sent a rabbit obeys a command: no longer than others wait before they take over.
+/// Maximum age of a command that a rabbit obeys: less than others wait before they take over.
 const COMMANDS_LAST: Duration = Duration::from_secs(5);
 
 const _: () = assert!(ACTS_FOR.as_secs() + COMMANDS_LAST.as_secs() < EXPIRES_AFTER.as_secs());
 
-/// What a rabbit wrote down of a run.
+/// A rabbit's record of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) holder: String,
@@ -23,54 +24,54 @@ pub(super) struct Record {
     pub(super) attempt: i32,
 }
 
-/// A rabbit's records of one run.
+/// The records of a rabbit on one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Journal {
-    /// The rabbit's disk is new, so that nobody knows what it obeyed: it obeys nothing before a coordinator told it.
+    /// The rabbit has a new disk, so it does not know what it obeyed: it obeys nothing before a coordinator synced it.
     Lost,
     #[default]
     Empty,
     Kept(Record),
 }
 
-/// What a coordinator asks a rabbit to do for a run.
+/// A coordinator's command to a rabbit for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) by: Record,
-    /// How long ago, by the rabbit's clock, the rabbit sent the heartbeat that the command answers.
+    /// Time, on the rabbit's clock, since it sent the heartbeat that the command answers.
     pub(super) age: Duration,
-    /// Whether it only tells what the API says, read from a quorum: what a new journal begins with.
+    /// Whether the command only reports what the API says, read from a quorum: a new journal begins with it.
     pub(super) is_sync: bool,
 }
 
-/// What another coordinator said of a claim that is new to the rabbit. It asks the API, not its watch.
+/// The answer of another coordinator about a claim that is new to the rabbit. It asks the API, not its watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmation {
-    NobodyToAsk,
+    NoOtherCoordinator,
     NotAsked,
     Confirmed,
     Denied,
 }
 
-/// What a rabbit does with a command.
+/// A rabbit's decision on a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It writes this down, ends what is there of other attempts, and obeys.
+    /// Records this claim, ends all other attempts, and obeys.
     Obey(Record),
-    /// It asks another coordinator first.
+    /// Asks another coordinator first.
     Ask,
-    /// It refuses: the sender's claim is older, or another's. It answers what it has.
+    /// Refuses with the recorded claim: the sender's is older, or another holder's.
     Stale(Record),
-    /// It refuses, because the command was long on its way.
+    /// Refuses: the command took too long.
     TooOld,
-    /// It refuses until a coordinator told it what the API says.
+    /// Refuses until a coordinator reports what the API says.
     NotSynced,
-    /// It refuses, and tells people: another coordinator knows nothing of this claim.
+    /// Refuses and alerts people: another coordinator does not know this claim.
     Forged,
 }
 
 impl Journal {
-    /// Judges a command.
+    /// Judges whether the rabbit obeys a command.
     #[must_use]
     pub(super) fn judge(&self, command: &Command, confirmed: Confirmation) -> Verdict {
         if command.age > COMMANDS_LAST {
@@ -89,13 +90,15 @@ impl Journal {
             Self::Kept(_) | Self::Empty => match confirmed {
                 Confirmation::NotAsked => Verdict::Ask,
                 Confirmation::Denied => Verdict::Forged,
-                Confirmation::Confirmed | Confirmation::NobodyToAsk => Verdict::Obey(by.clone()),
+                Confirmation::Confirmed | Confirmation::NoOtherCoordinator => {
+                    Verdict::Obey(by.clone())
+                }
             },
         }
     }
 }
 
-/// Whether a claim is the one that the API has: what a coordinator answers a rabbit that asks.
+/// Returns whether a claim is the one that the API has: what a coordinator answers to a rabbit.
 #[must_use]
 pub(super) fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
     run.and_then(|run| run.status.as_ref()).is_some_and(|status| {
@@ -103,14 +106,14 @@ pub(super) fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
     })
 }
 
-/// Whether a report counts: one that answers a command of an earlier claim or attempt says nothing of this one.
+/// Returns whether a report counts: an answer to a command of an earlier claim or attempt does not.
 #[must_use]
 pub(super) fn counts(status: &ContainerRunStatus, epoch: i64, attempt: i32) -> bool {
     epoch == status.claim.epoch && attempt == status.attempt
 }
 
-/// Whether a rabbit that comes back must end what it has of a run: the API, read from a quorum, knows no such run, or one that
-/// ended, or one whose attempt is another.
+/// Returns whether a rabbit that comes back must end what it has of a run: the API, read from a quorum, knows no such
+/// run, or the run has ended, or has another attempt.
 #[must_use]
 pub(super) fn is_leftover(run: Option<&ContainerRun>, attempt: i32) -> bool {
     let status = run.and_then(|run| run.status.as_ref());

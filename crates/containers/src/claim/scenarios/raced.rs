@@ -1,22 +1,22 @@
-//! S1 and S3: several coordinators want one run, or write as another.
+//! S1 and S3: several coordinators want one run, or one writes as another.
 
 use api::ContainerRunPhase as Phase;
 
 use super::world::{Coordinator, Rabbit, Refused, Server, brought_to, seconds};
 use crate::claim::{
     Holder,
-    plan::{State, Step},
+    plan::{RabbitState, Step},
     rules::Rule,
     scenarios::fence::{Command, Confirmation, Journal, Record, Verdict},
 };
 
 #[test]
-fn s1_1_of_two_that_claim_together_the_first_prepares_and_the_other_knows_that_it_lost() {
+fn s1_1_of_two_claims_at_once_the_first_wins_and_the_other_gets_a_conflict() {
     let mut server = Server::new(&["r"]);
     let mut rabbits = [Rabbit::new("r")];
     let now = seconds(0);
-    let mut c1 = Coordinator::there("c1", &mut server, now);
-    let mut c2 = Coordinator::there("c2", &mut server, now);
+    let mut c1 = Coordinator::alive("c1", &mut server, now);
+    let mut c2 = Coordinator::alive("c2", &mut server, now);
     assert!(matches!(c1.step(&mut server, &mut rabbits, now), Ok(Step::Write(_))));
     assert_eq!(c2.step(&mut server, &mut rabbits, now), Err(Refused::Conflict));
     for coordinator in [&mut c1, &mut c2] {
@@ -25,13 +25,13 @@ fn s1_1_of_two_that_claim_together_the_first_prepares_and_the_other_knows_that_i
     assert_eq!(server.status().claim.holder, "c1/1");
     assert_eq!(rabbits[0].prepared_for.len(), 1);
     assert_eq!(rabbits[0].journal, Journal::Kept(c1.claim()));
-    assert_eq!(c2.plans(&rabbits, now), Step::Wait);
+    assert_eq!(c2.planned_step(&rabbits, now), Step::Wait);
 }
 
 #[test]
-fn s1_2_whoever_reads_again_and_keeps_its_epoch_is_refused_and_waits_for_the_lease() {
+fn s1_2_a_claim_with_the_same_epoch_is_refused_and_waits_for_the_lease_to_expire() {
     let (mut server, _, rabbits) = brought_to(&Phase::Claimed);
-    let mut c2 = Coordinator::there("c2", &mut server, seconds(0));
+    let mut c2 = Coordinator::alive("c2", &mut server, seconds(0));
     let mut stolen = server.status();
     (stolen.claim.holder, stolen.writer.holder) = ("c2/1".to_owned(), "c2/1".to_owned());
     stolen.writer.seq += 1;
@@ -39,15 +39,15 @@ fn s1_2_whoever_reads_again_and_keeps_its_epoch_is_refused_and_waits_for_the_lea
     assert_eq!(server.write("c2", &read, stolen), Err(Refused::By(vec![Rule::R2])));
     for now in [10, 20, 29] {
         c2.tick(&mut server, seconds(now));
-        assert_eq!(c2.plans(&rabbits, seconds(now)), Step::Wait, "after {now} s");
+        assert_eq!(c2.planned_step(&rabbits, seconds(now)), Step::Wait, "after {now} s");
     }
     c2.tick(&mut server, seconds(30));
-    assert!(matches!(c2.plans(&rabbits, seconds(30)), Step::Write(_)));
+    assert!(matches!(c2.planned_step(&rabbits, seconds(30)), Step::Write(_)));
 }
 
-/// Pauses are drawn: a coordinator acts on what it read, however many others acted since.
+/// A random number decides when each coordinator reads: it acts on what it read, however many others acted since.
 #[test]
-fn s1_3_many_runs_and_three_coordinators_prepare_each_once_for_each_claim() {
+fn s1_3_three_coordinators_prepare_each_of_many_runs_once_for_each_claim() {
     let mut draw = 0x2545_f491_4f6c_dd1d_u64;
     let mut drawn = move |below: u64| {
         draw ^= draw << 13;
@@ -60,13 +60,14 @@ fn s1_3_many_runs_and_three_coordinators_prepare_each_once_for_each_claim() {
         let mut server = Server::new(&["r"]);
         let mut rabbits = [Rabbit::new("r")];
         let now = seconds(0);
-        let mut all = ["c1", "c2", "c3"].map(|pod| Coordinator::there(pod, &mut server, now));
+        let mut coordinators =
+            ["c1", "c2", "c3"].map(|pod| Coordinator::alive(pod, &mut server, now));
         for _ in 0..40 {
-            let one = &mut all[drawn(3)];
+            let coordinator = &mut coordinators[drawn(3)];
             if drawn(2) == 0 {
-                one.read(&server);
+                coordinator.read(&server);
             }
-            let stepped = one.step(&mut server, &mut rabbits, now);
+            let stepped = coordinator.step(&mut server, &mut rabbits, now);
             conflicts += usize::from(stepped == Err(Refused::Conflict));
         }
         let mut epochs: Vec<i64> = server.history.iter().map(|status| status.claim.epoch).collect();
@@ -75,7 +76,7 @@ fn s1_3_many_runs_and_three_coordinators_prepare_each_once_for_each_claim() {
         assert_eq!(epochs.len(), 1, "run {run} was claimed once: {epochs:?}");
         assert_eq!(rabbits[0].prepared_for.len(), 1, "run {run}");
     }
-    assert!(conflicts > 100, "only {conflicts} conflicts: nobody raced");
+    assert!(conflicts > 100, "only {conflicts} conflicts: the coordinators did not race");
 }
 
 #[test]
@@ -85,29 +86,30 @@ fn s1_4_a_rabbit_refuses_the_same_epoch_of_another_holder() {
     let guessed = Record { holder: "c2/1".to_owned(), epoch: 1, attempt: 1 };
     let command = Command { by: guessed, age: seconds(0), is_sync: false };
     let before = rabbit.attempts.clone();
-    let verdict = rabbit.hear(&server, &command, &Step::Prepare);
+    let verdict = rabbit.receive(&server, &command, &Step::Prepare);
     assert_eq!(verdict, Verdict::Stale(c1.claim()));
     assert_eq!((rabbit.stale, &rabbit.attempts), (1, &before));
     assert!(matches!(c1.command(&server, rabbit, &Step::Start, seconds(0)), Verdict::Obey(_)));
 }
 
 #[test]
-fn s1_5_what_a_watch_says_is_too_old_to_claim_by_and_to_remove_by() {
+fn s1_5_a_watch_is_too_old_to_claim_or_remove_by() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
-    let mut behind = Coordinator::there("c2", &mut Server::new(&["r1", "r2"]), seconds(0));
-    rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(State::Succeeded));
+    let mut behind = Coordinator::alive("c2", &mut Server::new(&["r1", "r2"]), seconds(0));
+    rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));
     c1.settle(&mut server, &mut rabbits, seconds(0));
-    // The watch of one still shows it queued.
+    // C2's watch still shows the run queued.
     let claimed = behind.step(&mut server, &mut rabbits, seconds(0));
     assert_eq!((claimed, server.phase()), (Err(Refused::Conflict), Phase::Succeeded));
-    // That of another still shows it ended and unwanted: it was made anew since, under the same name.
+    // C1's watch still shows the run ended and not wanted: since then it was created anew under the same name.
     server.want(|spec| spec.priority = 0);
     c1.read(&server);
-    assert_eq!(c1.plans(&rabbits, seconds(0)), Step::CleanUp);
+    assert_eq!(c1.planned_step(&rabbits, seconds(0)), Step::CleanUp);
     let before = rabbits.clone();
     let mut anew = Server::new(&["r1", "r2"]);
     assert_eq!(c1.step(&mut anew, &mut rabbits, seconds(0)), Ok(Step::Wait));
-    let attempts = |rabbits: &[Rabbit]| rabbits.iter().map(|one| one.attempts.clone()).collect();
+    let attempts =
+        |rabbits: &[Rabbit]| rabbits.iter().map(|rabbit| rabbit.attempts.clone()).collect();
     let (before, after): (Vec<_>, Vec<_>) = (attempts(&before), attempts(&rabbits));
     assert_eq!(before, after);
 }
@@ -127,7 +129,7 @@ fn s3_2_two_processes_in_one_pod_are_two_holders() {
     let (mut server, c1, rabbits) = brought_to(&Phase::Claimed);
     let mut second = Coordinator::new(&c1.pod, "2");
     second.tick(&mut server, seconds(0));
-    assert_eq!(second.plans(&rabbits, seconds(0)), Step::Wait);
+    assert_eq!(second.planned_step(&rabbits, seconds(0)), Step::Wait);
     let (read, mut status) = (server.run(), server.status());
     status.writer.holder = second.me.to_string();
     status.writer.seq += 1;
@@ -143,15 +145,15 @@ fn s3_4_a_rabbit_asks_another_coordinator_before_it_obeys_a_new_holder() {
     let forged = Record { holder: "thief/1".to_owned(), epoch: 9, attempt: 2 };
     let command = Command { by: forged.clone(), age: seconds(0), is_sync: false };
     let before = rabbits[0].clone();
-    assert_eq!(rabbits[0].hear(&server, &command, &Step::Stop), Verdict::Forged);
+    assert_eq!(rabbits[0].receive(&server, &command, &Step::Stop), Verdict::Forged);
     assert_eq!((&rabbits[0].attempts, &rabbits[0].journal), (&before.attempts, &before.journal));
-    // With one coordinator there is nobody to ask: the real holder finds out, and claims once more.
-    let alone = rabbits[1].journal.judge(&command, Confirmation::NobodyToAsk);
+    // A single coordinator has no other to ask: the real holder notices, and claims the run again.
+    let alone = rabbits[1].journal.judge(&command, Confirmation::NoOtherCoordinator);
     assert_eq!(alone, Verdict::Obey(forged));
     rabbits[1].asks = false;
-    rabbits[1].hear(&server, &command, &Step::Wait);
+    rabbits[1].receive(&server, &command, &Step::Wait);
     let verdict = c1.command(&server, &mut rabbits[1], &Step::Start, seconds(0));
     assert!(matches!(verdict, Verdict::Stale(_)), "{verdict:?}");
-    let Step::Write(status) = c1.plans(&rabbits, seconds(0)) else { panic!("no claim") };
+    let Step::Write(status) = c1.planned_step(&rabbits, seconds(0)) else { panic!("no claim") };
     assert_eq!((status.claim.epoch, status.attempt), (10, 1));
 }

@@ -1,4 +1,4 @@
-//! S2.9 and S4: an API that was away or went back in time, rabbits that come back, clocks that differ.
+//! S2.9 and S4: an API that was unreachable or restored from a backup, rabbits that come back, clocks that differ.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,48 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::world::{Coordinator, brought_to, seconds};
 use crate::{
     claim::{
-        plan::{State, Step},
+        plan::{RabbitState, Step},
         scenarios::fence::{Journal, Verdict},
     },
-    ports::{self, Records},
+    ports::{self, Records, numbers},
 };
 
 #[test]
-fn s2_9_a_rabbit_that_comes_back_ends_what_is_of_a_run_that_is_gone() {
+fn s2_9_a_rabbit_that_comes_back_ends_the_containers_of_a_deleted_run() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].is_silent = true;
     server.want(|spec| spec.priority = 0);
     c1.settle(&mut server, &mut rabbits, seconds(0));
-    assert_eq!(server.phase(), Phase::Stopping, "it may still run on the silent one");
+    assert_eq!(server.phase(), Phase::Stopping, "the silent rabbit may still run containers");
     rabbits[0].is_lost = true;
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!(server.phase(), Phase::Cancelled);
     server.delete();
     rabbits[0].is_lost = false;
-    assert_eq!(rabbits[0].attempts[&1], State::Ready);
+    assert_eq!(rabbits[0].attempts[&1], RabbitState::Ready);
     rabbits[0].comes_back(&server);
     assert!(rabbits[0].attempts.is_empty());
-    // One whose run goes on keeps it.
+    // A rabbit that comes back keeps the containers of a run that goes on.
     let (server, _, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].comes_back(&server);
-    assert_eq!(rabbits[0].attempts[&1], State::Ready);
+    assert_eq!(rabbits[0].attempts[&1], RabbitState::Ready);
 }
 
 #[test]
-fn s4_1_while_the_api_is_away_nobody_acts_and_nobody_takes_over() {
+fn s4_1_while_the_api_is_unreachable_no_coordinator_acts_or_takes_over() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
-    let mut c2 = Coordinator::there("c2", &mut server, seconds(0));
+    let mut c2 = Coordinator::alive("c2", &mut server, seconds(0));
     server.is_away = true;
     for now in (10..300).step_by(10).map(seconds) {
         c1.tick(&mut server, now);
         c2.tick(&mut server, now);
     }
     assert!(!c1.may_act(seconds(21)) && c1.may_act(seconds(20)));
-    assert_eq!(rabbits[0].attempts[&1], State::Ready);
+    assert_eq!(rabbits[0].attempts[&1], RabbitState::Ready);
     server.is_away = false;
-    // C2 sees a Lease that nobody could renew for 5 minutes, before its holder has renewed it.
+    // C2 sees the Lease, which no coordinator could renew for 5 minutes, before C1 has renewed it.
     c2.tick(&mut server, seconds(300));
-    assert_eq!(c2.plans(&rabbits, seconds(300)), Step::Wait);
+    assert_eq!(c2.planned_step(&rabbits, seconds(300)), Step::Wait);
     c1.tick(&mut server, seconds(301));
     c1.settle(&mut server, &mut rabbits, seconds(301));
     let status = server.status();
@@ -57,11 +57,11 @@ fn s4_1_while_the_api_is_away_nobody_acts_and_nobody_takes_over() {
 }
 
 #[test]
-fn s4_2_after_the_api_was_restored_a_claim_goes_past_what_rabbits_know() {
+fn s4_2_after_a_restore_of_the_api_a_claim_exceeds_the_epochs_that_rabbits_recorded() {
     let (mut server, _, mut rabbits) = brought_to(&Phase::Running);
     let backup = server.clone();
     let claim_after = |pod: &str, server: &mut _, rabbits: &mut Vec<_>, since: u64| {
-        let mut taker = Coordinator::there(pod, server, seconds(since));
+        let mut taker = Coordinator::alive(pod, server, seconds(since));
         (1..=3).for_each(|tick| taker.tick(server, seconds(since + 10 * tick)));
         assert!(matches!(taker.step(server, rabbits, seconds(since + 30)), Ok(Step::Write(_))));
         taker
@@ -70,7 +70,7 @@ fn s4_2_after_the_api_was_restored_a_claim_goes_past_what_rabbits_know() {
     for rabbit in &mut rabbits {
         c2.command(&server, rabbit, &Step::Start, seconds(0));
     }
-    // What was done since the backup is forgotten: another gets C2's epoch once more.
+    // The API forgets what happened since the backup: C3 gets the epoch that C2 had.
     server.restore(&backup);
     let mut c3 = claim_after("c3", &mut server, &mut rabbits, 100);
     assert_eq!(server.status().claim.epoch, 2);
@@ -79,15 +79,15 @@ fn s4_2_after_the_api_was_restored_a_claim_goes_past_what_rabbits_know() {
     c3.settle(&mut server, &mut rabbits, seconds(130));
     let status = server.status();
     assert_eq!((status.claim.epoch, status.attempt, &status.phase), (3, 1, &Phase::Running));
-    // An attempt that the API does not know any more is ended.
-    rabbits[0].attempts.insert(2, State::Ready);
+    // A rabbit ends an attempt that the API does not know any more.
+    rabbits[0].attempts.insert(2, RabbitState::Ready);
     let verdict = c3.command(&server, &mut rabbits[0], &Step::Start, seconds(0));
     assert_eq!(verdict, Verdict::Obey(c3.claim()));
     assert_eq!(rabbits[0].attempts.keys().collect::<Vec<_>>(), [&1]);
 }
 
 #[test]
-fn s4_3_a_rabbit_with_a_new_disk_obeys_nothing_before_it_was_told() {
+fn s4_3_a_rabbit_with_a_new_disk_obeys_only_after_a_coordinator_synced_it() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Claimed);
     let rabbit = &mut rabbits[0];
     (rabbit.journal, rabbit.asks) = (Journal::Lost, false);
@@ -96,7 +96,7 @@ fn s4_3_a_rabbit_with_a_new_disk_obeys_nothing_before_it_was_told() {
     assert_eq!(rabbit.journal, Journal::Kept(c1.claim()));
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!(server.phase(), Phase::Starting);
-    // In the middle of a run its containers are gone with the disk.
+    // The disk of a rabbit of a running run takes the containers with it.
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].journal = Journal::Lost;
     rabbits[0].attempts.clear();
@@ -106,20 +106,20 @@ fn s4_3_a_rabbit_with_a_new_disk_obeys_nothing_before_it_was_told() {
 }
 
 #[test]
-fn s4_4_a_rabbit_without_power_is_waited_for_and_nothing_is_forced() {
+fn s4_4_a_run_waits_for_a_rabbit_without_power() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     rabbits[0].is_silent = true;
     c1.settle(&mut server, &mut rabbits, seconds(0));
-    assert_eq!((server.phase(), &rabbits[1].attempts[&1]), (Phase::Running, &State::Ready));
-    // It comes back; Kubernetes starts its container again.
+    assert_eq!((server.phase(), &rabbits[1].attempts[&1]), (Phase::Running, &RabbitState::Ready));
+    // The rabbit comes back, and Kubernetes starts its container again.
     rabbits[0].comes_back(&server);
-    rabbits[0].becomes(State::Starting);
+    rabbits[0].becomes(RabbitState::Starting);
     c1.settle(&mut server, &mut rabbits, seconds(0));
     assert_eq!((server.phase(), server.status().attempt), (Phase::Running, 1));
 }
 
 #[test]
-fn s4_5_fifty_that_want_ports_at_once_all_get_some_and_none_twice() {
+fn s4_5_fifty_requesters_at_once_all_get_ports_and_no_port_twice() {
     let listed: Vec<u16> = (5000..5050).collect();
     let mut record: Vec<NnfPortManagerAllocation> = Vec::new();
     let mut version = 0;
@@ -136,33 +136,33 @@ fn s4_5_fifty_that_want_ports_at_once_all_get_some_and_none_twice() {
                 ObjectReference { uid: Some(writer.to_string()), ..ObjectReference::default() };
             let records: Records<'_> = BTreeMap::from([("r", &*read.0)]);
             let chosen = ports::choose(&listed, &records, &requester, 1, |_| false).unwrap();
-            record = ports::with(&read.0, &requester, &chosen, |_| false);
+            record = ports::assign(&read.0, &requester, &chosen, |_| false);
             version += 1;
             false
         });
     }
-    let mut given: Vec<u16> = record.iter().flat_map(|one| one.ports.clone()).collect();
+    let mut given: Vec<u16> = record.iter().flat_map(numbers).collect();
     given.sort_unstable();
     assert_eq!(given, listed);
     assert_eq!(conflicts, 49 * 50 / 2);
 }
 
 #[test]
-fn s4_6_a_clock_that_is_ahead_takes_nothing_over() {
+fn s4_6_a_coordinator_whose_clock_is_ahead_does_not_take_over() {
     let (mut server, mut c1, rabbits) = brought_to(&Phase::Running);
     let ahead = 600;
-    let mut c2 = Coordinator::there("c2", &mut server, seconds(ahead));
+    let mut c2 = Coordinator::alive("c2", &mut server, seconds(ahead));
     for now in [10, 20, 30, 40, 50, 60] {
         c1.tick(&mut server, seconds(now));
         c2.tick(&mut server, seconds(ahead + now));
-        assert_eq!(c2.plans(&rabbits, seconds(ahead + now)), Step::Wait);
+        assert_eq!(c2.planned_step(&rabbits, seconds(ahead + now)), Step::Wait);
     }
 }
 
 #[test]
-fn s4_7_a_holder_that_only_rabbits_reach_has_stopped_before_another_takes_over() {
+fn s4_7_a_holder_that_only_rabbits_reach_stops_before_another_takes_over() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
-    let mut c2 = Coordinator::there("c2", &mut server, seconds(0));
+    let mut c2 = Coordinator::alive("c2", &mut server, seconds(0));
     let before = server.clone();
     let latest = (0..=60).filter(|now| c1.may_act(seconds(*now))).max().unwrap();
     let taken = (1..=60)
@@ -171,7 +171,7 @@ fn s4_7_a_holder_that_only_rabbits_reach_has_stopped_before_another_takes_over()
             c2.step(&mut server, &mut rabbits, seconds(*now)).is_ok_and(|step| step != Step::Wait)
         })
         .unwrap();
-    // The last command that C1 sent before it stopped, on its way for as long as the rabbit bears.
+    // The last command that C1 sent before it stopped acting arrives as late as a rabbit accepts it.
     let obeyed = (0..=60).filter(|age| {
         let verdict = c1.command(&before, &mut rabbits[0], &Step::Wait, seconds(*age));
         matches!(verdict, Verdict::Obey(_))

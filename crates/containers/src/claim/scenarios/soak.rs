@@ -1,24 +1,24 @@
-//! 3.3: many runs on four rabbits, and everything goes wrong: of three coordinators one is killed every 2 s, a tenth of the calls
-//! of the API fail, some after they were stored, rabbits fall silent, hear commands late and twice, or lose their disks. The
-//! history of each run is looked at afterwards. `LONG=1` makes it 200 runs.
+//! S3.3: many runs on four rabbits under all faults at once. One of three coordinators is killed every 2 s; a tenth of
+//! the API calls fail, some after the write was stored; rabbits fall silent, receive commands late and twice, or lose
+//! their disks. The test checks the history of each run afterwards. `LONG=1` makes it 200 runs.
 
 use api::{ContainerRunPhase as Phase, ContainerRunStatus as Status};
 
 use super::world::{Coordinator, Rabbit, Refused, Server, seconds};
 use crate::claim::{
-    plan::{State, Step},
+    plan::{RabbitState, Step},
     scenarios::fence::{Command, Journal, Verdict},
 };
 
-/// Seconds within which a run must have ended.
-const PATIENCE: u64 = 100_000;
+/// Seconds within which a run must end.
+const MAX_SECONDS: u64 = 100_000;
 const NAMES: [&str; 4] = ["r1", "r2", "r3", "r4"];
 const PODS: [&str; 3] = ["c1", "c2", "c3"];
 
 struct Draw(u64);
 
 impl Draw {
-    fn below(&mut self, below: u64) -> usize {
+    fn random_below(&mut self, below: u64) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -26,11 +26,11 @@ impl Draw {
     }
 
     fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
+        self.random_below(many) == 0
     }
 }
 
-/// A write that its process sent before it was killed.
+/// A write that a process sent before it was killed: time of arrival, pod, the run as read, the status.
 type InFlight = (u64, String, api::ContainerRun, Status);
 
 struct Soak {
@@ -38,10 +38,10 @@ struct Soak {
     server: Server,
     rabbits: Vec<Rabbit>,
     coordinators: Vec<Coordinator>,
-    /// Until when each rabbit is silent.
+    /// For each rabbit, the second at which its silence ends.
     silent: Vec<u64>,
     in_flight: Vec<InFlight>,
-    /// Commands that arrive late.
+    /// Commands that arrive late: second, rabbit, command, step.
     late: Vec<(u64, usize, Command, Step)>,
     started: usize,
     refused: Refusals,
@@ -58,7 +58,7 @@ struct Refusals {
 impl Soak {
     fn new(seed: u64) -> Self {
         let mut server = Server::new(&NAMES);
-        let coordinators = PODS.map(|pod| Coordinator::there(pod, &mut server, seconds(0))).into();
+        let coordinators = PODS.map(|pod| Coordinator::alive(pod, &mut server, seconds(0))).into();
         Self {
             draw: Draw(0x2545_f491_4f6c_dd1d ^ (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             server,
@@ -76,28 +76,29 @@ impl Soak {
         if now.is_multiple_of(2) {
             self.kill(now);
         }
-        for of in 0..PODS.len() {
+        for index in 0..PODS.len() {
             self.server.is_away = self.draw.one_in(20);
             self.server.loses_answers = self.draw.one_in(20);
-            if now % 5 == of as u64 || !self.coordinators[of].may_act(seconds(now)) {
-                self.coordinators[of].tick(&mut self.server, seconds(now));
+            if now % 5 == index as u64 || !self.coordinators[index].may_act(seconds(now)) {
+                self.coordinators[index].tick(&mut self.server, seconds(now));
             } else if self.draw.one_in(2) && !self.server.is_away {
-                self.coordinators[of].read(&self.server);
+                self.coordinators[index].read(&self.server);
             }
-            self.act(of, now);
+            self.act(index, now);
         }
         (self.server.is_away, self.server.loses_answers) = (false, false);
         self.arrive(now);
-        (0..NAMES.len()).for_each(|of| self.rabbit(of, now));
+        (0..NAMES.len()).for_each(|rabbit| self.step_rabbit(rabbit, now));
     }
 
-    /// A new process takes the place of one, which may have sent a write or a command.
+    /// Kills a coordinator and starts a new process in its place. A write or
+    /// a command of the dead one may be on its way.
     fn kill(&mut self, now: u64) {
-        let of = self.draw.below(PODS.len() as u64);
-        let dead = &self.coordinators[of];
+        let index = self.draw.random_below(PODS.len() as u64);
+        let dead = &self.coordinators[index];
         if let (Some(read), true) = (dead.cached.clone(), dead.may_act(seconds(now))) {
-            let at = now + self.draw.below(60) as u64;
-            match dead.plans(&self.rabbits, seconds(now)) {
+            let at = now + self.draw.random_below(60) as u64;
+            match dead.planned_step(&self.rabbits, seconds(now)) {
                 Step::Write(status) => {
                     self.in_flight.push((at, dead.pod.clone(), read, status));
                 }
@@ -105,17 +106,18 @@ impl Soak {
                 step => {
                     let command =
                         Command { by: dead.claim(), age: seconds(at - now), is_sync: false };
-                    self.late
-                        .extend((0..NAMES.len()).map(|of| (at, of, command.clone(), step.clone())));
+                    self.late.extend(
+                        (0..NAMES.len()).map(|rabbit| (at, rabbit, command.clone(), step.clone())),
+                    );
                 }
             }
         }
         self.started += 1;
-        self.coordinators[of] = Coordinator::new(PODS[of], &self.started.to_string());
+        self.coordinators[index] = Coordinator::new(PODS[index], &self.started.to_string());
     }
 
-    fn act(&mut self, of: usize, now: u64) {
-        let coordinator = &mut self.coordinators[of];
+    fn act(&mut self, index: usize, now: u64) {
+        let coordinator = &mut self.coordinators[index];
         if coordinator.cached.is_none() {
             return;
         }
@@ -128,9 +130,10 @@ impl Soak {
             Ok(step) => {
                 // A command may arrive twice, the second time late.
                 if !matches!(step, Step::Wait | Step::Write(_)) && self.draw.one_in(5) {
-                    let (wait, by) = (self.draw.below(8) as u64, self.coordinators[of].claim());
+                    let (wait, by) =
+                        (self.draw.random_below(8) as u64, self.coordinators[index].claim());
                     let command = Command { by, age: seconds(wait), is_sync: false };
-                    let to = self.draw.below(NAMES.len() as u64);
+                    let to = self.draw.random_below(NAMES.len() as u64);
                     self.late.push((now + wait, to, command, step));
                 }
             }
@@ -139,77 +142,80 @@ impl Soak {
 
     fn arrive(&mut self, now: u64) {
         let is_due = |at: u64| at <= now;
-        for (_, pod, read, status) in self.in_flight.extract_if(.., |one| is_due(one.0)) {
+        for (_, pod, read, status) in self.in_flight.extract_if(.., |write| is_due(write.0)) {
             match self.server.write(&pod, &read, status) {
                 Err(Refused::Conflict) => self.refused.conflicts += 1,
                 Err(Refused::By(_)) => self.refused.by_rules += 1,
                 Err(Refused::Away) | Ok(()) => {}
             }
         }
-        for (_, of, command, step) in self.late.extract_if(.., |one| is_due(one.0)) {
-            let verdict = self.rabbits[of].hear(&self.server, &command, &step);
+        for (_, index, command, step) in self.late.extract_if(.., |command| is_due(command.0)) {
+            let verdict = self.rabbits[index].receive(&self.server, &command, &step);
             let is_refused =
                 matches!(verdict, Verdict::Stale(_) | Verdict::Forged | Verdict::TooOld);
             self.refused.by_rabbits += usize::from(is_refused);
         }
     }
 
-    /// Its containers go on; seldom it falls silent, restarts with a new disk, or one of its containers fails.
-    fn rabbit(&mut self, of: usize, now: u64) {
-        let rabbit = &mut self.rabbits[of];
-        if rabbit.is_silent && self.silent[of] <= now {
+    /// Lets a rabbit's containers go on. Rarely, the rabbit falls silent,
+    /// gets a new disk, or one of its containers fails.
+    fn step_rabbit(&mut self, index: usize, now: u64) {
+        let rabbit = &mut self.rabbits[index];
+        if rabbit.is_silent && self.silent[index] <= now {
             rabbit.comes_back(&self.server);
         } else if self.draw.one_in(200) {
             rabbit.is_silent = true;
-            self.silent[of] = now + self.draw.below(60) as u64;
+            self.silent[index] = now + self.draw.random_below(60) as u64;
         } else if self.draw.one_in(50_000) {
             rabbit.journal = Journal::Lost;
             rabbit.attempts.clear();
         }
         let latest = rabbit.attempts.values().next_back().cloned();
         let next = match latest {
-            Some(State::Starting) if self.draw.one_in(5) => State::Ready,
-            Some(State::Ready) if self.draw.one_in(5_000) => State::Failed("exit 1".to_owned()),
-            Some(State::Ready) if self.draw.one_in(50) => State::Succeeded,
+            Some(RabbitState::Starting) if self.draw.one_in(5) => RabbitState::Ready,
+            Some(RabbitState::Ready) if self.draw.one_in(5_000) => {
+                RabbitState::Failed("exit 1".to_owned())
+            }
+            Some(RabbitState::Ready) if self.draw.one_in(50) => RabbitState::Succeeded,
             _ => return,
         };
-        self.rabbits[of].becomes(next);
+        self.rabbits[index].becomes(next);
     }
 
-    /// To its end, and until nothing of it is left.
-    fn lives(&mut self, seed: u64) {
+    /// Runs until the run has ended and nothing of it is left.
+    fn run_to_end(&mut self, seed: u64) {
         let cancelled =
-            if seed.is_multiple_of(4) { self.draw.below(3_000) as u64 } else { PATIENCE };
-        for now in 1..PATIENCE {
-            let is_over = self.server.run().status.is_some_and(|one| one.phase.is_final());
+            if seed.is_multiple_of(4) { self.draw.random_below(3_000) as u64 } else { MAX_SECONDS };
+        for now in 1..MAX_SECONDS {
+            let is_over = self.server.run().status.is_some_and(|status| status.phase.is_final());
             if self.server.run().spec.priority > 0 && (is_over || now > cancelled) {
                 self.server.want(|spec| spec.priority = 0);
             }
             self.second(now);
             let mut attempts = self.rabbits.iter().flat_map(|rabbit| rabbit.attempts.values());
-            if is_over && attempts.all(|state| *state == State::Nothing) {
+            if is_over && attempts.all(|state| *state == RabbitState::Nothing) {
                 return;
             }
         }
-        panic!("seed {seed}: it does not end: {:?}", self.server.run());
+        panic!("seed {seed}: the run does not end: {:?}", self.server.run());
     }
 }
 
 #[test]
-fn whatever_goes_wrong_each_run_has_one_holder_one_attempt_and_one_end() {
+fn under_all_faults_each_run_has_one_holder_one_attempt_and_one_end() {
     let runs = if std::env::var_os("LONG").is_some() { 200 } else { 20 };
     let mut refused = Refusals::default();
     let mut ends = std::collections::BTreeMap::<String, usize>::new();
     for seed in 0..runs {
         let mut soak = Soak::new(seed);
-        soak.lives(seed);
+        soak.run_to_end(seed);
         let history = &soak.server.history;
         for (before, after) in history.iter().zip(&history[1..]) {
             let (old, new) = (&before.claim, &after.claim);
             assert!(old.epoch < new.epoch || old == new, "{seed}: {before:?} {after:?}");
         }
         let mut finals: Vec<&Phase> =
-            history.iter().map(|one| &one.phase).filter(|one| one.is_final()).collect();
+            history.iter().map(|status| &status.phase).filter(|phase| phase.is_final()).collect();
         finals.dedup();
         assert_eq!(finals.len(), 1, "{seed}: {finals:?}");
         *ends.entry(finals[0].to_string()).or_default() += 1;

@@ -1,4 +1,4 @@
-//! The API, coordinators and rabbits of a scenario. Times are the scenario's own.
+//! The API, coordinators and rabbits of a scenario. The scenario sets the time.
 
 mod coordinator;
 mod rabbit;
@@ -12,27 +12,28 @@ pub(super) use coordinator::Coordinator;
 pub(super) use rabbit::Rabbit;
 pub(super) use server::{Refused, Server};
 
-use crate::claim::plan::{State, Step};
+use crate::claim::plan::{RabbitState, Step};
 
 pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A run that C1 has brought into this phase, on two rabbits.
+/// Returns a run on two rabbits that C1 has brought into this phase.
 pub(super) fn brought_to(phase: &Phase) -> (Server, Coordinator, Vec<Rabbit>) {
     let mut server = Server::new(&["r1", "r2"]);
     let mut rabbits = vec![Rabbit::new("r1"), Rabbit::new("r2")];
     let now = seconds(0);
-    let mut c1 = Coordinator::there("c1", &mut server, now);
-    let wanted = |server: &Server| server.run().status.is_some_and(|status| status.phase == *phase);
+    let mut c1 = Coordinator::alive("c1", &mut server, now);
+    let is_reached =
+        |server: &Server| server.run().status.is_some_and(|status| status.phase == *phase);
     for _ in 0..20 {
-        if wanted(&server) {
+        if is_reached(&server) {
             return (server, c1, rabbits);
         }
         let step = c1.step(&mut server, &mut rabbits, now).unwrap();
         if step == Step::Start {
-            rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(State::Ready));
+            rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Ready));
         }
     }
-    panic!("{phase} is not on the way");
+    panic!("the run does not reach {phase}");
 }

@@ -1,25 +1,25 @@
-//! Pods: what the operator's have, and what ours have in the place of the rest.
+//! Compares the pods with the MPI operator's, and checks what Warren's have instead of the rest.
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 
 use super::*;
 use crate::{objects, outcome};
 
-/// Variables of the operator that ours do not have: the agent has no options of ssh.
+/// Variables of the operator that Warren's pods lack: Warren's agent has no options of ssh.
 const OF_SSH: [&str; 3] =
     ["OMPI_MCA_plm_rsh_args", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "HYDRA_LAUNCH_EXTRA_ARGS"];
 
 fn variables(container: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let all = container["env"].as_array().unwrap().iter();
-    all.map(|one| (text(&one["name"]), text(&one["value"]))).collect()
+    all.map(|variable| (text(&variable["name"]), text(&variable["value"]))).collect()
 }
 
 #[test]
-fn a_launcher_has_what_the_operator_gives_it_but_for_the_options_of_ssh() {
+fn a_launcher_has_what_the_operator_gives_it_except_options_of_ssh() {
     for (case, implementation, is_worker) in CASES {
         let theirs: Value = from_str(&golden(&format!("{case}/50-job-launcher.json"))).unwrap();
-        with(&profile(implementation, is_worker), 3, "", |run, _| {
+        with_run(&profile(implementation, is_worker), 3, "", |run, _| {
             let ours = to_value(objects::launcher(run).unwrap()).unwrap();
             assert_eq!(ours["metadata"]["name"], theirs["metadata"]["name"]);
             assert_eq!(
@@ -34,25 +34,25 @@ fn a_launcher_has_what_the_operator_gives_it_but_for_the_options_of_ssh() {
                 let is_there = own.contains(&(name.clone(), value.clone()));
                 assert_eq!(is_there, !OF_SSH.contains(&&*name), "{case}: {name}={value}");
             }
-            assert_eq!(own.last().unwrap().0, "OMPI_MCA_btl", "the profile has the last word");
+            assert_eq!(own.last().unwrap().0, "OMPI_MCA_btl", "the profile's variables come last");
             assert_eq!(ours["nodeSelector"]["kubernetes.io/hostname"], "rabbit-0");
         });
     }
 }
 
 #[test]
-fn each_mpirun_is_told_of_the_agent() {
-    for (implementation, variables_of_agent) in [
+fn each_mpirun_gets_the_path_of_the_agent() {
+    for (implementation, names) in [
         ("OpenMPI", &["OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"][..]),
         ("Intel", &["I_MPI_HYDRA_BOOTSTRAP_EXEC"]),
         ("MPICH", &["HYDRA_LAUNCHER_EXEC"]),
     ] {
-        with(&profile(implementation, false), 65, "", |run, _| {
+        with_run(&profile(implementation, false), 65, "", |run, _| {
             let job = to_value(objects::launcher(run).unwrap()).unwrap();
             let own = variables(&job["spec"]["template"]["spec"]["containers"][0]);
-            for name in variables_of_agent {
-                let told = (name.to_string(), "/nnf/bin/rsh".to_owned());
-                assert!(own.contains(&told), "{implementation}: {own:?}");
+            for name in names {
+                let agent = (name.to_string(), "/nnf/bin/rsh".to_owned());
+                assert!(own.contains(&agent), "{implementation}: {own:?}");
             }
             let flat = ("OMPI_MCA_plm_rsh_no_tree_spawn".to_owned(), "1".to_owned());
             assert_eq!(own.contains(&flat), implementation == "OpenMPI", "{own:?}");
@@ -62,7 +62,7 @@ fn each_mpirun_is_told_of_the_agent() {
 
 #[test]
 fn worker_i_is_bound_to_rabbit_i_and_ready_when_it_answers() {
-    with(&profile("OpenMPI", false), 3, "", |run, _| {
+    with_run(&profile("OpenMPI", false), 3, "", |run, _| {
         for index in 0..3 {
             let theirs = golden(&format!("openmpi/40-pod-worker-{index}.json"));
             let theirs: Value = from_str(&theirs).unwrap();
@@ -85,7 +85,7 @@ fn worker_i_is_bound_to_rabbit_i_and_ready_when_it_answers() {
 
 #[test]
 fn a_launcher_waits_for_the_workers_in_each_of_its_pods() {
-    with(&profile("OpenMPI", false), 3, "", |run, _| {
+    with_run(&profile("OpenMPI", false), 3, "", |run, _| {
         let job = to_value(objects::launcher(run).unwrap()).unwrap();
         let pod = &job["spec"]["template"]["spec"];
         assert_eq!(pod["restartPolicy"], "Never", "each try is a pod, and waits anew");
@@ -93,7 +93,7 @@ fn a_launcher_waits_for_the_workers_in_each_of_its_pods() {
             .as_array()
             .unwrap()
             .iter()
-            .map(|one| one["name"].as_str().unwrap())
+            .map(|container| container["name"].as_str().unwrap())
             .collect();
         assert_eq!(first, ["nnf-install", "nnf-wait"]);
         let wait = &pod["initContainers"][1];
@@ -104,11 +104,11 @@ fn a_launcher_waits_for_the_workers_in_each_of_its_pods() {
 }
 
 #[test]
-fn keys_are_those_of_the_attempt_and_go_with_its_config_map() {
-    with(&profile("OpenMPI", false), 2, "", |run, _| {
+fn keys_belong_to_the_attempt_and_are_deleted_with_its_config_map() {
+    with_run(&profile("OpenMPI", false), 2, "", |run, _| {
         let mut config_map = objects::config_map(run);
         assert_eq!(config_map.metadata.name.as_deref(), Some("demo-1-a2"));
-        assert_eq!(objects::keys(run, &config_map), None, "nobody owns them yet");
+        assert_eq!(objects::keys(run, &config_map), None, "the owner has no uid yet");
         config_map.metadata.uid = Some("u".to_owned());
         let secret = to_value(objects::keys(run, &config_map).unwrap()).unwrap();
         assert_eq!(secret["metadata"]["name"], "demo-1-a2-keys");
@@ -118,7 +118,7 @@ fn keys_are_those_of_the_attempt_and_go_with_its_config_map() {
         for job in [objects::launcher(run), objects::job(run, 1)] {
             let pod = to_value(job.unwrap()).unwrap()["spec"]["template"]["spec"].clone();
             let volumes = pod["volumes"].as_array().unwrap();
-            let keys = volumes.iter().find(|one| one["name"] == "nnf-keys").unwrap();
+            let keys = volumes.iter().find(|volume| volume["name"] == "nnf-keys").unwrap();
             assert_eq!(keys["secret"]["secretName"], "demo-1-a2-keys");
             assert_eq!(keys["secret"]["defaultMode"], 0o440);
             assert_eq!(
@@ -130,33 +130,33 @@ fn keys_are_those_of_the_attempt_and_go_with_its_config_map() {
 }
 
 #[test]
-fn no_container_of_ours_has_a_shell_or_runs_as_root() {
-    with(&profile("OpenMPI", false), 2, "", |run, _| {
+fn no_container_of_warren_has_a_shell_or_runs_as_root() {
+    with_run(&profile("OpenMPI", false), 2, "", |run, _| {
         for job in [objects::launcher(run), objects::job(run, 1)] {
             let pod = to_value(job.unwrap()).unwrap()["spec"]["template"]["spec"].clone();
             let text = pod.to_string();
             assert!(!text.contains("/bin/sh") && !text.contains("bash"), "{text}");
             let containers = ["initContainers", "containers"];
             let all = containers.iter().flat_map(|list| pod[list].as_array().unwrap());
-            for one in all {
-                let context = &one["securityContext"];
-                assert_eq!(context["runAsUser"], 1050, "{one:#}");
+            for container in all {
+                let context = &container["securityContext"];
+                assert_eq!(context["runAsUser"], 1050, "{container:#}");
                 assert_eq!(context["capabilities"]["drop"], json!(["ALL"]));
             }
         }
     });
 }
 
-/// The pod that a Job makes.
+/// Returns the pod that a Job creates.
 fn pod_of(job: Option<Job>) -> Pod {
     let template = job.unwrap().spec.unwrap().template;
     Pod { metadata: template.metadata.unwrap(), spec: template.spec, ..Pod::default() }
 }
 
 #[test]
-fn ports_of_a_rabbit_are_the_launcher_s_alone() {
+fn the_ports_of_a_rabbit_are_the_launchers_alone() {
     for is_worker in [false, true] {
-        with(&profile("OpenMPI", is_worker), 2, "", |run, _| {
+        with_run(&profile("OpenMPI", is_worker), 2, "", |run, _| {
             let [launcher, worker] = [pod_of(objects::launcher(run)), pod_of(objects::job(run, 0))];
             let rabbit = outcome::rabbit_of_pod(&launcher);
             assert_eq!(rabbit, outcome::rabbit_of_pod(&worker), "both are on the same");
@@ -165,22 +165,22 @@ fn ports_of_a_rabbit_are_the_launcher_s_alone() {
             assert_eq!(
                 ports(worker),
                 Value::Null,
-                "it would wait for the launcher's port for ever"
+                "the worker would wait for the launcher's port for ever"
             );
         });
     }
 }
 
 #[test]
-fn short_names_resolve_beneath_the_run_s_service() {
-    with(&profile("MPICH", false), 2, "cluster.local", |run, _| {
+fn short_names_resolve_beneath_the_runs_service() {
+    with_run(&profile("MPICH", false), 2, "cluster.local", |run, _| {
         let theirs: Value = from_str(&golden("openmpi/40-pod-worker-0.json")).unwrap();
         for job in [objects::launcher(run), objects::job(run, 0), objects::job(run, 1)] {
             let ours = to_value(pod_of(job)).unwrap();
             assert_eq!(ours["spec"]["dnsConfig"], theirs["spec"]["dnsConfig"]);
         }
     });
-    with(&profile("MPICH", false), 2, "site.example", |run, mpi| {
+    with_run(&profile("MPICH", false), 2, "site.example", |run, mpi| {
         let pod = to_value(pod_of(objects::job(run, 1))).unwrap();
         let search = pod["spec"]["dnsConfig"]["searches"][0].as_str().unwrap().to_owned();
         let short = pod["spec"]["hostname"].as_str().unwrap();
@@ -189,8 +189,8 @@ fn short_names_resolve_beneath_the_run_s_service() {
 }
 
 #[test]
-fn a_pod_says_its_role_and_its_rabbit() {
-    with(&profile("OpenMPI", false), 2, "", |run, _| {
+fn a_pod_names_its_role_and_its_rabbit() {
+    with_run(&profile("OpenMPI", false), 2, "", |run, _| {
         let jobs = [
             (objects::launcher(run), "launcher", "rabbit-0"),
             (objects::job(run, 0), "worker", "rabbit-0"),
@@ -213,7 +213,7 @@ fn only_pods_of_the_run_reach_its_workers() {
         let wanted = selector["matchLabels"].as_object().unwrap();
         wanted.iter().all(|(name, value)| labels.get(name) == Some(value))
     };
-    with(&profile("OpenMPI", false), 2, "", |run, _| {
+    with_run(&profile("OpenMPI", false), 2, "", |run, _| {
         let own = |uid: &str, index: &str| {
             let mut run = run.clone();
             let labels = run.metadata.labels.get_or_insert_default();
@@ -239,21 +239,24 @@ fn only_pods_of_the_run_reach_its_workers() {
 }
 
 #[test]
-fn pods_and_computes_are_told_the_hosts_that_there_are() {
-    with(&profile("OpenMPI", false), 2, "", |run, _| {
-        let told = crate::environment::of_computes(run);
-        assert_eq!(told["NNF_CONTAINER_HOSTNAMES"], "demo-launcher,demo-worker-0,demo-worker-1");
-        assert_eq!(told["NNF_CONTAINER_NODES"], "rabbit-0 rabbit-1");
-        assert_eq!(told["NNF_CONTAINER_LAUNCHER"], "rabbit-0");
+fn pods_and_computes_get_the_names_of_all_hosts() {
+    with_run(&profile("OpenMPI", false), 2, "", |run, _| {
+        let environment = crate::environment::compute_variables(run);
+        assert_eq!(
+            environment["NNF_CONTAINER_HOSTNAMES"],
+            "demo-launcher,demo-worker-0,demo-worker-1"
+        );
+        assert_eq!(environment["NNF_CONTAINER_NODES"], "rabbit-0 rabbit-1");
+        assert_eq!(environment["NNF_CONTAINER_LAUNCHER"], "rabbit-0");
         let pods = [objects::launcher(run), objects::job(run, 0), objects::job(run, 1)].map(pod_of);
         let hosts: Vec<String> =
             pods.iter().filter_map(|pod| pod.spec.as_ref()?.hostname.clone()).collect();
-        assert_eq!(told["NNF_CONTAINER_HOSTNAMES"], hosts.join(","), "as they are called");
+        assert_eq!(environment["NNF_CONTAINER_HOSTNAMES"], hosts.join(","), "as they are called");
         for pod in pods {
             let container = to_value(&pod.spec.unwrap().containers[0]).unwrap();
-            let hosts = told["NNF_CONTAINER_HOSTNAMES"].clone();
-            let told = ("NNF_CONTAINER_HOSTNAMES".to_owned(), hosts);
-            assert!(variables(&container).contains(&told), "{container:#}");
+            let hosts = environment["NNF_CONTAINER_HOSTNAMES"].clone();
+            let variable = ("NNF_CONTAINER_HOSTNAMES".to_owned(), hosts);
+            assert!(variables(&container).contains(&variable), "{container:#}");
         }
     });
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, from_value, json};
 use super::*;
 use crate::{objects, run::Rabbit};
 
-/// A run on two rabbits, whose launcher is a worker or not.
-fn with(edit: impl FnOnce(&mut Value), check: impl FnOnce(&Run<'_>)) {
+/// Calls `check` with a run on two rabbits, whose profile `edit` may change.
+fn with_run(edit: impl FnOnce(&mut Value), check: impl FnOnce(&Run<'_>)) {
     let launcher = json!({"name": "mpi", "image": "i:1", "command": ["mpirun"], "args": ["$(K)"],
         "env": [{"name": "K", "value": "$(OMPI_MCA_plm_rsh_agent)"}]});
     let worker = json!({"name": "mpi", "image": "i:1"});
@@ -38,25 +38,25 @@ fn with(edit: impl FnOnce(&mut Value), check: impl FnOnce(&Run<'_>)) {
     });
 }
 
-fn both(run: &Run<'_>) -> [NodeContainers; 3] {
+fn all_pods(run: &Run<'_>) -> [NodeContainers; 3] {
     [launcher(run), worker(run, 0), worker(run, 1)].map(Option::unwrap)
 }
 
-/// A variable's last value is what a container has.
-fn environment(of: &NodeContainer) -> std::collections::BTreeMap<&str, &str> {
-    of.env.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect()
+/// Returns the variables of a container. The last value of a variable wins.
+fn environment(container: &NodeContainer) -> std::collections::BTreeMap<&str, &str> {
+    container.env.iter().map(|variable| (variable.name.as_str(), variable.value.as_str())).collect()
 }
 
 #[test]
-fn each_pod_is_what_it_is_on_kubernetes_in_the_network_of_the_run() {
-    with(
+fn each_pod_equals_that_of_kubernetes_and_is_in_the_network_of_the_run() {
+    with_run(
         |_| {},
         |run| {
             let jobs: [Job; 3] =
                 [objects::launcher(run), objects::job(run, 0), objects::job(run, 1)]
                     .map(Option::unwrap);
             let names = ["w-launcher", "w-worker-0", "w-worker-1"];
-            for (place, (ours, job)) in both(run).iter().zip(&jobs).enumerate() {
+            for (place, (ours, job)) in all_pods(run).iter().zip(&jobs).enumerate() {
                 let pod = job.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
                 assert_eq!(ours.metadata.name, Some(format!("default.{}", names[place])));
                 assert_eq!(ours.metadata.namespace.as_deref(), Some(["r", "r", "s"][place]));
@@ -70,9 +70,13 @@ fn each_pod_is_what_it_is_on_kubernetes_in_the_network_of_the_run() {
                 assert_eq!(network.rabbits, ["r", "r", "s"]);
                 let (mine, its) = (&ours.spec.containers[0], &pod.containers[0]);
                 assert_eq!(mine.command, *its.command.as_ref().unwrap());
-                let told: BTreeSet<&str> = mine.env.iter().map(|one| one.name.as_str()).collect();
-                let there = its.env.iter().flatten().map(|one| one.name.as_str());
-                assert_eq!(there.filter(|name| !told.contains(name)).collect::<Vec<_>>(), [""; 0]);
+                let names: BTreeSet<&str> =
+                    mine.env.iter().map(|variable| variable.name.as_str()).collect();
+                let expected = its.env.iter().flatten().map(|variable| variable.name.as_str());
+                assert_eq!(
+                    expected.filter(|name| !names.contains(name)).collect::<Vec<_>>(),
+                    [""; 0]
+                );
             }
         },
     );
@@ -80,10 +84,10 @@ fn each_pod_is_what_it_is_on_kubernetes_in_the_network_of_the_run() {
 
 #[test]
 fn the_launcher_waits_for_the_workers_and_has_the_ports() {
-    with(
+    with_run(
         |_| {},
         |run| {
-            let [launcher, worker, _] = both(run);
+            let [launcher, worker, _] = all_pods(run);
             let wait = &launcher.spec.init_containers[0];
             let command =
                 ["/nnf/bin/podhelper", "wait", "--workers=/nnf/config/workers", "--seconds=30"];
@@ -97,7 +101,7 @@ fn the_launcher_waits_for_the_workers_and_has_the_ports() {
             assert_eq!(
                 launcher.spec.containers[0].args,
                 ["/nnf/bin/rsh"],
-                "texts refer to what MPI is told too"
+                "texts refer to MPI's variables too"
             );
             assert!(
                 worker.spec.containers[0].ports.is_empty()
@@ -109,12 +113,12 @@ fn the_launcher_waits_for_the_workers_and_has_the_ports() {
 
 #[test]
 fn every_host_is_found_by_each_of_its_names() {
-    with(
+    with_run(
         |mpi| mpi["mpiSpec"]["runLauncherAsWorker"] = json!(true),
         |run| {
             let config_map = objects::config_map(run);
-            let named = both(run).map(|pod| pod.spec.files.unwrap().name);
-            assert!(named.iter().all(|name| Some(name) == config_map.metadata.name.as_ref()));
+            let files = all_pods(run).map(|pod| pod.spec.files.unwrap().name);
+            assert!(files.iter().all(|name| Some(name) == config_map.metadata.name.as_ref()));
             let files = config_map.data.unwrap();
             let expected = "127.0.0.1\tlocalhost\n\
             198.18.0.1\tw-launcher.w.default.svc.cluster.local w-launcher.w w-launcher\n\
@@ -130,22 +134,22 @@ fn every_host_is_found_by_each_of_its_names() {
 }
 
 #[test]
-fn addresses_end_where_the_block_does() {
-    let told = |place| network::address(place).map(|address| address.to_string());
-    assert_eq!(told(254).as_deref(), Some("198.18.0.255"));
-    assert_eq!(told((1 << 17) - 3).as_deref(), Some("198.19.255.254"));
-    assert_eq!((told((1 << 17) - 2), told(u32::MAX)), (None, None));
+fn addresses_end_with_the_block() {
+    let address = |place| network::address(place).map(|address| address.to_string());
+    assert_eq!(address(254).as_deref(), Some("198.18.0.255"));
+    assert_eq!(address((1 << 17) - 3).as_deref(), Some("198.19.255.254"));
+    assert_eq!((address((1 << 17) - 2), address(u32::MAX)), (None, None));
 }
 
 #[test]
-fn what_waits_for_the_workers_has_no_directory_of_the_profile_s() {
+fn the_container_that_waits_for_the_workers_mounts_no_volumes_of_the_profile() {
     let shares = |profile: &mut Value| {
         let launcher = &mut profile["mpiSpec"]["launcher"];
         launcher["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
         launcher["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
     };
-    with(shares, |run| {
-        let [launcher, worker, _] = both(run).map(|one| one.spec);
+    with_run(shares, |run| {
+        let [launcher, worker, _] = all_pods(run).map(|pod| pod.spec);
         assert_eq!((launcher.empty_dirs.len(), worker.empty_dirs.len()), (1, 0));
         assert_eq!(launcher.containers[0].volume_mounts.len(), 1);
         assert!(launcher.init_containers[0].volume_mounts.is_empty());

@@ -1,4 +1,4 @@
-//! The spec of a CRD as it is written, and the definition that it describes.
+//! The spec of a CRD as a client writes it, and the definition that it describes.
 
 use super::priority;
 use crate::registry::{Column, Definition, NameRule, Selectable, Version, builtin};
@@ -7,7 +7,7 @@ use crate::status::Cause;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// `spec` of a CRD. What is not here is not acted on.
+/// `spec` of a CRD. Fields that are missing here have no effect.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in super::super) struct Spec {
@@ -55,7 +55,7 @@ struct WrittenColumn {
 }
 
 impl Spec {
-    /// The definition, as far as it is sound; adds what is wrong with its versions.
+    /// Returns the definition, as far as it is sound, and adds the faults of its versions to `causes`.
     pub(in super::super) fn define(self, causes: &mut Vec<Cause>) -> Definition {
         let Self { group, scope, names, versions, .. } = self;
         let storage = versions.iter().find(|version| version.storage);
@@ -135,7 +135,7 @@ impl WrittenVersion {
         })
     }
     fn columns(&self, path: &str, causes: &mut Vec<Cause>) -> Vec<Column> {
-        let mut columns = vec![Column::of_names()];
+        let mut columns = vec![Column::name_column()];
         for (index, column) in self.additional_printer_columns.iter().enumerate() {
             match Column::new(&column.name, &column.r#type, &column.json_path) {
                 Ok(base) => columns.push(Column {

@@ -18,7 +18,7 @@ fn envelope_of(version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_secret_reads_as_its_json() {
+fn a_secret_decodes_to_its_json() {
     let label = delimited(11, &[delimited(1, b"a"), delimited(2, b"b")].concat());
     let meta =
         [delimited(1, b"s"), delimited(2, b""), delimited(8, b""), label, vec![7 << 3, 3]].concat();
@@ -31,7 +31,7 @@ fn a_secret_reads_as_its_json() {
 }
 
 #[test]
-fn a_lease_reads_as_its_json() {
+fn a_lease_decodes_to_its_json() {
     let time = delimited(4, &[1 << 3, 1, 2 << 3, 0xc0, 0x84, 0x3d]);
     let spec = [delimited(1, b"me"), vec![2 << 3, 15], time, vec![5 << 3, 0]].concat();
     let raw = [delimited(1, &delimited(1, b"l")), delimited(2, &spec)].concat();
@@ -43,7 +43,7 @@ fn a_lease_reads_as_its_json() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused() {
+fn an_unknown_kind_or_field_and_a_truncated_message_are_refused() {
     assert_eq!(decode(b"{}").unwrap_err().code, 400);
     assert_eq!(decode(&envelope("Pod", b"")).unwrap_err().code, 415);
     assert_eq!(decode(&envelope("Secret", &delimited(9, b"x"))).unwrap_err().code, 415);

@@ -1,4 +1,4 @@
-//! Connections that keep a place: who may, and for how long.
+//! Tests of the places that connections occupy: which clients keep one, and for how long.
 
 use super::*;
 use crate::Config;
@@ -15,13 +15,13 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Until a stranger is sent away for his age.
+/// Time after which a connection without an authenticated request is closed.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
-/// Bytes on their way between client and server.
+/// Number of bytes in flight between client and server.
 const PIPE: usize = 4096;
 const HELLO: &str = "GET /version HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n";
 
-/// Accepts what it is sent.
+/// A listener that accepts the connections it is sent.
 struct Pipes(Mutex<UnboundedReceiver<DuplexStream>>);
 
 impl Listener for Pipes {
@@ -35,7 +35,7 @@ impl Listener for Pipes {
     }
 }
 
-/// A server, and what lets a client in.
+/// A server, and the channel that sends it connections.
 struct Served {
     api: Api,
     credentials: Credentials,
@@ -63,7 +63,7 @@ impl Served {
         client
     }
 
-    /// A connection whose handshake is done.
+    /// Opens a connection and completes its handshake.
     async fn connect(&self) -> io::Result<TlsStream<DuplexStream>> {
         let mut roots = RootCertStore::empty();
         let pem = serde_json::to_value(&self.credentials).unwrap();
@@ -91,20 +91,20 @@ impl Served {
     }
 }
 
-/// Reads what there is, until the server hangs up.
-async fn closed(stream: &mut (impl AsyncRead + Unpin)) {
-    // How it hangs up makes no difference.
+/// Reads until the server closes the connection.
+async fn wait_until_closed(stream: &mut (impl AsyncRead + Unpin)) {
+    // An error and an orderly end count alike.
     drop(stream.read_to_end(&mut Vec::new()).await);
 }
 
-/// The same, but for long only.
+/// Returns whether the connection stays open for a while.
 async fn is_open(stream: &mut (impl AsyncRead + Unpin)) -> bool {
-    timeout(FIRST_REQUEST * 2, closed(stream)).await.is_err()
+    timeout(FIRST_REQUEST * 2, wait_until_closed(stream)).await.is_err()
 }
 
 #[tokio::test(start_paused = true)]
-async fn places_that_strangers_have_taken_keep_no_client_out() {
-    // Nobody is sent away for his age.
+async fn clients_get_in_although_unauthenticated_connections_fill_their_places() {
+    // In this test no connection is closed for its age.
     let served = Served::start(8, 4, Duration::from_secs(u64::from(u32::MAX)));
     let mut strangers: Vec<_> = (0..100).map(|_| served.stranger()).collect();
     let mut rests = served.connect().await.unwrap();
@@ -112,12 +112,12 @@ async fn places_that_strangers_have_taken_keep_no_client_out() {
     strangers.extend((0..100).map(|_| served.stranger()));
     let mut client = served.connect().await.unwrap();
     assert!(served.answers(&mut client).await);
-    closed(&mut strangers[0]).await;
-    assert!(is_open(&mut rests).await, "who was let in stays");
+    wait_until_closed(&mut strangers[0]).await;
+    assert!(is_open(&mut rests).await, "an authenticated client stays");
 }
 
 #[tokio::test(start_paused = true)]
-async fn strangers_keep_no_places() {
+async fn unauthenticated_connections_are_closed_after_a_time() {
     let served = Served::start(8, 8, FIRST_REQUEST);
     let mut strangers = Vec::new();
     for log in [
@@ -132,14 +132,14 @@ async fn strangers_keep_no_places() {
         stranger.write_all(log.as_bytes()).await.unwrap();
         strangers.push(stranger);
     }
-    closed(&mut served.stranger()).await;
+    wait_until_closed(&mut served.stranger()).await;
     for stranger in &mut strangers {
-        closed(stranger).await;
+        wait_until_closed(stranger).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_was_let_in_may_rest() {
+async fn an_authenticated_client_may_stay_idle() {
     let served = Served::start(1, 1, FIRST_REQUEST);
     let mut client = served.connect().await.unwrap();
     for _ in 0..2 {
@@ -164,7 +164,7 @@ async fn a_client_that_never_reads_is_dropped() {
     let mut client = served.connect().await.unwrap();
     let watch = served.hello().replace("/version", "/api/v1/configmaps?watch=true");
     client.write_all(watch.as_bytes()).await.unwrap();
-    // Its place is the only one.
+    // The connection's place is the only one.
     let dropped = async {
         loop {
             match served.connect().await {

@@ -1,4 +1,4 @@
-//! A store of which something is not what was written.
+//! Tests of stores that differ from what was written.
 
 use super::{Store, key, put, value};
 use crate::store::load::{self, key_text};
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tower::ServiceExt;
 
-/// What a page of redb measures.
+/// Size of a page of redb, in bytes.
 pub(super) const PAGE: usize = 4096;
 
 fn crd() -> Value {
@@ -32,7 +32,7 @@ fn object(version: &str, kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_costs_its_object_alone() {
+fn a_row_that_cannot_be_read_costs_only_its_object() {
     let map = object("v1", "ConfigMap", "a");
     let thing = object("x.io/v1", "Thing", "t");
     let stored_crd = |crd: &Value| {
@@ -72,13 +72,13 @@ fn a_row_that_cannot_be_read_costs_its_object_alone() {
     assert_eq!(named, expected);
     let read: Vec<String> = state.objects.keys().map(key_text).collect();
     assert_eq!(read, ["configmaps\0n\0a", "configmaps\0n\0a\0b\0", "things.x.io\0n\0t"]);
-    // Nobody resumes a watch over the gap.
+    // No watch can resume over the gap.
     assert_eq!((state.revision, state.log.horizon()), (10, 10));
     assert!(state.log.since("configmaps", 9, usize::MAX).is_err());
 }
 
 #[test]
-fn a_change_that_cannot_be_read_costs_the_history_alone() {
+fn a_change_that_cannot_be_read_costs_only_the_history() {
     let map = object("v1", "ConfigMap", "a");
     let event = |revision: u64, json: &[u8]| EventRow {
         revision,
@@ -94,7 +94,7 @@ fn a_change_that_cannot_be_read_costs_the_history_alone() {
     assert!(state.log.since("configmaps", 9, usize::MAX).is_err());
 }
 
-/// A call of the API, and the code and body of its answer.
+/// Sends a request to the API, and returns the code and body of its answer.
 async fn call(api: &Api, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let request = Request::builder().method(method).uri(path);
     let request = request.header(
@@ -112,7 +112,7 @@ async fn call(api: &Api, method: &str, path: &str, body: &Value) -> (u16, Value)
     (code, serde_json::from_slice(&body).unwrap())
 }
 
-/// Puts `json` in the place of a stored object.
+/// Replaces a stored object by `json`.
 fn spoil(directory: &Path, key: &str, json: &[u8]) {
     let database = redb::Database::open(file(directory)).unwrap();
     let change = |transaction: &redb::WriteTransaction| {
@@ -123,7 +123,7 @@ fn spoil(directory: &Path, key: &str, json: &[u8]) {
 }
 
 #[tokio::test]
-async fn what_belongs_to_an_object_that_cannot_be_read_stays() {
+async fn dependents_of_an_object_that_cannot_be_read_stay() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let directory = tempfile::tempdir().unwrap();
     let open = || Api::open(Config::new(directory.path())).unwrap();
@@ -145,7 +145,7 @@ async fn what_belongs_to_an_object_that_cannot_be_read_stays() {
     let path = format!("{MAPS}/dependent");
     assert_eq!(call(&api, "PATCH", &path, &change).await.0, 200);
     assert_eq!(call(&api, "GET", &path, &Value::Null).await.0, 200);
-    // What could not be read gives way to a new object, and is not there again after it.
+    // A new object replaces the unreadable one, which does not come back at the next start.
     assert_eq!(call(&api, "POST", MAPS, &map("owner")).await.0, 201);
     api.close();
     drop(api);
@@ -164,7 +164,7 @@ impl Files {
         Self { store: read("objects.redb"), acknowledged: read("objects.acknowledged") }
     }
 
-    /// Opens the store with `bytes` at `offset`: what it holds then, or why it does not open.
+    /// Opens the store with `bytes` at `offset`, and returns its contents or the reason why it does not open.
     fn with(&self, offset: usize, bytes: &[u8]) -> Result<Vec<Option<String>>, DiskError> {
         let directory = tempfile::tempdir().unwrap();
         let path = file(directory.path());
@@ -177,7 +177,7 @@ impl Files {
     }
 }
 
-/// The ten ConfigMaps of [`filled`], and whether there is anything else.
+/// Returns the values of the ten ConfigMaps of [`filled`]; fails when there is any other object.
 pub(super) fn contents(store: &Store) -> Vec<Option<String>> {
     let count = store.shared.read().objects.len();
     let values = (0..10).map(|index| value(store, &format!("m{index}")));
@@ -193,7 +193,8 @@ pub(super) fn filled(directory: &Path) -> Store {
     store
 }
 
-/// Damages a store in many places, one at a time. It is served as it was, or refused; how often it was refused.
+/// Damages a store in many places, one at a time. Each time it is served unchanged or refused; returns
+/// the number of refusals.
 fn sweep(files: &Files, expected: &[Option<String>], damages: &[(usize, Vec<u8>)]) -> usize {
     let mut refused = 0;
     for (offset, bytes) in damages {
@@ -206,7 +207,7 @@ fn sweep(files: &Files, expected: &[Option<String>], damages: &[(usize, Vec<u8>)
     refused
 }
 
-/// A flipped bit in every third byte of redb's header, and two in each page that holds anything.
+/// Returns a flipped bit in every third byte of redb's header, and two in each page that is in use.
 pub(super) fn flips(store: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let header = (0..320).step_by(3);
     let pages = (PAGE..store.len()).step_by(PAGE).filter(|at| used(store, *at));
@@ -235,7 +236,7 @@ fn a_flipped_bit_after_a_kill_is_found() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let expected = contents(&store);
-    // As a kill leaves it.
+    // The files as a kill leaves them.
     let files = Files::read(directory.path());
     let damages = flips(&files.store);
     assert!(sweep(&files, &expected, &damages) > 10);

@@ -1,4 +1,4 @@
-//! The store on a drive that loses power: what was not synced is gone, whole or in part.
+//! Tests of the store on a drive that loses power: unsynced data is lost, completely or in part.
 
 use super::{Disk, DiskError, Fill, Store, StoreFile, put, rows, submit, value};
 use redb::{Builder, Database, StorageBackend};
@@ -6,28 +6,29 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 
-/// What a drive writes whole or not at all.
+/// Unit that a drive writes completely or not at all, in bytes.
 const SECTOR: usize = 512;
-/// Changes that the log holds, so few that trimming it is cut short too.
+/// Number of changes in the log: so few that its trimming is cut short too.
 const HISTORY: usize = 8;
 const WRITES: u64 = 14;
 
-/// A drive with a volatile cache. Its power fails in the sync that `cut_at` counts to.
+/// A drive with a volatile cache. Its power fails in the sync number `cut_at`.
 #[derive(Debug, Clone)]
 struct Drive(Arc<Mutex<Platter>>);
 
 #[derive(Debug, Default)]
 struct Platter {
-    /// What survives.
+    /// Contents that survive a power cut.
     stable: Vec<u8>,
-    /// What readers see.
+    /// Contents that readers see.
     cached: Vec<u8>,
-    /// From the one to the other, oldest first.
+    /// Changes from `stable` to `cached`, oldest first.
     pending: Vec<Change>,
     syncs: u32,
     cut_at: Option<u32>,
     dead: bool,
-    /// On a disk that never loses it: the store is never behind it, wherever the power is cut.
+    /// Latest acknowledged revision, on a disk that never loses data: the store is never behind it, wherever
+    /// the power is cut.
     acknowledged: Option<u64>,
 }
 
@@ -37,12 +38,12 @@ enum Change {
     Length(usize),
 }
 
-/// Which of the unsynced sectors made it.
+/// The unsynced sectors that survive a power cut.
 #[derive(Debug, Clone, Copy)]
 enum Survivors {
     None,
     All,
-    /// Every other one or so, in an order that the seed decides.
+    /// About half of them, chosen by the seed.
     Some(u64),
 }
 
@@ -60,7 +61,7 @@ impl Drive {
         if platter.dead { Err(io::Error::other("the power is off")) } else { Ok(platter) }
     }
 
-    /// The drive after the power came back.
+    /// Returns the drive as it is after the power came back.
     fn revived(&self, survivors: Survivors) -> Self {
         let mut platter = std::mem::take(&mut *self.platter());
         let mut seed = match survivors {
@@ -85,7 +86,7 @@ impl Drive {
                 Change::Write { offset, data } => {
                     for (index, sector) in data.chunks(SECTOR).enumerate() {
                         let start = offset + index * SECTOR;
-                        // What lies behind the end of the file is not there.
+                        // Sectors beyond the end of the file are lost.
                         if let Some(place) = platter.stable.get_mut(start..start + sector.len())
                             && survives()
                         {
@@ -175,8 +176,8 @@ impl StoreFile for Drive {
     }
 }
 
-/// A drive with a store on it, and power for so many syncs.
-fn made(cut_at: Option<u32>) -> Drive {
+/// Returns a drive with a store on it, and power for `cut_at` syncs.
+fn drive_with_store(cut_at: Option<u32>) -> Drive {
     let drive = Drive::new(None);
     let database = StoreFile::open(&drive, &Builder::new()).unwrap();
     rows::transact(&database, rows::make_tables).unwrap();
@@ -192,12 +193,12 @@ fn open(drive: &Drive) -> Result<Store, DiskError> {
     Store::start(disk, rows, HISTORY, &[], super::rules())
 }
 
-/// Writes until the power fails. What was acknowledged, and the write that was under way.
+/// Writes until the power fails. Returns the acknowledged writes, and the write that was in progress.
 fn write(store: &Store) -> (BTreeMap<String, String>, Option<(String, String)>) {
     let mut acknowledged = BTreeMap::new();
     for round in 0..WRITES {
         let name = format!("m{}", round % 3);
-        // Some of them make the file grow.
+        // Some of the writes make the file grow.
         let length = if round % 7 == 0 { 400_000 } else { 100 };
         let value = format!("{round}-{}", "x".repeat(length));
         if put(store, &name, &value).is_err() {
@@ -208,10 +209,10 @@ fn write(store: &Store) -> (BTreeMap<String, String>, Option<(String, String)>) 
     (acknowledged, None)
 }
 
-/// Cuts the power in sync `cut_at`, and looks at what the next start finds.
+/// Cuts the power in sync `cut_at`, and checks the contents at the next start.
 fn cut(cut_at: u32, survivors: Survivors) {
     let at = format!("cut in sync {cut_at}, survivors {survivors:?}");
-    let drive = made(Some(cut_at));
+    let drive = drive_with_store(Some(cut_at));
     let (acknowledged, under_way) = match open(&drive) {
         Ok(store) => write(&store),
         Err(_) => (BTreeMap::new(), None),
@@ -236,7 +237,7 @@ fn cut(cut_at: u32, survivors: Survivors) {
     assert_eq!(value(&store, "after").as_deref(), Some("1"), "{at}");
 }
 
-/// The log has one event for each revision after its horizon.
+/// Checks that the log has one event for each revision after its horizon.
 fn check_log(store: &Store, at: &str) {
     let state = store.shared.read();
     let horizon = state.log.horizon();
@@ -246,14 +247,14 @@ fn check_log(store: &Store, at: &str) {
 }
 
 #[test]
-fn acknowledged_writes_outlive_the_power() {
-    let whole = made(None);
+fn acknowledged_writes_survive_a_power_cut() {
+    let whole = drive_with_store(None);
     let before = whole.platter().stable.len();
     let store = open(&whole).unwrap();
     let (acknowledged, _) = write(&store);
     assert_eq!(acknowledged.len(), 3);
     store.close();
-    assert!(whole.platter().stable.len() > before, "growing is part of what is tried");
+    assert!(whole.platter().stable.len() > before, "the file must grow in this test");
     let syncs = whole.platter().syncs;
     assert!(u64::from(syncs) > WRITES, "{syncs} syncs for {WRITES} durable writes");
     for cut_at in 1..=syncs {
@@ -265,7 +266,7 @@ fn acknowledged_writes_outlive_the_power() {
 
 #[test]
 fn writes_that_wait_together_share_one_sync() {
-    let drive = made(None);
+    let drive = drive_with_store(None);
     let store = open(&drive).unwrap();
     let syncs = || drive.platter().syncs;
     let before = syncs();

@@ -1,4 +1,4 @@
-//! A new object takes the place of one that cannot be read.
+//! Tests of new objects that replace unreadable ones.
 
 use super::{Shelf, key, open, put, value};
 use crate::status::Status;
@@ -10,8 +10,8 @@ use redb::{Builder, WriteTransaction};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
-/// A store whose row of "a" cannot be read.
-fn spoiled() -> Shelf {
+/// Returns a store whose row of "a" cannot be read.
+fn shelf_with_an_unreadable_row() -> Shelf {
     let shelf = Shelf::new();
     let store = open(&shelf);
     put(&store, "a", "1").unwrap();
@@ -44,8 +44,8 @@ fn unread(store: &Store) -> Vec<String> {
 }
 
 #[test]
-fn a_new_object_ends_what_is_told_of_the_unreadable_one() {
-    let shelf = spoiled();
+fn a_new_object_replaces_the_unreadable_one() {
+    let shelf = shelf_with_an_unreadable_row();
     let store = open(&shelf);
     assert_eq!(unread(&store), [key_text(&key("a"))]);
     put(&store, "b", "1").unwrap();
@@ -55,8 +55,8 @@ fn a_new_object_ends_what_is_told_of_the_unreadable_one() {
 }
 
 #[test]
-fn a_new_file_gets_no_row_whose_place_was_taken() {
-    let shelf = spoiled();
+fn a_new_file_gets_no_row_that_a_new_object_has_replaced() {
+    let shelf = shelf_with_an_unreadable_row();
     let store = open(&shelf);
     put(&store, "a", "2").unwrap();
     remove(&store, "a").unwrap();

@@ -1,4 +1,4 @@
-//! A store that holds less than it told, and goes on.
+//! Tests of stores that have lost acknowledged revisions and go on.
 
 use super::damage::{PAGE, contents, filled, flips};
 use super::put;
@@ -8,7 +8,7 @@ use futures::executor::block_on;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Less than what lies between a store and one that may have gone back.
+/// Less than the gap that a store leaves when it may have gone back.
 const FAR: u64 = 1_000_000;
 
 fn open(directory: &Path) -> Result<Store, DiskError> {
@@ -19,7 +19,7 @@ fn forget_acknowledged(directory: &Path) {
     std::fs::remove_file(directory.join("objects.acknowledged")).unwrap();
 }
 
-/// Whether a watch can resume there.
+/// Returns whether a watch can resume from this revision.
 fn resumes(store: &Store, revision: u64) -> bool {
     store.shared.read().log.since("configmaps", revision, usize::MAX).is_ok()
 }
@@ -28,7 +28,7 @@ fn revision(store: &Store) -> u64 {
     store.shared.read().revision
 }
 
-/// A store with revision 30, and the same store with revision 31.
+/// Returns a store with revision 31, and the file of the same store with revision 30.
 fn older_and_newer() -> (TempDir, Vec<u8>) {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path()));
@@ -40,7 +40,7 @@ fn older_and_newer() -> (TempDir, Vec<u8>) {
 }
 
 #[test]
-fn no_revision_is_told_twice() {
+fn no_revision_is_given_out_twice() {
     let (directory, older) = older_and_newer();
     let directory = directory.path();
     std::fs::write(file(directory), older).unwrap();
@@ -52,7 +52,7 @@ fn no_revision_is_told_twice() {
     assert!(first > FAR, "{first}");
     assert!(!resumes(&store, 30) && !resumes(&store, 31) && resumes(&store, first));
     drop(store);
-    // That holds although nothing was written since.
+    // That holds also when the store was not written since.
     let store = open(directory).unwrap();
     assert_eq!(revision(&store), first, "one jump is enough");
     put(&store, "m0", "other").unwrap();
@@ -87,8 +87,9 @@ fn every_restore_begins_above_the_one_before() {
     }
 }
 
-/// Copies of a store as a kill leaves it, each with another damaged page, and whether the acknowledged number is there.
-fn damaged(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
+/// Returns copies of a store as a kill leaves it, each with another damaged page, and with the file of the acknowledged
+/// revision if it is given.
+fn damaged_copies(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
     let killed = tempfile::tempdir().unwrap();
     let store = filled(killed.path());
     let whole = std::fs::read(file(killed.path())).unwrap();
@@ -109,11 +110,11 @@ fn damaged(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
 }
 
 #[test]
-fn a_store_that_goes_back_is_refused_though_nobody_knows_what_it_told() {
+fn a_store_that_goes_back_is_refused_when_the_acknowledged_revision_is_unknown() {
     let whole = tempfile::tempdir().unwrap();
     let expected = contents(&filled(whole.path()));
     let mut went_back = 0;
-    for (directory, image) in damaged(None) {
+    for (directory, image) in damaged_copies(None) {
         let directory = directory.path();
         match open(directory) {
             Ok(store) => assert_eq!(contents(&store), expected),
@@ -134,14 +135,14 @@ fn a_store_that_goes_back_is_refused_though_nobody_knows_what_it_told() {
 }
 
 #[test]
-fn a_commit_that_nobody_was_told_of_is_taken_back() {
+fn a_commit_that_was_not_acknowledged_is_taken_back() {
     let told = format!("{0:020} {0:020}\n", 29);
     let mut went_back = 0;
-    for (directory, _) in damaged(Some(told.as_bytes())) {
+    for (directory, _) in damaged_copies(Some(told.as_bytes())) {
         let Ok(store) = open(directory.path()) else { continue };
         went_back += usize::from(revision(&store) == 29);
         assert!([29, 30].contains(&revision(&store)));
-        assert!(resumes(&store, 28), "that is no gap");
+        assert!(resumes(&store, 28), "the store leaves no gap");
         assert!(!directory.path().join("objects.redb.before").exists());
     }
     assert!(went_back > 5, "{went_back}");

@@ -1,4 +1,4 @@
-//! The options of a watch, and where they let it begin.
+//! The options of a watch, and the revision at which it begins.
 
 use crate::status::Status;
 use crate::verbs::list::{Selection, invalid_match};
@@ -15,19 +15,19 @@ pub(crate) struct WatchOptions {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Where a watch begins.
+/// The beginning of a watch.
 pub(super) enum Start {
-    /// With the objects that there are.
+    /// Begins with the objects that exist.
     Now {
         initial: bool,
-        /// The revision that the client has seen already.
+        /// Revision that the client has seen already.
         least: u64,
     },
     After(u64),
 }
 
 impl WatchOptions {
-    /// Where the watch begins; 400 or 422 for options that make no sense.
+    /// Returns the beginning of the watch; 400 or 422 for contradictory options.
     pub(super) fn start(&self) -> Result<Start, Status> {
         let revision = self.revision.as_deref().map(Status::read_revision).transpose()?;
         if !matches!(

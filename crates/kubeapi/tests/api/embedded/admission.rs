@@ -1,4 +1,4 @@
-//! The admission function of the program that opens an API.
+//! Tests of the admission function of the program that opens an API.
 
 use crate::exchange::WIDGETS;
 use crate::server::{SHARED, Server};
@@ -6,9 +6,9 @@ use kubeapi::{Admission, Change, Status};
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, channel};
 
-/// A server that tells of each change of a widget, and refuses what concerns the node `forbidden`.
+/// Returns a server that reports each change of a widget, and refuses changes that concern the node `forbidden`.
 fn server() -> (Server, Receiver<String>) {
-    let (tell, told) = channel();
+    let (sender, changes) = channel();
     let admit = move |change: Change<'_>| {
         if change.resource != "widgets" {
             return Ok(());
@@ -19,19 +19,19 @@ fn server() -> (Server, Receiver<String>) {
         };
         let (old, new) = (node(change.old), node(change.new));
         let part = change.subresource.unwrap_or("whole");
-        tell.send(format!("{} {:?} {part} {old} {new}", change.user, change.operation)).unwrap();
+        sender.send(format!("{} {:?} {part} {old} {new}", change.user, change.operation)).unwrap();
         match (old + &new).contains("forbidden") {
             true => Err(Status::new(403, "Forbidden", "not this node")),
             false => Ok(()),
         }
     };
     let (directory, admission) = (tempfile::tempdir().unwrap(), Admission::new(admit));
-    (Server::open_with(directory, 100, SHARED, admission), told)
+    (Server::open_with(directory, 100, SHARED, admission), changes)
 }
 
 #[tokio::test]
-async fn every_change_of_a_client_is_asked_about_before_it_is_stored() {
-    let (server, told) = server();
+async fn every_change_of_a_client_is_admitted_before_it_is_stored() {
+    let (server, changes) = server();
     let server = server.with_namespace().await;
     let widget = server.widget("a", json!({"node": "n"})).await;
     server.merge("widgets/a/status", &json!({"status": {"ready": true}})).await.expect(200);
@@ -39,7 +39,7 @@ async fn every_change_of_a_client_is_asked_about_before_it_is_stored() {
     server.delete("widgets/a", &json!(null)).await.expect(200);
     server.post(WIDGETS, &server.draft("b", json!({"node": "forbidden"}))).await.refused(403);
     server.get("widgets/b").await.refused(404);
-    // What is wrong anyway is nobody's to admit.
+    // The admission function is not asked about an invalid object.
     server.post(WIDGETS, &server.draft("b", json!({"node": 3}))).await.refused(422);
     let expected = [
         r#"test Create whole none "n""#,
@@ -48,7 +48,7 @@ async fn every_change_of_a_client_is_asked_about_before_it_is_stored() {
         r#"test Delete whole "n" none"#,
         r#"test Create whole none "forbidden""#,
     ];
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), expected, "{widget}");
+    assert_eq!(changes.try_iter().collect::<Vec<_>>(), expected, "{widget}");
 }
 
 #[tokio::test]

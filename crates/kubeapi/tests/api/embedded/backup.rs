@@ -1,4 +1,4 @@
-//! A backup of everything, and the server that is made of it.
+//! Tests of a backup of all objects, and of the server that is restored from it.
 
 use crate::exchange::WIDGETS;
 use crate::server::{SHARED, Server};
@@ -15,7 +15,7 @@ async fn backup(server: &Server) -> Vec<u8> {
     answer.into_body().collect().await.unwrap().to_bytes().to_vec()
 }
 
-/// A server with objects of every sort: of a CRD, with a status, finalizers and owners, on their way out.
+/// Returns a server with various objects: of a CRD, with a status, with finalizers and owners, being deleted.
 async fn filled() -> Server {
     let server = Server::start().await;
     let owner = server.widget("a", json!({"node": "n", "count": 3})).await;
@@ -39,7 +39,7 @@ async fn filled() -> Server {
     server
 }
 
-/// The items of every kind that [`filled`] makes, as they are.
+/// Returns the items of every kind that [`filled`] creates.
 async fn everything(server: &Server) -> Vec<Value> {
     let mut items = Vec::new();
     for path in [
@@ -55,7 +55,7 @@ async fn everything(server: &Server) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_is_restored_is_what_was() {
+async fn a_restored_server_has_the_objects_of_the_backup() {
     let server = filled().await;
     let before = everything(&server).await;
     let list = server.get(WIDGETS).await.expect(200);
@@ -66,7 +66,7 @@ async fn what_is_restored_is_what_was() {
     assert_eq!(restored.objects, text.split(|byte| *byte == b'\n').count() - 3);
     let server = Server::open(directory, 100, SHARED);
     assert_eq!(everything(&server).await, before);
-    // Whoever has seen more than the backup has lists anew.
+    // A client that has seen more than the backup has to list again.
     let mut watch = Watch::open(&server, &format!("resourceVersion={}", revision(&list))).await;
     assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);
     let finalizers = json!({"metadata": {"finalizers": null}});
@@ -77,7 +77,7 @@ async fn what_is_restored_is_what_was() {
 }
 
 #[tokio::test]
-async fn a_backup_that_is_not_whole_restores_nothing() {
+async fn a_backup_that_is_cut_off_restores_nothing() {
     let text = backup(&filled().await).await;
     let ends = [0, 1, text.len() / 2, text.len() - 3];
     let mut damaged: Vec<Vec<u8>> = ends.iter().map(|end| text[..*end].to_vec()).collect();
@@ -95,7 +95,7 @@ async fn a_backup_that_is_not_whole_restores_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_there_is_left_alone() {
+async fn an_existing_store_is_left_alone() {
     let server = filled().await;
     let before = everything(&server).await;
     let text = backup(&server).await;

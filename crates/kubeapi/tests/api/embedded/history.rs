@@ -1,4 +1,5 @@
-//! A history that is full: of a real server only its operator can say when that is, see `tests/kube/compaction.rs`.
+//! Tests of a full history. On a real server only the operator can have the history compacted, see
+//! `tests/kube/compaction.rs`.
 
 use crate::exchange::WIDGETS;
 use crate::server::Server;
@@ -32,20 +33,20 @@ async fn quiet_watches_are_told_how_far_the_log_is() {
             server.post(&server.core("configmaps"), &map).await.expect(201);
         }
     };
-    let (told, ()) = futures::join!(watch.told(), noise);
-    assert_eq!(told, "BOOKMARK -");
+    let (event, ()) = futures::join!(watch.next_line(), noise);
+    assert_eq!(event, "BOOKMARK -");
 }
 
 #[tokio::test]
-async fn a_reader_that_falls_behind_is_told_and_costs_one_piece() {
+async fn a_reader_that_falls_behind_gets_an_error_and_costs_one_piece() {
     let server = Server::with_history(8).await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
-    assert_eq!(watch.told().await, "ADDED a");
+    assert_eq!(watch.next_line().await, "ADDED a");
     for count in 0..20 {
         server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": count}})).await.expect(200);
     }
-    // One piece is made ahead.
+    // One piece is encoded ahead of the reader.
     let mut event = watch.next().await.unwrap();
     if event["type"] == "MODIFIED" {
         event = watch.next().await.unwrap();
@@ -55,7 +56,7 @@ async fn a_reader_that_falls_behind_is_told_and_costs_one_piece() {
 }
 
 #[tokio::test]
-async fn pages_of_a_moment_that_is_gone_are_expired() {
+async fn pages_of_an_expired_revision_are_expired() {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     let server = Server::with_history(4).await;
@@ -67,16 +68,16 @@ async fn pages_of_a_moment_that_is_gone_are_expired() {
         let spec = json!({"spec": {"count": count}});
         server.merge(&format!("{WIDGETS}/a"), &spec).await.expect(200);
     }
-    let told = server.get(&format!("{WIDGETS}?limit=1&continue={token}")).await.refused(410);
-    assert!(told.contains("too old"), "{told}");
+    let refusal = server.get(&format!("{WIDGETS}?limit=1&continue={token}")).await.refused(410);
+    assert!(refusal.contains("too old"), "{refusal}");
     let future = URL_SAFE_NO_PAD.encode(r#"{"rv":9999,"ns":"test-namespace","name":"a"}"#);
     server.get(&format!("{WIDGETS}?continue={future}")).await.refused(410);
 }
 
-/// A real server waits for the revision to come, silently and for as long as the watch lasts. This one may have been restored
-/// from an older copy: its clients list anew.
+/// A real server waits silently for the revision, for as long as the watch lasts. This server may have been restored
+/// from an older backup: its clients list again.
 #[tokio::test]
-async fn a_revision_of_the_future_is_expired_too() {
+async fn a_revision_that_the_server_has_not_reached_is_expired_too() {
     let server = Server::start().await;
     let mut watch = Watch::open(&server, "resourceVersion=999999999").await;
     assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);

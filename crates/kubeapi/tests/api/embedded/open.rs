@@ -1,11 +1,11 @@
-//! Opening an API in the middle of other work.
+//! Tests of opening an API inside a task.
 
 use crate::server::{SHARED, Server};
 use futures::FutureExt;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Long enough for any machine to open a store.
+/// Time that is long enough for any machine to open a store.
 const HANGS: Duration = Duration::from_secs(120);
 
 #[test]
@@ -14,7 +14,7 @@ fn a_task_that_has_used_up_its_turn_can_open_an_api() {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            // As a task that has received a lot without ever having to wait.
+            // The state of a task that has received much without ever having to wait.
             while tokio::task::coop::consume_budget().now_or_never().is_some() {}
             drop(Server::open(tempfile::tempdir().unwrap(), 10, SHARED));
         });

@@ -1,4 +1,4 @@
-//! What a watch makes ready for a client to read.
+//! Tests of the pieces in which a watch is encoded.
 
 use crate::server::Server;
 use http::Method;
@@ -6,9 +6,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 const MAPS: usize = 20;
-/// Of each ConfigMap.
+/// Size of each ConfigMap, in bytes.
 const SIZE: usize = 50_000;
-/// A piece ends with the event that fills it.
+/// Largest size of a piece: it ends with the event that fills it.
 const PIECE: usize = 64 * 1024 + SIZE + 1000;
 
 async fn write(server: &Server, value: char) {
@@ -44,10 +44,10 @@ async fn a_watch_makes_small_pieces_of_large_objects() {
             events.push(format!("{} {name} {first:?}", event["type"].as_str().unwrap()));
         }
     }
-    let of = |verb: &'static str, value: char| {
+    let events_of = |verb: &'static str, value: char| {
         (0..MAPS).map(move |index| format!("{verb} m{index:02} {:?}", Some(value)))
     };
     let bookmark = std::iter::once("BOOKMARK  None".to_owned());
-    let expected = of("ADDED", 'a').chain(bookmark).chain(of("MODIFIED", 'b'));
+    let expected = events_of("ADDED", 'a').chain(bookmark).chain(events_of("MODIFIED", 'b'));
     assert_eq!(events, expected.collect::<Vec<_>>());
 }

@@ -1,4 +1,4 @@
-//! What a real server does and this one refuses, each with the reason why nobody here needs it.
+//! Requests that a real server accepts and this one refuses, each with the reason why no client here needs them.
 
 use crate::crds::gadgets;
 use crate::exchange::{CRDS, WIDGETS};
@@ -9,11 +9,11 @@ use serde_json::json;
 async fn patches_that_are_not_implemented_say_so() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
-    let told = server
+    let refusal = server
         .patch(&format!("{WIDGETS}/a"), "application/apply-patch+yaml", &json!({}))
         .await
         .refused(415);
-    assert!(told.contains("server-side apply"), "{told}");
+    assert!(refusal.contains("server-side apply"), "{refusal}");
     server
         .patch(&format!("{WIDGETS}/a"), "application/strategic-merge-patch+json", &json!({}))
         .await
@@ -21,7 +21,8 @@ async fn patches_that_are_not_implemented_say_so() {
     server.patch(&format!("{WIDGETS}/a"), "text/plain", &json!({})).await.refused(415);
 }
 
-/// kube-apiserver 1.36.3 breaks the connection here: it looks for the selectable fields in a schema that it has just refused.
+/// kube-apiserver 1.36.3 breaks the connection here: it looks for the selectable fields in a schema that
+/// it has just refused.
 #[tokio::test]
 async fn a_reference_in_a_schema_is_refused() {
     let server = Server::alone().await;
@@ -31,16 +32,16 @@ async fn a_reference_in_a_schema_is_refused() {
     assert!(server.post(CRDS, &crd).await.refused(422).contains("$ref"));
 }
 
-/// Columns are compiled when the definition comes: kube-apiserver takes this one, and shows an empty column.
+/// Columns are compiled when the CRD is stored: kube-apiserver accepts this one, and shows an empty column.
 #[tokio::test]
-async fn a_column_that_can_show_nothing_is_refused() {
+async fn a_column_with_an_invalid_path_is_refused() {
     let server = Server::alone().await;
     let mut crd = server.crd();
     crd["spec"]["versions"][0]["additionalPrinterColumns"][0]["jsonPath"] = json!(".spec[");
     assert!(server.post(CRDS, &crd).await.refused(422).contains("jsonPath"));
 }
 
-/// Nobody writes such YAML on purpose; kube-apiserver takes the last one, with a warning.
+/// No client writes such YAML on purpose; kube-apiserver uses the last value, with a warning.
 #[tokio::test]
 async fn yaml_with_a_key_twice_is_refused() {
     let server = Server::start().await;
@@ -49,9 +50,9 @@ async fn yaml_with_a_key_twice_is_refused() {
     assert!(server.answer(request).await.refused(400).contains("node"));
 }
 
-/// As YAML 1.2 has it. kube-apiserver reads YAML 1.1, to which `n` and `on` are booleans.
+/// As in YAML 1.2. kube-apiserver reads YAML 1.1, in which `n` and `on` are booleans.
 #[tokio::test]
-async fn words_of_yaml_are_words() {
+async fn n_and_on_are_words_in_yaml() {
     let server = Server::start().await;
     let yaml = "apiVersion: test.example/v1\nkind: Widget\nmetadata: {name: a}\nspec: {node: n, mode: on}\n";
     let request = server.request(http::Method::POST, WIDGETS, "application/yaml", yaml.as_bytes());
@@ -59,7 +60,7 @@ async fn words_of_yaml_are_words() {
     assert_eq!((&spec["node"], &spec["mode"]), (&json!("n"), &json!("on")));
 }
 
-/// kube-apiserver takes them: to it the name of an Event is any part of a path.
+/// kube-apiserver accepts them: the name of an Event may be any part of a path.
 #[tokio::test]
 async fn control_characters_in_the_name_of_an_event_are_refused() {
     let server = Server::alone().await;
@@ -69,14 +70,14 @@ async fn control_characters_in_the_name_of_an_event_are_refused() {
             let mut event = json!({"apiVersion": "v1", "kind": "Event",
                 "involvedObject": {"kind": "ConfigMap", "namespace": server.namespace()}});
             event["metadata"] = json!({field: name});
-            let told = server.post(&events, &event).await.refused(422);
-            assert!(told.contains("control characters"), "{told}");
+            let refusal = server.post(&events, &event).await.refused(422);
+            assert!(refusal.contains("control characters"), "{refusal}");
         }
     }
     server.restart();
 }
 
-/// Keywords that Warren's own definitions do not use: a real server takes them.
+/// Keywords that Warren's own CRDs do not use: a real server accepts them.
 #[tokio::test]
 async fn keywords_that_are_not_enforced_are_refused() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! What was acknowledged is there when the server starts again.
+//! Tests of the state after a restart.
 
 use crate::client::{object, widgets};
 use crate::exchange::{CRDS, WIDGETS};
@@ -44,7 +44,7 @@ async fn installing_the_same_crd_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn everything_is_there_after_a_restart() {
+async fn all_objects_exist_after_a_restart() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     server.widget("b", json!({"node": "n"})).await;
@@ -69,10 +69,10 @@ async fn watches_end_with_the_server() {
 }
 
 #[tokio::test]
-async fn a_kind_that_went_stays_gone() {
+async fn a_kind_that_was_deleted_stays_deleted() {
     let server = Server::start().await;
     server.delete(&server.widget_crd(), &Value::Null).await.expect(200);
     let server = server.restart();
-    // What the configuration of the server asks for comes back, empty.
+    // Kinds in the server's configuration come back, without objects.
     assert_eq!(server.get(WIDGETS).await.expect(200)["items"], json!([]));
 }

@@ -38,7 +38,7 @@ async fn definitions() {
     ] {
         script.patch(&path, MERGE_PATCH, &patch).await;
     }
-    // A version that objects may be stored under cannot go.
+    // A version that objects may be stored under cannot be removed.
     let mut versions = gadgets(&server)["spec"]["versions"].clone();
     versions[0]["name"] = json!("v2");
     script.patch(&path, MERGE_PATCH, &json!({"spec": {"versions": versions}})).await;

@@ -4,7 +4,7 @@ use crate::server::Server;
 use http::Method;
 use serde_json::{Value, json};
 
-/// A widget with more or other members of metadata.
+/// Returns a widget with these members of metadata added or replaced.
 fn with_metadata(server: &Server, members: &Value) -> Value {
     let mut widget = server.draft("b", json!({"node": "n"}));
     let metadata = widget["metadata"].as_object_mut().unwrap();

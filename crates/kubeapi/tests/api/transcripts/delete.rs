@@ -90,7 +90,7 @@ async fn finalizers_hold() {
         )
         .await;
     script.get("widgets/a").await;
-    // An update that takes the last finalizer off ends the object as a patch does.
+    // An update that removes the last finalizer removes the object, as a patch does.
     script.post(WIDGETS, &held).await;
     let mut marked = script.delete("widgets/a", &Value::Null).await;
     marked["metadata"]["finalizers"] = json!([]);

@@ -1,4 +1,4 @@
-//! Whole answers, to the letter: what clients and their users read.
+//! Complete answers, compared literally: clients and their users read them.
 
 mod builtin;
 mod crds;

@@ -1,4 +1,4 @@
-//! The kinds of the `api` crate with its sample objects: whole answers of both servers.
+//! The kinds of the `api` crate with its sample objects: complete answers of both servers.
 
 use crate::exchange::MERGE_PATCH;
 use crate::ours::{fixtures, place};
@@ -27,13 +27,13 @@ async fn our_kinds() {
                 "application/json;as=Table;v=v1;g=meta.k8s.io",
             )
             .await;
-        // Every member of the spec in turn is something else.
+        // Each member of the spec in turn is replaced by an invalid value.
         for member in fixture["spec"].as_object().into_iter().flat_map(|spec| spec.keys()) {
             for wrong in [json!([{}]), json!({"typo": 1}), json!("?")] {
                 let patch = json!({"spec": {member.as_str(): wrong}});
                 let path = format!("{path}/{name}?dryRun=All");
                 let mut answer = server.merge(&path, &patch).await;
-                // The object again and again tells nothing.
+                // An accepted object is not recorded again: only its warnings are of interest.
                 answer.body = if answer.code == 200 { json!(answer.warnings) } else { answer.body };
                 script.note(&format!("PATCH {name} {patch}"), &answer);
             }

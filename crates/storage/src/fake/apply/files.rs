@@ -1,4 +1,4 @@
-//! Steps on mount points, on other directories, and on the links of an index tree.
+//! Applies steps on mount points, on other directories, and on the links of an index tree.
 
 use crate::{
     desired::{IndexLink, MountPoint},
@@ -19,7 +19,7 @@ impl FakeHost {
             | PathState::Symlink { .. }
             | PathState::NotDirectory { .. }
             | PathState::ThroughMount { .. } => {
-                return Err(StepError::Changed(format!("{target} is not reachable any more")));
+                return Err(StepError::Changed(format!("{target} is no longer reachable")));
             }
         }
         let path = target.path();

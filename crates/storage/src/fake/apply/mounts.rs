@@ -1,4 +1,4 @@
-//! Steps on mounts, and on the root of what is mounted.
+//! Applies steps on mounts, and on the roots of mounts.
 
 use std::{io, path::Path};
 
@@ -20,7 +20,9 @@ impl FakeHost {
         let no = |errno| Err(refused("mount(2)", target, errno));
         let path = target.path();
         if local.mounted(&path).is_some() {
-            return Err(StepError::Changed(format!("{target} is a mount by now")));
+            return Err(StepError::Changed(format!(
+                "{target} became a mount point of another mount"
+            )));
         }
         let file = match local.files.get(&path) {
             Some(Entry::Directory) => false,
@@ -40,7 +42,7 @@ impl FakeHost {
         Ok(())
     }
 
-    /// The device at a path, what it begins with, and a namespace beneath it.
+    /// Returns the device at a path, its signature, and a namespace beneath it.
     fn carrier(
         &self,
         local: &Local,
@@ -118,7 +120,7 @@ impl FakeHost {
             return Ok(());
         };
         if local.mounts[index].thing.device != device {
-            return Err(StepError::Changed(format!("{target} shows another mount by now")));
+            return Err(StepError::Changed(format!("{target} shows another mount")));
         }
         let carries = local
             .mounts
@@ -144,7 +146,7 @@ impl FakeHost {
         let mut local = self.local();
         let path = target.path();
         let Some(mount) = local.mounts.iter_mut().rev().find(|mount| mount.target == path) else {
-            return Err(StepError::Changed(format!("{target} is not mounted any more")));
+            return Err(StepError::Changed(format!("{target} is no longer mounted")));
         };
         mount.owner = owner;
         Ok(())
@@ -154,7 +156,7 @@ impl FakeHost {
         let mut local = self.local();
         let path = target.path();
         let mount = local.mounts.iter_mut().rev().find(|mount| mount.target == path);
-        let changed = || StepError::Changed(format!("{target} is not mounted any more"));
+        let changed = || StepError::Changed(format!("{target} is no longer mounted"));
         mount.ok_or_else(changed)?.file = Some(file.clone());
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Steps on volume groups, pools and file systems. Deleting a namespace deletes what is on it.
+//! Applies steps on volume groups, pools and file systems. Deleting a namespace deletes its contents.
 
 use crate::{
     desired::{AllocationId, FileSystemId, NamespaceId},
@@ -15,7 +15,7 @@ impl FakeHost {
         allocation: AllocationId,
     ) -> Result<(), StepError> {
         self.drives().delete(id, allocation)?;
-        // Before the drives, as everywhere: two nodes share both.
+        // Lock LVM and pools before the drives, as everywhere: two nodes share all of them.
         let mut lvm = self.lvm();
         let mut pools = self.pools();
         let drives = self.drives();
@@ -85,7 +85,7 @@ impl FakeHost {
         }
     }
 
-    /// Whether a logical volume that is active here lies on it.
+    /// Returns whether a logical volume or a pool that is active on this node lies on the namespace.
     pub(super) fn is_mapped(&self, id: &NamespaceId) -> bool {
         let (active, imported) = {
             let local = self.local();
@@ -118,7 +118,7 @@ impl FakeHost {
         Ok(())
     }
 
-    /// Checks that the device still has its path: it may have another, or be gone, since the observation.
+    /// Checks that the device still has its path: it may have another path, or be gone, since the observation.
     pub(super) fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let found = match &device.name {
             DeviceName::Namespace(id) => {
@@ -133,7 +133,7 @@ impl FakeHost {
             return Ok(());
         }
         let (name, path) = (&device.name, device.path.display());
-        Err(StepError::Changed(format!("{name} is not {path} any more")))
+        Err(StepError::Changed(format!("{name} is no longer {path}")))
     }
 
     pub(super) fn make(

@@ -1,4 +1,4 @@
-//! Namespaces in memory: created, adopted, attached and deleted, with the refusals of real drives.
+//! Simulates the creation, adoption, attachment and deletion of namespaces, with the refusals of real drives.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,10 @@ impl FakeDrives {
         }
         let allocated: u64 = self.on(drive).map(|(_, namespace)| namespace.size).sum();
         if capacity.saturating_sub(allocated) < size {
-            return Err(StepError::Changed(format!("drive {drive} is full by now")));
+            return Err(StepError::Changed(format!("drive {drive} is full")));
         }
         if self.available.saturating_sub(self.promised()) < size {
-            return Err(StepError::Changed(
-                "the disk beneath the drives is full by now".to_owned(),
-            ));
+            return Err(StepError::Changed("the disk beneath the drives is full".to_owned()));
         }
         let id = self.free_id(drive);
         let content = Signature::Blank;
@@ -70,7 +68,8 @@ impl FakeDrives {
         Ok(())
     }
 
-    /// For an absent drive: its namespaces are seen again when it comes back.
+    /// Removes the record of a namespace on a replaced drive; the namespace is observed again when
+    /// the drive comes back.
     pub(in crate::fake) fn forget(
         &mut self,
         id: &NamespaceId,
@@ -112,7 +111,7 @@ impl FakeDrives {
         Ok(())
     }
 
-    /// A crash in the middle of deleting.
+    /// Applies the effect of a crash in the middle of a deletion.
     pub(in crate::fake) fn half_delete(&mut self, id: &NamespaceId, allocation: AllocationId) {
         let mounted = self.is_mounted(id);
         if let Some(namespace) = self.namespaces.get_mut(id).filter(|_| !mounted)
@@ -135,7 +134,7 @@ impl FakeDrives {
         let Some(namespace) = self.namespaces.get_mut(id) else {
             return Err(refused("attach namespace", id, libc::ENOENT));
         };
-        // A host that was at that port keeps its access and loses its name.
+        // A host of this name at another port keeps its access and loses its name.
         for (place, known) in namespace.access.iter_mut().filter(|(_, known)| *known == node) {
             *known = place.name();
         }

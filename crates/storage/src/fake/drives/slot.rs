@@ -1,4 +1,4 @@
-//! A rabbit's drives in memory, each in its slot, away from it, or replaced by another.
+//! Simulates the slots of a rabbit: a drive is in its slot, away from it, or replaced by another.
 
 use super::FakeDrives;
 use crate::desired::Nqn;
@@ -9,17 +9,17 @@ pub(super) struct FakeDrive {
     pub(super) slot: u32,
     pub(super) capacity: u64,
     pub(super) presence: Presence,
-    /// Whether it refuses to create and to erase namespaces.
+    /// Whether the drive refuses to create and to erase namespaces.
     pub(super) refuses: bool,
 }
 
-/// Where a drive is.
+/// The place of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     InItsSlot,
-    /// Its slot is empty.
+    /// The drive's slot is empty.
     Away,
-    /// Another drive is in its slot.
+    /// Another drive is in the drive's slot.
     Replaced,
 }
 

@@ -1,4 +1,4 @@
-//! What LVM's commands change and refuse.
+//! Simulates the effects and refusals of LVM's commands.
 
 use std::path::Path;
 
@@ -140,8 +140,8 @@ impl OnDevices {
             .filter(|device| self.physical.get(&device.namespace) == Some(&Membership::Marked))
     }
 
-    /// What an interrupted command leaves: marks in labels, which are written before a group's metadata and removed
-    /// after it, and mappings, which are created before they get a table.
+    /// Applies the effect of an interrupted command: it leaves marks in labels, which are written before a group's
+    /// metadata and removed after it, or mappings, which are created before they get a table.
     pub(in crate::fake) fn half_take(
         &mut self,
         action: VolumeAction,

@@ -1,4 +1,4 @@
-//! Processes that survived SIGKILL: a retry must not add another one to those that hang.
+//! Remembers processes that survived SIGKILL: a retry must not add another hanging process to them.
 
 use nix::unistd::Pid;
 use parking_lot::Mutex;
@@ -26,23 +26,22 @@ pub(super) fn remember(command: &Cmd, group: Pid) {
     }
 }
 
-/// What an earlier run of the same command is waiting for, while any of its processes lives.
+/// Describes where in the kernel an earlier run of the same command hangs, while any of its processes lives.
 pub(super) fn waits(command: &Cmd) -> Option<String> {
     let mut left = LEFT.lock();
-    left.retain(|left| left.processes.iter().any(Life::goes_on));
+    left.retain(|left| left.processes.iter().any(Life::is_alive));
     let group = left.iter().find(|left| left.command == *command)?.group;
     drop(left);
     Some(hung::group(group))
 }
 
-/// The processes of killed commands that have not ended and whose text has `part` in it.
+/// Returns the processes of killed commands that have not ended and whose text contains `part`.
 pub(in super::super) fn unended(part: &str) -> Holders {
     let mut left = LEFT.lock();
-    left.retain(|left| left.processes.iter().any(Life::goes_on));
-    let found = left.iter().filter(|left| left.command.shown.contains(part));
-    let found: Vec<_> = found
-        .map(|left| (left.command.shown.clone(), left.group, left.processes.clone()))
-        .collect();
+    left.retain(|left| left.processes.iter().any(Life::is_alive));
+    let found = left.iter().filter(|left| left.command.text.contains(part));
+    let found: Vec<_> =
+        found.map(|left| (left.command.text.clone(), left.group, left.processes.clone())).collect();
     drop(left);
     let name = |(command, group, _): &(String, Pid, Vec<Life>)| {
         format!("{command}, which has not ended: {}", hung::group(*group))
@@ -62,9 +61,9 @@ mod tests {
     use super::*;
     use crate::host::CommandError;
 
-    /// This test is a process that outlives the command it is remembered for.
+    /// The process of this test stands for a process that survived SIGKILL.
     #[test]
-    fn a_command_is_not_begun_again_while_it_lives() {
+    fn a_command_is_not_repeated_while_its_process_lives() {
         let marks = tempfile::tempdir().unwrap();
         let mark = marks.path().join("mark");
         let touch = Cmd::new(["touch", mark.to_str().unwrap()]);
@@ -83,6 +82,6 @@ mod tests {
             left.processes = vec![Life { pid: Pid::this(), began: 0 }];
         }
         touch.run(Duration::from_secs(60)).unwrap();
-        assert!(mark.exists(), "another process has its number by now");
+        assert!(mark.exists(), "another process has the same number");
     }
 }

@@ -19,7 +19,7 @@ fn failure(line: &str) -> (String, String) {
 }
 
 #[test]
-fn success_and_failure_are_told_apart() {
+fn commands_return_stdout_or_status_and_stderr() {
     assert_eq!(output("echo one; echo two"), "one\ntwo\n");
     assert_eq!(failure("echo why >&2; exit 3"), ("exit status: 3".into(), "why".into()));
     assert_eq!(failure("kill -9 $$").0, "signal: 9 (SIGKILL)");
@@ -27,9 +27,9 @@ fn success_and_failure_are_told_apart() {
     assert!(matches!(missing, Err(CommandError::Start { .. })), "{missing:?}");
 }
 
-/// Only the program itself is waited for: what it started may hold its pipes.
+/// `Cmd` waits only for the program itself: its children may hold its pipes.
 #[test]
-fn a_grandchild_that_keeps_the_pipes_is_not_waited_for() {
+fn run_does_not_wait_for_a_grandchild_that_holds_the_pipes() {
     let started: i32 = output("sleep 3600 & echo $!").trim().parse().unwrap();
     nix::sys::signal::kill(Pid::from_raw(started), Signal::SIGKILL).expect("it is still there");
 }
@@ -40,7 +40,7 @@ fn the_whole_group_is_killed_at_the_deadline() {
     let fifo = directory.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let line = format!("echo trouble >&2; exec 3> {}; sleep 3600 & wait", fifo.display());
-    // End of file comes when the last process that inherited descriptor 3 is dead; it must have got there first.
+    // The read ends when the last process that inherited descriptor 3 is dead.
     let all_dead = thread::spawn(move || fs::read(fifo).unwrap());
     let result = Cmd::shell(&line).run(Duration::from_secs(5));
     let Err(CommandError::TimedOut { stderr, .. }) = result else { panic!("{result:?}") };
@@ -48,8 +48,8 @@ fn the_whole_group_is_killed_at_the_deadline() {
     assert_eq!(all_dead.join().unwrap(), b"");
 }
 
-/// What a command that outlived its deadline is told with; all its processes stand still by then.
-fn hangs(line: &str) -> String {
+/// Returns the error of a command that outlives its deadline; by then all its processes wait.
+fn hang_error(line: &str) -> String {
     match Cmd::shell(line).run(Duration::from_secs(3)) {
         Err(error @ CommandError::TimedOut { .. }) => error.to_string(),
         other => panic!("{line}: {other:?}"),
@@ -57,46 +57,49 @@ fn hangs(line: &str) -> String {
 }
 
 #[test]
-fn every_process_that_hangs_is_named_with_where_it_stands() {
-    let told = hangs("sleep 3600 & sleep 3600; true");
+fn a_timeout_names_every_process_with_its_place_in_the_kernel() {
+    let error = hang_error("sleep 3600 & sleep 3600; true");
     assert!(
-        told.starts_with("sleep 3600 & sleep 3600; true: killed after 3 s; then waited: process ")
+        error.starts_with("sleep 3600 & sleep 3600; true: killed after 3 s; then waited: process ")
     );
-    assert_eq!(told.matches("(sleep, state S, in ").count(), 2, "{told}");
-    assert_eq!(told.matches("(bash, state S, in ").count(), 1, "{told}");
+    assert_eq!(error.matches("(sleep, state S, in ").count(), 2, "{error}");
+    assert_eq!(error.matches("(bash, state S, in ").count(), 1, "{error}");
 }
 
 #[test]
-fn a_process_that_is_stopped_is_told_from_one_that_waits() {
-    let told = hangs("exec bash -c 'kill -STOP $$'");
-    assert!(told.contains("(bash, state T"), "{told}");
+fn a_stopped_process_is_shown_in_state_t() {
+    let error = hang_error("exec bash -c 'kill -STOP $$'");
+    assert!(error.contains("(bash, state T"), "{error}");
 }
 
 #[test]
-fn who_ignores_sigterm_is_killed_all_the_same() {
-    let told = hangs("trap '' TERM; while :; do sleep 0.1; done");
-    assert!(told.contains("(bash, state ") && !told.contains("SIGKILL did not end it"), "{told}");
+fn a_program_that_ignores_sigterm_is_killed() {
+    let error = hang_error("trap '' TERM; while :; do sleep 0.1; done");
+    assert!(
+        error.contains("(bash, state ") && !error.contains("SIGKILL did not end it"),
+        "{error}"
+    );
 }
 
-/// The kernel takes the end of the starting thread for the end of the agent.
+/// To the kernel, the end of the thread that started the program is the end of the agent.
 #[test]
-fn a_program_does_not_outlive_who_started_it() {
+fn a_program_does_not_outlive_the_thread_that_started_it() {
     let start = || Cmd::shell("exec sleep 3600").spawn().unwrap();
     let mut child = thread::spawn(start).join().unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
 }
 
 #[test]
-fn of_long_stderr_both_ends_are_kept() {
+fn both_ends_of_long_stderr_are_kept() {
     let (_, stderr) =
         failure("echo begin >&2; yes filler | head -n 100000 >&2; echo end >&2; exit 1");
     assert!(stderr.starts_with("begin\nfiller") && stderr.ends_with("filler\nend"), "{stderr}");
     assert!(stderr.contains("[…]") && stderr.len() < 1100, "{}", stderr.len());
 }
 
-/// A list with a gap reads like a whole one. Nobody reads what a site's line prints.
+/// A caller cannot notice a gap in a list. The output of a site's line is not read at all.
 #[test]
-fn output_that_is_not_kept_whole_is_a_failure_for_those_who_read_it() {
+fn output_fails_when_stdout_was_truncated() {
     let print = |bytes: usize| Cmd::shell(&format!("yes | head -c {bytes}"));
     let count = |bytes| print(bytes).output(LONG).map(|bytes| bytes.len());
     let most = STDOUT_KEPT.first;
@@ -107,12 +110,12 @@ fn output_that_is_not_kept_whole_is_a_failure_for_those_who_read_it() {
 }
 
 #[test]
-fn the_environment_is_ours() {
+fn a_command_gets_a_clean_environment() {
     let shown = output("env | cut -d= -f1 | sort; pwd; cat");
     assert_eq!(shown.lines().collect::<Vec<_>>(), ["LC_ALL", "PATH", "PWD", "SHLVL", "_", "/"]);
 }
 
-/// Values that a user might choose, among them whatever means something to bash.
+/// Values that a user might choose, with all characters that are special to bash.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("1; rm -rf /".to_owned()),
@@ -132,7 +135,7 @@ fn site(line: &str, value: &str) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Real bash hands the value on as one word of the same text, wherever it stands.
+    /// Real bash passes the value on as one word with the same text, wherever it stands.
     #[test]
     fn a_value_stays_one_word(value in hostile()) {
         for line in ["printf %s: $JOBID", "printf %s: \"$JOBID\"", "printf %s: '$JOBID'", "printf %s: \"\"$JOBID''"] {
@@ -142,7 +145,7 @@ proptest! {
         prop_assert_eq!(around, format!("--tag={value}/x {value}{value}:"));
     }
 
-    /// Where bash reads twice, the value is defused.
+    /// Where bash interprets a text twice, special characters of the value are replaced.
     #[test]
     fn a_value_runs_nothing_where_the_line_substitutes(value in hostile()) {
         for line in ["echo \"$(echo \"$JOBID\")\"", "echo `echo $JOBID`", "echo $(printf %s '$JOBID')"] {

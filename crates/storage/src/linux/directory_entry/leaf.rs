@@ -10,16 +10,17 @@ use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 
 use crate::{desired::Owner, linux::mount_table, observed::DeviceNumber};
 
-/// What an entry leads to.
+/// The file, directory, device or root of a mount at an entry.
 #[derive(Debug)]
 pub(in super::super) struct Leaf {
-    /// Held open without access (`O_PATH`). While it is a mount's root, this keeps the mount busy.
+    /// Held open without access (`O_PATH`). On the root of a mount, the open descriptor keeps the mount busy.
     pub(in super::super) fd: OwnedFd,
     pub(in super::super) owner: Owner,
-    /// The device of the file system that it is on.
+    /// Device of the file system that the leaf is on.
     pub(in super::super) device: DeviceNumber,
-    /// The device that it is, when it is a block device.
+    /// The leaf's own number, when the leaf is a block device.
     pub(in super::super) bound: Option<DeviceNumber>,
+    /// Id of the mount whose root the leaf is.
     pub(in super::super) mount: Option<u64>,
     pub(super) kind: SFlag,
     pub(super) mode: Mode,
@@ -27,8 +28,8 @@ pub(in super::super) struct Leaf {
 }
 
 impl Leaf {
-    /// The root of a file system that was shut down: every call in it fails (EIO), and it must be unmounted all the
-    /// same. The mount's id is enough for that; `parent` shows that it is the mount's root.
+    /// Describes the root of a file system that was shut down: every call in it fails (EIO), and it still must be
+    /// unmounted. The mount's id is enough for that; `parent`, on another mount, shows that `fd` is the mount's root.
     fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
         let mount = mount_of(&fd)?;
         let entry = mount_table::entry(mount)?
@@ -36,7 +37,7 @@ impl Leaf {
         let Some(entry) = entry else { return Err(error) };
         Ok(Self {
             fd,
-            // An owner that nobody asks for, so that no chown seems done.
+            // An owner that no user has, so that no chown seems done.
             owner: Owner { uid: u32::MAX, gid: u32::MAX },
             device: entry.device,
             bound: None,
@@ -47,8 +48,8 @@ impl Leaf {
         })
     }
 
-    /// `AT_STATX_DONT_SYNC`: what this node knows is enough, and no network file system's server is asked. GFS2 asks
-    /// all the same.
+    /// Reads the attributes of `fd` with `AT_STATX_DONT_SYNC`: cached attributes are enough, and the kernel then asks
+    /// no server of a network file system. GFS2 takes its lock despite this flag.
     pub(super) fn new(fd: OwnedFd, parent: &OwnedFd) -> io::Result<Self> {
         let mask = StatxFlags::TYPE
             | StatxFlags::MODE
@@ -85,9 +86,9 @@ impl Leaf {
     }
 }
 
-/// Id of the mount that an open file is on (proc_pid_fdinfo(5)).
+/// Returns the id of the mount that an open file is on (proc_pid_fdinfo(5)).
 fn mount_of(fd: &OwnedFd) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()))?;
     let id = text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
-    id.ok_or_else(|| io::Error::other("/proc/self/fdinfo tells no mnt_id"))
+    id.ok_or_else(|| io::Error::other("/proc/self/fdinfo has no mnt_id"))
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use procfs::process::Process;
 
-/// A line of `<lock space>_locks`: a lock of this node or, where this node is the resource's master, of another.
+/// A line of `<lock space>_locks`: a lock of this node or, where this node is the resource's master, of another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lock {
-    /// The number of the other node, 0 for a lock of our own.
+    /// Number of the other node; 0 for a lock of this node.
     node: i32,
-    /// The process that requested it, on the lock's node.
+    /// The process that requested the lock, on `node`.
     pid: i32,
     status: Status,
     granted: i32,
@@ -35,13 +35,13 @@ impl Lock {
         self.master == 0 && self.node != 0
     }
 
-    /// Whether this node requested it and does not have it.
+    /// Returns whether this node requested the lock and was not granted it.
     pub(super) fn is_wanted_here(&self) -> bool {
         !self.is_of_another() && matches!(self.status, Status::Waiting | Status::Converting)
     }
 
-    /// Describes the request and who blocks it, as far as this node knows: only the master of a resource knows all
-    /// holders.
+    /// Describes the request and the holders that block it, as far as this node knows: only the master of a
+    /// resource knows all holders.
     pub(super) fn describe(&self, space: &str, all: &[Lock]) -> String {
         let (resource, wanted, age) = (&self.resource, mode(self.wanted), age(self.waits));
         let instead = match self.status {
@@ -51,7 +51,7 @@ impl Lock {
         let asked = self.asked_by();
         let holders = match self.master {
             0 => self.holders(all),
-            -1 => "which node decides is not known yet".to_owned(),
+            -1 => "the deciding node is not known yet".to_owned(),
             node => format!("node {node} decides"),
         };
         format!(
@@ -78,15 +78,16 @@ impl Lock {
             })
             .collect();
         if held.is_empty() {
-            "held by nobody".to_owned()
+            "without a holder".to_owned()
         } else {
             format!("held {}", held.join(", "))
         }
     }
 }
 
-/// `id nodeid remid pid xid exflags flags sts grmode rqmode time_us r_nodeid r_len "r_name"` a line, under a header.
-pub(super) fn understand(table: &str) -> Result<Vec<Lock>, String> {
+/// Parses `<lock space>_locks`: a header, then `id nodeid remid pid xid exflags flags sts grmode rqmode time_us
+/// r_nodeid r_len "r_name"` on each line.
+pub(super) fn parse_locks(table: &str) -> Result<Vec<Lock>, String> {
     let lines = table.lines().filter(|line| !line.starts_with("id ") && !line.is_empty());
     lines.map(|line| lock(line).ok_or_else(|| format!("{line:?} is no lock"))).collect()
 }
@@ -110,13 +111,13 @@ fn lock(line: &str) -> Option<Lock> {
         granted: granted.parse().ok()?,
         wanted: wanted.parse().ok()?,
         waits: Duration::from_micros(micros.parse().ok()?),
-        // Printed as unsigned, and -1 while it is not known.
+        // Printed as unsigned; -1 while the master is not known.
         master: i64::from(master.parse::<u32>().ok()?.cast_signed()),
         resource: name.strip_suffix('"')?.trim().to_owned(),
     })
 }
 
-/// A line of `<lock space>_waiters`: a message to another node without an answer.
+/// A line of `<lock space>_waiters`: a message that another node has not answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
     lock: String,
@@ -131,8 +132,8 @@ impl Waiter {
     }
 }
 
-/// `id wait_type nodeid name` a line.
-pub(super) fn waiters(table: &str) -> Result<Vec<Waiter>, String> {
+/// Parses `<lock space>_waiters`: `id wait_type nodeid name` on each line.
+pub(super) fn parse_waiters(table: &str) -> Result<Vec<Waiter>, String> {
     let waiter = |line: &str| {
         let mut fields = line.splitn(4, ' ');
         let (lock, _) = (fields.next()?.to_owned(), fields.next()?);
@@ -143,8 +144,8 @@ pub(super) fn waiters(table: &str) -> Result<Vec<Waiter>, String> {
     lines.map(|line| waiter(line).ok_or_else(|| format!("{line:?} is no waiter"))).collect()
 }
 
-/// A hang is reported repeatedly. A rounded age keeps the text the same, so that it does not change the status each
-/// time.
+/// Rounds the age of a request: a hang is reported repeatedly, and an exact age would change the
+/// object's status each time.
 fn age(waits: Duration) -> &'static str {
     match waits.as_secs() {
         0..10 => "less than 10 s",
@@ -156,7 +157,7 @@ fn age(waits: Duration) -> &'static str {
     }
 }
 
-/// Modes by number (include/uapi/linux/dlmconstants.h).
+/// Returns the name of a lock mode (include/uapi/linux/dlmconstants.h).
 fn mode(number: i32) -> &'static str {
     match number {
         0 => "NL",
@@ -169,7 +170,8 @@ fn mode(number: i32) -> &'static str {
     }
 }
 
-/// In the kernel's format: this node is the master and asked for `VGLK`, which node 2 has; its own lock on `GBLK` is granted.
+/// A table in the kernel's format: this node is the master and requested `VGLK`, which node 2 holds; its own lock
+/// on `GBLK` is granted.
 #[cfg(test)]
 pub(super) const RECORDED: &str = "\
 id nodeid remid pid xid exflags flags sts grmode rqmode time_ms r_nodeid r_len r_name
@@ -183,8 +185,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_this_node_waits_for_is_told_with_who_has_it() {
-        let all = understand(RECORDED).unwrap();
+    fn an_ungranted_lock_is_described_with_its_holder() {
+        let all = parse_locks(RECORDED).unwrap();
         let wanted: Vec<_> = all.iter().filter(|lock| lock.is_wanted_here()).collect();
         let [wanted] = wanted[..] else { panic!("{wanted:?}") };
         let text = wanted.describe("lvm_a", &all);
@@ -194,9 +196,9 @@ mod tests {
 
     /// GFS2's inode glock 2/5, whose master is node 2; converted from shared to exclusive.
     #[test]
-    fn another_master_is_named() {
+    fn a_lock_with_another_master_names_that_node() {
         let line = "10a 2 30b 0 0 5 0 3 3 5 2500000 2 24 \"       2               5\"\n";
-        let all = understand(line).unwrap();
+        let all = parse_locks(line).unwrap();
         assert!(all[0].is_wanted_here());
         let text = all[0].describe("job1", &all);
         assert!(text.contains("lock \"2               5\" of lock space job1"), "{text}");
@@ -204,27 +206,27 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_another_node_is_not_ours() {
+    fn a_request_of_another_node_is_not_wanted_here() {
         let line = "1 2 3 4711 0 0 10000 1 -1 5 90412345 0 8 \"VGLK\"";
-        assert!(!understand(line).unwrap()[0].is_wanted_here());
+        assert!(!parse_locks(line).unwrap()[0].is_wanted_here());
     }
 
     #[test]
-    fn a_master_that_is_not_known_yet_is_read() {
+    fn an_unknown_master_is_parsed_as_minus_one() {
         let line = "1 -1 0 12 0 0 0 1 -1 5 90 4294967295 8 \"VGLK\"";
-        assert_eq!(understand(line).unwrap()[0].master, -1);
+        assert_eq!(parse_locks(line).unwrap()[0].master, -1);
     }
 
     #[test]
-    fn what_the_kernel_never_wrote_is_an_error() {
-        assert!(understand("1 2 3").unwrap_err().contains("is no lock"));
-        assert!(waiters("2000a x").unwrap_err().contains("is no waiter"));
-        assert_eq!(understand("").unwrap(), []);
+    fn malformed_tables_are_errors() {
+        assert!(parse_locks("1 2 3").unwrap_err().contains("is no lock"));
+        assert!(parse_waiters("2000a x").unwrap_err().contains("is no waiter"));
+        assert_eq!(parse_locks("").unwrap(), []);
     }
 
     #[test]
-    fn an_unanswered_message_is_told_with_its_node() {
-        let text = waiters("2000a 1 2 GBLK\n").unwrap()[0].describe("lvm_a");
+    fn an_unanswered_message_is_described_with_its_node() {
+        let text = parse_waiters("2000a 1 2 GBLK\n").unwrap()[0].describe("lvm_a");
         assert_eq!(text, "node 2 has not answered for lock \"GBLK\" (2000a) of lock space lvm_a");
     }
 }

@@ -56,7 +56,7 @@ impl Seen {
     }
 }
 
-/// All loop devices that are set up, by their backing file.
+/// Returns all loop devices that are set up, by their backing file.
 pub(super) fn all() -> io::Result<HashMap<PathBuf, LoopDevice>> {
     set_up()?.into_iter().map(|(file, block)| Ok((file, device(&block)?))).collect()
 }
@@ -66,9 +66,9 @@ fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
     found.map(|(_, block)| device(&block)).transpose()
 }
 
-/// Backing files and their devices' directories, from sysfs (Documentation/ABI/testing/sysfs-block-loop).
+/// Returns all backing files and their devices' directories, from sysfs (Documentation/ABI/testing/sysfs-block-loop).
 ///
-/// All or an error: a device that was overlooked would be given a second one over the same file.
+/// Fails rather than return a part: a file whose device was overlooked would be given a second loop device.
 fn set_up() -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let mut found = Vec::new();
     for block in fs::read_dir("/sys/block")? {
@@ -87,12 +87,12 @@ fn device(block: &Path) -> io::Result<LoopDevice> {
     Ok(LoopDevice { path: Path::new("/dev").join(name), number: number(block)? })
 }
 
-/// The backing file of a loop device that is set up.
+/// Returns the backing file of a loop device that is set up.
 pub(super) fn backing(device: DeviceNumber) -> Option<PathBuf> {
     backing_file(&PathBuf::from(format!("/sys/dev/block/{device}/loop"))).ok().flatten()
 }
 
-/// The attribute exists only while the device is set up, and may vanish while it is read.
+/// Reads the attribute `backing_file`, which exists only while the device is set up, and may vanish while it is read.
 fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
     match fs::read(attributes.join("backing_file")) {
         Ok(text) => Ok(Some(PathBuf::from(std::ffi::OsStr::from_bytes(text.trim_ascii_end())))),
@@ -159,13 +159,13 @@ fn configure(device: &File, backing: &File, name: &Path, flags: u32) -> nix::Res
 /// Detaches the loop device over `file`; succeeds when there is none.
 ///
 /// # Errors
-/// `EBUSY` when it is mounted, in any mount namespace.
+/// `EBUSY` when the device is mounted, in any mount namespace.
 pub(super) fn detach(file: &Path, deadline: Duration) -> Result<(), StepError> {
     let failed =
         |source| StepError::System { call: "detach", target: file.display().to_string(), source };
     let Some(found) = find(file).map_err(failed)? else { return Ok(()) };
     let pin = File::open(&found.path).map_err(failed)?;
-    // Between the scan and the open the number may have passed to another file; while it is open it cannot.
+    // Between the scan and the open the device may have passed to another file; while it is open it cannot.
     if backing(found.number).as_deref() != Some(file) {
         return Ok(());
     }
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attribute_that_cannot_be_read_is_not_a_device_that_is_free() {
+    fn an_unreadable_backing_file_is_an_error() {
         let sysfs = tempfile::tempdir().unwrap();
         assert_eq!(backing_file(sysfs.path()).unwrap(), None);
         fs::create_dir(sysfs.path().join("backing_file")).unwrap();

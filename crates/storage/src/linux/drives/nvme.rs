@@ -1,7 +1,7 @@
-//! NVMe drives: creates namespaces on them, and attaches those to the controllers of the rabbit and its computes.
+//! Creates namespaces on NVMe drives, and attaches them to the controllers of the rabbit and its computes.
 //!
-//! The drives decide what exists; a ledger beside them says whose their namespaces are. For a drive that cannot be
-//! asked the ledger is used: the drive is neither empty nor gone.
+//! Each drive reports which namespaces exist; a ledger on the rabbit records which allocation owns each of them. For a
+//! drive that does not answer, the agent uses the ledger: it must not count that drive as empty or gone.
 
 mod admin;
 mod change;
@@ -60,13 +60,13 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::linux) struct NvmeDrives {
     node: NodeName,
-    /// Models that may be used; empty means all.
+    /// Parts of the model numbers of usable drives; empty means all.
     models: Vec<String>,
     ledgers: Ledgers,
     source: Source,
     reach: Reach,
     deadline: Duration,
-    /// Reads from drives: one that hangs blocks one thread and nothing else.
+    /// Reads from drives: a hanging read blocks one thread only.
     calls: BoundedCalls,
     shared: SharedLook<Observed>,
     changes: BoundedCalls,
@@ -114,7 +114,7 @@ impl NvmeDrives {
         })
     }
 
-    /// The drives as they are plugged in now. A drive that came back under another device name is the same drive.
+    /// Returns the drives that are plugged in now. A drive that came back under another device name is the same drive.
     fn plugged(&self) -> io::Result<Plugged> {
         // A switch may be slow; the lock on the known drives must not be held meanwhile.
         let all = self.source.candidates(&self.reach.sysfs)?;
@@ -122,11 +122,11 @@ impl NvmeDrives {
         let mut now: BTreeMap<Nqn, Arc<Managed>> = BTreeMap::new();
         let mut unread = BTreeSet::new();
         for found in all {
-            // The second port of a drive that is in the map already.
+            // This is the second port of a drive that is in the map already.
             if now.contains_key(&found.node.nqn) {
                 continue;
             }
-            if !self.is_wanted(&found.node) {
+            if !self.has_usable_model(&found.node) {
                 let why = format!("its model {:?} is none of --drive-model", found.node.model);
                 self.leave_out(&found.node.nqn, &why);
                 continue;
@@ -162,16 +162,16 @@ impl NvmeDrives {
     }
 
     fn manage(&self, found: Candidate) -> io::Result<Managed> {
-        let ledger = self.ledgers.of(&found.node.nqn)?;
+        let ledger = self.ledgers.ledger(&found.node.nqn)?;
         let physical = Physical::new(found, Arc::clone(&ledger));
         Ok(Managed { physical, ledger, ready: OnceLock::new() })
     }
 
-    fn is_wanted(&self, node: &ControllerNode) -> bool {
+    fn has_usable_model(&self, node: &ControllerNode) -> bool {
         self.models.is_empty() || self.models.iter().any(|model| node.model.contains(model))
     }
 
-    /// A drive that is plugged in.
+    /// Returns the drive with this NQN; `None` when it is not plugged in.
     fn find(&self, nqn: &Nqn) -> io::Result<Option<Arc<Managed>>> {
         // Reading every controller for each step of each drive would serialise the drives.
         let known = self.drives.lock().get(nqn).map(Arc::clone);
@@ -184,7 +184,7 @@ impl NvmeDrives {
             self.plugged()?.drives.into_iter().find(|drive| drive.physical.node.nqn == *nqn);
         if found.is_none() {
             // A drive whose ledger cannot be read is not known to be absent.
-            self.ledgers.of(nqn)?;
+            self.ledgers.ledger(nqn)?;
         }
         Ok(found)
     }
@@ -195,8 +195,8 @@ impl NvmeDrives {
         found.map_err(StepError::system("find drive", nqn))
     }
 
-    /// The block device of a namespace, when it is proved to be that namespace, made for that allocation. For a known
-    /// drive this asks neither the drive nor its switch, which may be busy.
+    /// Returns the block device of a namespace, once it is proved to be that namespace, made for that allocation. For a
+    /// known drive this asks neither the drive nor its switch, which may be busy.
     fn block(
         &self,
         id: &NamespaceId,
@@ -219,8 +219,8 @@ impl Managed {
 
     fn is_recorded_for(&self, block: &BlockNode, made_for: Option<AllocationId>) -> bool {
         let record = self.ledger.record(block.device.namespace.nsid);
-        let is_of = |owner: NamespaceOwner| made_for.is_none() || owner.allocation() == made_for;
-        record.is_some_and(|record| block.may_be(&record.nguid) && is_of(record.owner()))
+        let matches = |owner: NamespaceOwner| made_for.is_none() || owner.allocation() == made_for;
+        record.is_some_and(|record| block.may_be(&record.nguid) && matches(record.owner()))
     }
 }
 

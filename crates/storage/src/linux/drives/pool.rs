@@ -1,4 +1,4 @@
-//! Drives without hardware: sparse files on loop devices, with the identities that real drives have.
+//! Emulates drives: sparse files on loop devices, with identities like those of real drives.
 //!
 //! All nodes of a machine share the pool's directory and one loop device per namespace; a node sees the namespaces that
 //! are attached to it. Blocks of a new namespace are zero because its file is new.
@@ -20,7 +20,7 @@ use nix::fcntl::{Flock, FlockArg};
 use uuid::Uuid;
 
 use self::files::{OwnerFile, PoolFile};
-use super::{Drives, loop_device, untaken};
+use super::{Drives, loop_device, unsupported};
 use crate::{
     Observed, Step,
     desired::{AllocationId, NamespaceId, NodeName},
@@ -67,7 +67,7 @@ impl FilePool {
         if wanted.drive_capacity != capacity || wanted.drives != drives {
             warn!(
                 pool:% = self.root.display(), drives = wanted.drives, drive_capacity = wanted.drive_capacity;
-                "the pool keeps its drives as they were made; delete it when empty to make others"
+                "the pool keeps the number and size of its drives; to change them, delete the pool when it is empty"
             );
         }
         if now.as_ref() == Some(&wanted) {
@@ -79,7 +79,7 @@ impl FilePool {
         durable::write(&self.root.join("pool.json"), &serde_json::to_vec(&wanted)?)
     }
 
-    /// `None` until the rabbit has created it: the nodes of a machine start in any order.
+    /// Reads `pool.json`; `None` until the rabbit has created it, because the nodes of a machine start in any order.
     fn load(&self) -> io::Result<Option<PoolFile>> {
         let bytes = found(fs::read(self.root.join("pool.json")))?;
         Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
@@ -99,7 +99,7 @@ impl FilePool {
         self.root.join(format!("drive-{slot}"))
     }
 
-    /// The directory of a namespace; `None` when it is not of this pool.
+    /// Returns the directory of a namespace; `None` when its drive is not in this pool.
     fn directory(&self, id: &NamespaceId) -> io::Result<Option<PathBuf>> {
         let slot = self.load()?.and_then(|file| file.slot(&id.subsystem));
         Ok(slot.map(|slot| self.drive(slot).join(id.nsid.to_string())))
@@ -142,8 +142,8 @@ impl Drives for FilePool {
                 self.grant(id, node).map_err(StepError::system("attach namespace", id))
             }
             Step::Detach { id, node } => self.withdraw(id, node),
-            // A file drive has no slot in which another could replace it.
-            other => Err(untaken(other, "a drive made of files is never replaced")),
+            // No other drive can be plugged into the slot of a file drive.
+            other => Err(unsupported(other, "a drive made of files is never replaced")),
         }
     }
 }

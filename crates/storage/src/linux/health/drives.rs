@@ -1,7 +1,7 @@
-//! What the kernel knows of NVMe drives; the drives themselves are asked for their temperature only.
+//! Reads the kernel's facts about NVMe drives.
 //!
-//! Each drive is read by itself, and its temperature by itself once more: for that the kernel asks the drive, and waits
-//! as long as a reset lasts.
+//! Each drive is read by a call of its own, and its temperature by another: only for the temperature does the kernel
+//! send a command to the drive, and that waits as long as a reset of the drive lasts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,8 +23,8 @@ use crate::{
 const DRIVES: &str = "drives in /sys/class/nvme";
 const BLOCKS: &str = "namespaces in /sys/class/block";
 
-/// Facts of every drive whose physical function this node has. What cannot be read goes to `unread` and hides nothing
-/// else.
+/// Reads the facts of every drive whose physical function this node has. Each read that fails is described in `unread`;
+/// the others still count.
 pub(super) fn read(
     sysfs: &Path,
     calls: &BoundedCalls,
@@ -32,7 +32,7 @@ pub(super) fn read(
 ) -> BTreeMap<Nqn, DriveFacts> {
     let nvme = Sysfs::new(sysfs);
     let listed = calls.run(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
-    let (mut controllers, misnamed) = noted(DRIVES, listed, unread).unwrap_or_default();
+    let (mut controllers, misnamed) = or_note(DRIVES, listed, unread).unwrap_or_default();
     unread.extend(misnamed);
     // The second port of a drive is the same drive.
     let mut seen = BTreeSet::new();
@@ -44,7 +44,8 @@ pub(super) fn read(
         };
         let asked: Vec<_> = controllers.into_iter().map(ask).collect();
         for (nqn, asked) in asked {
-            let panicked = |_| (DriveFacts::default(), vec!["the look at it panicked".to_owned()]);
+            let text = "the agent panicked while it read this drive";
+            let panicked = |_| (DriveFacts::default(), vec![text.to_owned()]);
             let (facts, why) = asked.join().unwrap_or_else(panicked);
             unread.extend(why.into_iter().map(|why| format!("drive {nqn}: {why}")));
             found.insert(nqn, facts);
@@ -54,12 +55,12 @@ pub(super) fn read(
     found
 }
 
-/// The value; an error goes to `unread`.
-fn noted<T>(what: &str, read: io::Result<T>, unread: &mut Vec<String>) -> Option<T> {
+/// Returns the value, or adds the error to `unread`.
+fn or_note<T>(what: &str, read: io::Result<T>, unread: &mut Vec<String>) -> Option<T> {
     read.map_err(|error| unread.push(format!("{what}: {error}"))).ok()
 }
 
-/// The facts of a drive, and what could not be read of it.
+/// Reads the facts of a drive; also returns the failed reads.
 fn drive(
     sysfs: &Path,
     controller: &ControllerNode,
@@ -69,23 +70,23 @@ fn drive(
     let (at, function) = (class.clone(), controller.function.clone());
     let name = format!("{} in {}", controller.nqn, class.display());
     let (mut facts, mut unread) = calls
-        .run(&name, move || shown(&at, &function))
+        .run(&name, move || cached_facts(&at, &function))
         .unwrap_or_else(|error| (DriveFacts::default(), vec![error.to_string()]));
     if facts.controller == "live" {
         let asked = calls.run(&format!("temperature of {name}"), move || temperature(&class));
-        facts.temperature = noted("its temperature", asked.flatten(), &mut unread).flatten();
+        facts.temperature = or_note("its temperature", asked.flatten(), &mut unread).flatten();
     }
     (facts, unread)
 }
 
-/// Facts for which the kernel does not ask the drive.
-fn shown(class: &Path, function: &Path) -> (DriveFacts, Vec<String>) {
+/// Reads the facts that the kernel knows without a command to the drive.
+fn cached_facts(class: &Path, function: &Path) -> (DriveFacts, Vec<String>) {
     let mut unread = Vec::new();
-    let controller = noted("its state", attribute(class, "state"), &mut unread).flatten();
+    let controller = or_note("its state", attribute(class, "state"), &mut unread).flatten();
     let facts = DriveFacts {
         controller: controller.unwrap_or_default(),
-        link: noted("its PCIe link", pci::link(function), &mut unread),
-        errors: noted("errors of its PCIe link", pci::errors(function), &mut unread).flatten(),
+        link: or_note("its PCIe link", pci::link(function), &mut unread),
+        errors: or_note("errors of its PCIe link", pci::errors(function), &mut unread).flatten(),
         ..DriveFacts::default()
     };
     (facts, unread)
@@ -99,13 +100,13 @@ fn mark_read_only(
 ) {
     let at = sysfs.to_owned();
     let listed = calls.run(BLOCKS, move || blocks(&at)).flatten();
-    let Some(blocks) = noted(BLOCKS, listed, unread) else { return };
+    let Some(blocks) = or_note(BLOCKS, listed, unread) else { return };
     for drive in found.values_mut() {
         drive.read_only = Some(Vec::new());
     }
     for (id, is_read_only) in blocks {
         let Some(drive) = found.get_mut(&id.subsystem) else { continue };
-        match noted(&format!("namespace {id}"), is_read_only, unread) {
+        match or_note(&format!("namespace {id}"), is_read_only, unread) {
             Some(true) => drive.read_only.iter_mut().for_each(|nsids| nsids.push(id.nsid)),
             Some(false) => {}
             None => drive.read_only = None,
@@ -113,7 +114,7 @@ fn mark_read_only(
     }
 }
 
-/// All namespaces that this node has as block devices, each with whether it is read-only.
+/// Lists all namespaces that this node has as block devices, each with whether it is read-only.
 fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     let is_read_only = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
@@ -124,8 +125,8 @@ fn blocks(sysfs: &Path) -> io::Result<Vec<(NamespaceId, io::Result<bool>)>> {
     Ok(blocks.map(|block| (block.namespace, is_read_only(&block.path))).collect())
 }
 
-/// The composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19, and beneath
-/// its PCI function before.
+/// Reads the composite temperature (drivers/nvme/host/hwmon.c): `hwmonN` lies beneath the controller since Linux 5.19,
+/// and beneath its PCI function before.
 fn temperature(controller: &Path) -> io::Result<Option<Temperature>> {
     for directory in
         [controller.to_owned(), controller.join("device/hwmon"), controller.join("hwmon")]
@@ -146,7 +147,8 @@ fn temperature(controller: &Path) -> io::Result<Option<Temperature>> {
     Ok(None)
 }
 
-/// Thousandths of a degree (Documentation/hwmon/sysfs-interface.rst). A drive without a threshold reports zero Kelvin.
+/// Converts thousandths of a degree (Documentation/hwmon/sysfs-interface.rst). A drive without a threshold reports zero
+/// kelvin, which gives `None`.
 fn degrees(text: Option<String>) -> Option<i64> {
     let thousandths: i64 = text?.parse().ok()?;
     Some(thousandths / 1000).filter(|degrees| *degrees > -273)

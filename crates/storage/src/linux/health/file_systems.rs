@@ -1,11 +1,11 @@
-//! File systems at our mount points: whether they accept writes, and whether they were shut down.
+//! Checks the file systems at our mount points: whether they accept writes, and whether they were shut down.
 //!
-//! What the kernel shows was tried, not assumed:
-//! * A file system that went read-only shows `ro` among the options of its superblock, behind the dash of its line in
-//!   /proc/self/mountinfo, and `rw` among those of the mount if nobody asked for it.
-//! * An XFS that was shut down (XFS_IOC_GOINGDOWN, or by itself after an error) shows nothing there: its line says `rw`, and
-//!   statfs(2) answers. stat(2) of any of its inodes fails with EIO (`xfs_vn_getattr`).
-//! * A GFS2 that withdrew says so in /sys/fs/gfs2/<name>/withdraw.
+//! The kernel's behaviour was tested, not assumed:
+//! * A file system that turned read-only shows `ro` among the options of its superblock, behind the dash of its line in
+//!   /proc/self/mountinfo. The options of the mount still show `rw`, unless the mount itself is read-only.
+//! * An XFS that was shut down (XFS_IOC_GOINGDOWN, or by itself after an error) shows `rw` there, and statfs(2) succeeds.
+//!   stat(2) of any of its inodes fails with EIO (`xfs_vn_getattr`).
+//! * A GFS2 that withdrew shows 1 in /sys/fs/gfs2/<name>/withdraw.
 
 use std::{
     fs, io,
@@ -28,7 +28,7 @@ use crate::{
     observed::DeviceNumber,
 };
 
-/// Types that Warren makes or mounts; other mounts are not its concern.
+/// File system types that Warren makes or mounts; other mounts are not checked.
 const OURS: [&str; 3] = ["xfs", "gfs2", "lustre"];
 
 pub(super) fn read(
@@ -52,10 +52,10 @@ pub(super) fn read(
 
 fn facts(point: PathBuf, options: Options, calls: &BoundedCalls, sysfs: &Path) -> FileSystemFacts {
     let target = point.display().to_string();
-    let asked = caught(|| answer(point, &options, calls, sysfs));
+    let answered = caught(|| answer(point, &options, calls, sysfs));
     FileSystemFacts {
         target,
-        answer: asked.unwrap_or_else(|panicked| Answer::Silent(panicked.to_string())),
+        answer: answered.unwrap_or_else(|panicked| Answer::Silent(panicked.to_string())),
         device: options.device,
         kind: options.kind,
         asked_read_only: options.mount_read_only,
@@ -63,13 +63,13 @@ fn facts(point: PathBuf, options: Options, calls: &BoundedCalls, sysfs: &Path) -
     }
 }
 
-/// Asks on a thread of its own: a cluster file system that waits for its cluster does not answer meanwhile.
+/// Checks one mount on its own thread: a cluster file system that waits for its cluster does not answer meanwhile.
 fn answer(point: PathBuf, options: &Options, calls: &BoundedCalls, sysfs: &Path) -> Answer {
     if options.kind == "gfs2" && withdrew(sysfs, options.device) {
         return Answer::ShutDown("it withdrew from its cluster".to_owned());
     }
     let name = format!("file system at {}", point.display());
-    match calls.run(&name, move || root(&point)) {
+    match calls.run(&name, move || stat_root(&point)) {
         Ok(Ok(())) => Answer::Well,
         Ok(Err(error)) if error.raw_os_error() == Some(libc::EIO) => {
             Answer::ShutDown(error.to_string())
@@ -78,8 +78,8 @@ fn answer(point: PathBuf, options: &Options, calls: &BoundedCalls, sysfs: &Path)
     }
 }
 
-/// Stats the mount's root with what this node knows already (AT_STATX_DONT_SYNC, statx(2)).
-fn root(point: &Path) -> io::Result<()> {
+/// Stats the mount's root with cached attributes (AT_STATX_DONT_SYNC, statx(2)).
+fn stat_root(point: &Path) -> io::Result<()> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     statx(CWD, point, flags, StatxFlags::TYPE).map(drop).map_err(io::Error::from)
 }
@@ -87,8 +87,8 @@ fn root(point: &Path) -> io::Result<()> {
 fn withdrew(sysfs: &Path, device: DeviceNumber) -> bool {
     let Ok(listing) = fs::read_dir(sysfs.join("fs/gfs2")) else { return false };
     let number = |path: &Path| attribute(&path.join("device"), "dev").ok().flatten();
-    let says_so =
+    let is_set =
         |path: &Path| attribute(path, "withdraw").is_ok_and(|text| text.as_deref() == Some("1"));
     let mut tables = listing.filter_map(|entry| Some(entry.ok()?.path()));
-    tables.any(|path| number(&path) == Some(device.to_string()) && says_so(&path))
+    tables.any(|path| number(&path) == Some(device.to_string()) && is_set(&path))
 }

@@ -1,5 +1,5 @@
-//! Memory and load (proc_meminfo(5), proc_loadavg(5), Documentation/accounting/psi.rst). What a kernel does not show is left
-//! out.
+//! Reads memory and load (proc_meminfo(5), proc_loadavg(5), Documentation/accounting/psi.rst); `None` where the kernel
+//! does not show them.
 
 use std::{path::Path, thread};
 
@@ -23,7 +23,7 @@ pub(super) fn pressure(proc: &Path) -> Option<Pressure> {
     Some(Pressure { memory: hundredths(pressure.full.avg60) })
 }
 
-/// The kernel writes two places, and nothing below zero.
+/// Converts an average to hundredths: the kernel writes two decimal places, never a negative number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_writes_is_read() {
+    fn memory_load_and_pressure_are_read_from_proc() {
         let proc = tempfile::tempdir().unwrap();
         assert_eq!(
             (memory(proc.path()), load(proc.path()), pressure(proc.path())),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_shows_its_memory_and_its_load() {
+    fn memory_and_load_of_this_kernel_are_readable() {
         let proc = Path::new("/proc");
         assert!(memory(proc).is_some_and(|memory| memory.available <= memory.total));
         assert!(load(proc).is_some_and(|load| load.processors > 0));

@@ -1,4 +1,4 @@
-//! A PCI function's link and its errors (Documentation/ABI/testing/sysfs-bus-pci and sysfs-bus-pci-devices-aer).
+//! Reads a PCI function's link and its errors (Documentation/ABI/testing/sysfs-bus-pci and sysfs-bus-pci-devices-aer).
 
 use std::{io, path::Path};
 
@@ -7,10 +7,11 @@ use crate::{
     linux::drives::attribute,
 };
 
-/// How to read an attribute: tests return kernel errors here that no file gives.
+/// Reads an attribute: tests return kernel errors here that no file can cause.
 type Read<'a> = &'a dyn Fn(&Path, &str) -> io::Result<Option<String>>;
 
-/// The link above a function. A function out of reach reads as all ones, which the kernel calls `Unknown`.
+/// Reads the link above a function. The registers of an unreachable function read as all ones, which the
+/// kernel shows as `Unknown`.
 pub(super) fn link(function: &Path) -> io::Result<Link> {
     link_by(&attribute, function)
 }
@@ -31,18 +32,18 @@ fn link_by(read: Read<'_>, function: &Path) -> io::Result<Link> {
     let (own, port) = (rate(read, function, "max")?, upstream(read, function)?);
     let most = match (own, port) {
         (Some(own), Some(port)) => Some(own.common(port)),
-        (one, other) => one.or(other),
+        (own, port) => own.or(port),
     };
     Ok(Link::Up { current, most })
 }
 
-/// Whether the kernel could not reach the function's registers, as with one that is disconnected and not removed yet
-/// (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error says nothing about the link.
+/// Returns whether the kernel could not reach the function's registers, for example because it is disconnected and not
+/// removed yet (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error says nothing about the link.
 fn is_out_of_reach(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
-/// The rate of the port above a function; a function on the root complex has none.
+/// Reads the rate of the port above a function; `None` for a function on the root complex.
 fn upstream(read: Read<'_>, function: &Path) -> io::Result<Option<LinkRate>> {
     let real = function.canonicalize()?;
     real.parent().map_or(Ok(None), |port| rate(read, port, "max"))
@@ -56,14 +57,14 @@ fn rate(read: Read<'_>, function: &Path, which: &str) -> io::Result<Option<LinkR
     Ok(rate.filter(|(_, lanes)| *lanes > 0).map(|(transfers, lanes)| LinkRate { transfers, lanes }))
 }
 
-/// `16.0 GT/s PCIe` (pci_speed_string, drivers/pci/probe.c).
+/// Parses a speed like `16.0 GT/s PCIe` (pci_speed_string, drivers/pci/probe.c) as megatransfers per second.
 fn transfers_of(text: &str) -> Option<u32> {
     let (whole, tenth) = text.strip_suffix(" GT/s PCIe")?.split_once('.')?;
     let (whole, tenth) = (whole.parse::<u32>().ok()?, tenth.parse::<u32>().ok()?);
     whole.checked_mul(1000)?.checked_add(tenth.checked_mul(100)?)
 }
 
-/// `None` where the kernel or the function reports no errors.
+/// Reads the error counters of a function; `None` where the kernel or the function has none.
 pub(super) fn errors(function: &Path) -> io::Result<Option<LinkErrors>> {
     let total = |file: &str, label: &str| -> io::Result<Option<u64>> {
         let text = attribute(function, file)?.unwrap_or_default();
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_can_do_what_both_of_its_ends_can() {
+    fn the_best_rate_of_a_link_is_the_best_that_both_ends_support() {
         let root = tempfile::tempdir().unwrap();
         let port = root.path().join("0000:00:04.0");
         let function = port.join("0000:03:00.0");
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_answers_with_ones_is_lost_and_one_without_a_link_is_not() {
+    fn an_unknown_speed_means_down_and_a_missing_speed_means_up() {
         let root = tempfile::tempdir().unwrap();
         let (lost, old) = (root.path().join("lost"), root.path().join("old"));
         put_rates(&lost, &rates("Unknown", "63", "32.0 GT/s PCIe", "4"));
@@ -139,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_the_kernel_cannot_reach_is_lost_and_one_that_cannot_be_read_is_not() {
+    fn an_unreachable_function_is_down_and_other_errors_are_returned() {
         let root = tempfile::tempdir().unwrap();
         put_rates(root.path(), &rates("8.0 GT/s PCIe", "2", "16.0 GT/s PCIe", "8"));
         let failing = |name: &'static str, errno| {
-            let read = move |of: &Path, asked: &str| match asked == name {
+            let read = move |function: &Path, asked: &str| match asked == name {
                 true => Err(io::Error::from_raw_os_error(errno)),
-                false => attribute(of, asked),
+                false => attribute(function, asked),
             };
             link_by(&read, root.path())
         };
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_the_totals() {
+    fn error_counters_are_the_totals() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(errors(root.path()).unwrap(), None);
         put(

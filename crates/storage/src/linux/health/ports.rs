@@ -1,4 +1,4 @@
-//! The PCI slot or function at which a compute is plugged in, from the site's configuration.
+//! Finds the link to a compute by the PCI slot or function that the site configured.
 
 use std::{
     fmt,
@@ -11,19 +11,19 @@ use thiserror::Error;
 use super::pci;
 use crate::{health::Link, linux::drives::attribute};
 
-/// The PCI slot or function behind which a compute is.
+/// The PCI slot or function behind which a compute is plugged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port(PciName);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PciName {
-    /// A slot, `/sys/bus/pci/slots/<name>`.
+    /// Name of a slot in `/sys/bus/pci/slots`.
     Slot(String),
-    /// A function, by its address. Of a bridge it counts whether anything is behind it.
+    /// Address of a function. For a bridge, the function behind it counts.
     Function(String),
 }
 
-/// Not a place for a compute.
+/// The text is neither a PCI slot nor the address of a PCI function.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is neither a PCI slot nor a PCI function: use /sys/bus/pci/slots/NAME, or an address like 0000:41:00.0"
@@ -46,7 +46,7 @@ impl FromStr for Port {
     }
 }
 
-/// `dddd:bb:dd.f`, hexadecimal.
+/// Returns whether a name is a PCI address, `dddd:bb:dd.f` in hexadecimal.
 fn is_address(text: &str) -> bool {
     let parts: Vec<_> = text.split([':', '.']).collect();
     let lengths: Vec<_> = parts.iter().map(|part| part.len()).collect();
@@ -74,7 +74,7 @@ impl Port {
         link.unwrap_or_else(|error| Link::Unread(format!("{self}: {error}")))
     }
 
-    /// The function at the far end; `None` when nothing is there.
+    /// Returns the function at the far end of the link; `None` when no function is there.
     fn function(&self, sysfs: &Path) -> Result<Option<PathBuf>, String> {
         let devices = sysfs.join("bus/pci/devices");
         let broken = |error| format!("{self}: {error}");
@@ -86,7 +86,7 @@ impl Port {
                 let address = address.ok_or_else(|| {
                     format!("{self} does not exist: see ls /sys/bus/pci/slots, and load the slot's driver")
                 })?;
-                // A slot's address has no function number; the link is that of the first.
+                // A slot's address has no function number; the first function shows the link.
                 format!("{address}.0")
             }
         };
@@ -103,7 +103,7 @@ impl Port {
     }
 }
 
-/// What is behind a bridge (class 06h, subclass 04h): the first function that is a directory beneath it.
+/// Returns the first function behind a bridge (class 06h, subclass 04h), which is a directory beneath the bridge.
 fn behind(bridge: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(bridge)? {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_told_from_what_is_none() {
+    fn only_slots_and_addresses_are_accepted() {
         for text in
             ["/sys/bus/pci/slots/3", "/sys/bus/pci/slots/0-1", "0000:41:00.0", "10000:01:00.1"]
         {
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// As sysfs lays out a root port with a slot and an endpoint in it.
+    /// Lays out a root port with a slot and an endpoint in it, as sysfs does.
     fn chassis(sysfs: &Path) -> PathBuf {
         let devices = sysfs.join("bus/pci/devices");
         let bridge = sysfs.join("devices/pci0000:00/0000:00:04.0");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_is_there_while_its_function_is() {
+    fn a_link_is_up_while_the_function_exists() {
         let sysfs = tempfile::tempdir().unwrap();
         let endpoint = chassis(sysfs.path());
         let ports = ["/sys/bus/pci/slots/3", "0000:03:00.0", "0000:00:04.0"].map(port);
@@ -178,22 +178,22 @@ mod tests {
         }
     }
 
-    /// EISDIR stands for whatever a kernel may answer that says nothing of the link.
+    /// EISDIR stands for any kernel error that says nothing about the link.
     #[test]
-    fn a_compute_whose_link_cannot_be_read_is_not_lost() {
+    fn a_link_that_cannot_be_read_is_unread_not_down() {
         let sysfs = tempfile::tempdir().unwrap();
         fs::create_dir(chassis(sysfs.path()).join("current_link_speed")).unwrap();
         for port in ["/sys/bus/pci/slots/3", "0000:03:00.0", "0000:00:04.0"].map(port) {
-            let Link::Unread(why) = port.link(sysfs.path()) else { panic!("nobody knows") };
+            let Link::Unread(why) = port.link(sysfs.path()) else { panic!("the link is known") };
             assert!(why.starts_with(&format!("{port}: ")), "{why}");
         }
     }
 
     #[test]
-    fn a_slot_that_does_not_exist_is_no_lost_compute() {
+    fn a_missing_slot_is_unread_not_down() {
         let sysfs = tempfile::tempdir().unwrap();
         let Link::Unread(why) = port("/sys/bus/pci/slots/9").link(sysfs.path()) else {
-            panic!("nobody knows")
+            panic!("the link is known")
         };
         assert!(why.contains("/sys/bus/pci/slots/9 does not exist"), "{why}");
     }

@@ -1,4 +1,4 @@
-//! Links to computes and drives, from PCIe switches. Pure.
+//! Derives the links to computes and drives from the ports of PCIe switches. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use crate::{
     observed::{LinkEnd, LinkState, PortLink},
 };
 
-/// Slots of a chassis: all are unread when the switches cannot be asked.
+/// Number of compute slots of a chassis: all are unread when the switches do not answer.
 const SLOTS: u8 = 16;
 
-/// Links by slot. A node without switches has none; when its switches cannot be read every link is unread.
+/// Returns the links of computes by slot. A node without switches has none; when its switches do not answer,
+/// every link is unread.
 pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
     let ports = match answer {
         Ok(ports) => ports,
@@ -24,7 +25,8 @@ pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Li
     ports.into_iter().filter_map(compute).collect()
 }
 
-/// Links of drives by slot: those that are up or down. A drive whose switch cannot be asked reports that itself.
+/// Returns the links of drives by slot, only those that are up or down: a drive whose switch does not answer has a
+/// fault that says so.
 pub(super) fn slots(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link> {
     let drive = |port: PortLink| match (port.end, link(&port)) {
         (LinkEnd::Drive { index, .. }, link @ (Link::Up { .. } | Link::Down)) => {
@@ -35,7 +37,7 @@ pub(super) fn slots(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link
     answer.unwrap_or_default().into_iter().filter_map(drive).collect()
 }
 
-/// A link in training is neither up nor lost: some milliseconds later it is up or down.
+/// Maps a port's state to the link. A link in training is unread: some milliseconds later it is up or down.
 fn link(port: &PortLink) -> Link {
     match &port.state {
         LinkState::Up => Link::Up {
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn computes_are_told_by_slot_with_speed_and_width() {
+    fn links_of_computes_have_speed_and_width_by_slot() {
         let drive = LinkEnd::Drive { index: 0, label: 8 };
         let links = computes(Ok(vec![
             compute(9, LinkState::Up),
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_being_made_is_neither_up_nor_lost() {
+    fn a_link_in_training_is_unread() {
         for state in [LinkState::Starting, LinkState::Training, LinkState::Other(0x0A)] {
             let links = computes(Ok(vec![compute(9, state)]));
             let Link::Unread(why) = &links[&9] else { panic!("{links:?}") };
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_that_cannot_be_asked_lose_nobody() {
+    fn every_link_is_unread_when_the_switches_do_not_answer() {
         let unknown = LinkState::Unknown("the switch does not answer".into());
         assert!(matches!(computes(Ok(vec![compute(9, unknown)]))[&9], Link::Unread(_)));
         let all = computes(Err("/dev: permission denied".into()));
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn drives_are_told_by_slot_when_their_link_is_known() {
+    fn links_of_drives_are_listed_when_they_are_up_or_down() {
         let drive = |index, state| port(LinkEnd::Drive { index, label: 8 }, state, 4, 4);
         let slots = slots(Ok(vec![
             drive(0, LinkState::Up),

@@ -1,8 +1,9 @@
-//! The label of a physical volume: whether it says that a group uses the device, and where the metadata in force is.
+//! Reads the label of a physical volume, and wipes it when an interrupted LVM command left it marked.
 //!
-//! `vgcreate` and `vgextend` mark the label before they commit the group's metadata, and `vgremove` removes the mark after.
-//! An interruption in between leaves a device that LVM uses only with `--force --force`, which would take a member of any
-//! group. Sources: lvm2's lib/label/label.h, lib/format_text/layout.h and lib/format_text/format-text.c.
+//! A label has a mark that says that a group uses the device. `vgcreate` and `vgextend` set the mark before they
+//! commit the group's metadata, and `vgremove` removes it after. An interruption in between leaves a device that LVM
+//! accepts only with `--force --force`, which would also take a member away from any group. Sources: lvm2's
+//! lib/label/label.h, lib/format_text/layout.h and lib/format_text/format-text.c.
 
 use std::{
     fs::File,
@@ -21,17 +22,17 @@ use crate::{host::StepError, linux::exclusive};
 
 const SECTOR: usize = 512;
 
-/// `LABEL_SCAN_SECTORS`: the label is in one of these sectors.
+/// `LABEL_SCAN_SECTORS`: the label is in one of the first four sectors.
 const SCANNED: usize = 4;
 
 /// `LABEL_ID` and the type of a physical volume with metadata in text.
 const LABEL_ID: &[u8; 8] = b"LABELONE";
 const TYPE: &[u8; 8] = b"LVM2 001";
 
-/// `FMTT_MAGIC`.
+/// `FMTT_MAGIC`: magic number of a metadata area.
 const AREA_MAGIC: &[u8; 16] = b" LVM2 x[5A%r0N*>";
 
-/// `PV_EXT_USED`.
+/// `PV_EXT_USED`: flag of a label that a group uses.
 const USED: u32 = 1;
 
 #[derive(FromBytes, KnownLayout, Immutable)]
@@ -67,7 +68,7 @@ struct Extension {
     flags: U32,
 }
 
-/// The header of a metadata area; `committed` is where the metadata in force begins, if any.
+/// The header of a metadata area; `committed` locates the committed metadata, if any.
 #[derive(FromBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct AreaHeader {
@@ -82,24 +83,24 @@ struct AreaHeader {
 /// The contents of a label.
 #[derive(Debug, PartialEq, Eq)]
 struct Label {
-    /// The sector that it is in.
+    /// Number of the sector that holds the label.
     sector: usize,
-    /// Whether it says that a group uses the device.
+    /// Whether the label is marked as used by a group.
     is_used: bool,
-    /// Where metadata areas begin, in bytes.
+    /// Offsets of the metadata areas, in bytes.
     areas: Vec<u64>,
 }
 
-/// Wipes the label of a device that is marked as a group's, when no metadata is in force on it; changes nothing else.
+/// Wipes the label of a device that is marked as used by a group but has no committed metadata; changes nothing else.
 ///
 /// # Errors
-/// [`StepError::Changed`] when the label or its metadata is not what was seen, `EBUSY` when the device is in use.
+/// [`StepError::Changed`] when the label is not marked or metadata is committed, `EBUSY` when the device is in use.
 pub(in crate::linux) fn unmark(device: &Path, deadline: Duration) -> Result<(), StepError> {
     let wiped = exclusive::with("wipe the label of", device, deadline, |mut file| {
         let mut begin = [0; SCANNED * SECTOR];
         file.read_exact(&mut begin)?;
         let label = parse(&begin).filter(|label| label.is_used).ok_or(Errno::ESTALE)?;
-        if !nothing_is_committed(&label, &mut file)? {
+        if !has_no_metadata(&label, &mut file)? {
             return Err(Errno::ESTALE.into());
         }
         file.seek(SeekFrom::Start((label.sector * SECTOR) as u64))?;
@@ -109,8 +110,8 @@ pub(in crate::linux) fn unmark(device: &Path, deadline: Duration) -> Result<(), 
     match wiped {
         Err(StepError::System { source, .. }) if source.raw_os_error() == Some(libc::ESTALE) => {
             Err(StepError::Changed(format!(
-                "LVM has {} as used by a group that it cannot find, but metadata is in force on it, or its label is another by \
-                 now: repair it with pvck --repair, or delete the object",
+                "LVM shows {} as used by a group that it cannot find, but the device has committed metadata, or its label has \
+                 changed: repair it with pvck --repair, or delete the object",
                 device.display()
             )))
         }
@@ -146,8 +147,9 @@ fn locations(mut bytes: &[u8]) -> Option<(Vec<u64>, &[u8])> {
     }
 }
 
-/// A device without a metadata area of its own says nothing about that.
-fn nothing_is_committed(label: &Label, file: &mut File) -> io::Result<bool> {
+/// Returns whether no metadata area has committed metadata; false for a device without a metadata
+/// area, which shows nothing.
+fn has_no_metadata(label: &Label, file: &mut File) -> io::Result<bool> {
     for area in &label.areas {
         let mut bytes = [0; SECTOR];
         file.seek(SeekFrom::Start(*area))?;
@@ -172,8 +174,8 @@ fn is_without_metadata(bytes: &[u8], area: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// What LVM 2.03.16 had written when its `vgcreate` was killed before the group's metadata was in force; the mark is at
-    /// 0x28c.
+    /// Bytes that LVM 2.03.16 had written when its `vgcreate` was killed before it committed the group's metadata. The
+    /// mark is at offset 0x28c.
     const CUT: &[(usize, &str)] = &[
         (0x200, "4c4142454c4f4e450100000000000000"),
         (0x210, "1796ccc9200000004c564d3220303031"),
@@ -208,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_label_tells_that_it_is_marked_and_where_metadata_would_be() {
+    fn a_marked_label_is_parsed_with_its_metadata_areas() {
         let label = parse(&written()[..SCANNED * SECTOR]).unwrap();
         assert_eq!(label, Label { sector: 1, is_used: true, areas: vec![0x1000] });
         assert!(is_unfinished(&written()));
     }
 
     #[test]
-    fn what_is_in_force_or_not_understood_is_left_alone() {
+    fn a_device_with_metadata_or_a_malformed_label_is_left_alone() {
         for (at, value, what) in [
             (0x1028, 2, "the metadata is in force"),
             (0x1030, 1, "some of it is"),

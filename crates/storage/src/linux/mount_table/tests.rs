@@ -1,14 +1,14 @@
 use super::*;
 
 #[test]
-fn octal_codes_of_the_kernel_become_characters() {
+fn octal_codes_of_the_kernel_are_decoded() {
     assert_eq!(unescape(r"/mnt/a\040b\134c\011"), "/mnt/a b\\c\t");
     assert_eq!(unescape(r"/mnt/\134040"), r"/mnt/\040");
     assert_eq!(unescape(r"tail\"), r"tail\");
     assert_eq!(unescape(r"\04é"), r"\04é");
 }
 
-/// Lines of Linux 6.18: optional fields none, one and two; a name with a space; an empty source.
+/// Lines of Linux 6.18: with zero, one and two optional fields, a name with a space, and an empty source.
 const TABLE: &str = "\
 36 24 259:3 / / rw,relatime - xfs /dev/nvme0n1p3 rw
 41 36 7:2 / /mnt/nnf/a\\040b rw,nosuid shared:9 - xfs /dev/loop2 rw,attr2
@@ -17,7 +17,7 @@ const TABLE: &str = "\
 ";
 
 #[test]
-fn lines_of_the_kernel_are_understood() {
+fn lines_of_the_kernel_are_parsed() {
     let found = |wanted: &str| -> Vec<Entry> {
         let lines = lines_at(TABLE, |point| point == Path::new(wanted));
         entries(&lines).collect::<io::Result<_>>().unwrap()
@@ -31,9 +31,9 @@ fn lines_of_the_kernel_are_understood() {
     assert!(found("/mnt/nnf").is_empty());
 }
 
-/// Whoever can write a strange line cannot keep others from being read.
+/// A user who can produce a malformed line cannot make other lines unreadable.
 #[test]
-fn only_lines_that_matter_need_to_be_understood() {
+fn malformed_lines_of_other_mount_points_are_skipped() {
     let table = format!("x y\n{TABLE}7 7 nonsense / /home rw - a b\n");
     let raw = lines_at(&table, |point| point == Path::new("/mnt/nnf/raw"));
     assert!(entries(&raw).all(|entry| entry.is_ok()));
@@ -41,11 +41,11 @@ fn only_lines_that_matter_need_to_be_understood() {
 }
 
 #[test]
-fn a_mount_and_its_file_system_are_read_only_each_by_itself() {
+fn a_mount_and_its_file_system_are_read_only_separately() {
     let read_only = |options: &str, of_all: &str| {
         let line = format!("41 36 7:2 / /mnt/a {options} shared:9 - xfs /dev/loop2 {of_all}");
         let info = MountInfo::from_line(&line).unwrap();
-        let options = Options::of(&Entry::from_info(&info).unwrap(), &info);
+        let options = Options::new(&Entry::from_info(&info).unwrap(), &info);
         (options.mount_read_only, options.super_read_only)
     };
     assert_eq!(read_only("rw,relatime", "rw,attr2"), (false, false));
@@ -54,7 +54,7 @@ fn a_mount_and_its_file_system_are_read_only_each_by_itself() {
 }
 
 #[test]
-fn a_mount_is_told_by_its_type_at_its_own_place_alone() {
+fn a_mount_is_found_by_its_type_only_at_its_own_mount_point() {
     assert_eq!(kind_at(Path::new("/proc")).unwrap().as_deref(), Some("proc"));
     assert_eq!(kind_at(Path::new("/proc/self")).unwrap(), None);
 }

@@ -2,7 +2,7 @@
 
 use crate::observed::{FoundPool, Percent, PoolHealth};
 
-/// Headings within a pool's configuration: rows beneath them are devices, the headings are not.
+/// Headings within a pool's configuration: the rows beneath a heading are devices, the heading itself is not.
 const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
 
 /// A device at the bottom of a pool.
@@ -10,7 +10,7 @@ const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
 pub(super) struct Leaf {
     pub(super) name: String,
     pub(super) state: String,
-    /// Whether ZFS removes it once its replacement has all its data.
+    /// Whether ZFS removes the device once its replacement has all its data.
     pub(super) is_replaced: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Status {
 
 pub(super) fn read_status(text: &str, pool: &str) -> Result<Status, String> {
     let state = text.lines().find_map(|line| line.trim_start().strip_prefix("state: "));
-    let state = state.ok_or("it tells no state")?;
+    let state = state.ok_or("it has no state")?;
     let rows = text
         .lines()
         .skip_while(|line| line.trim() != "config:")
@@ -50,42 +50,53 @@ pub(super) fn read_status(text: &str, pool: &str) -> Result<Status, String> {
             (Some(_), Some(_)) if has_below => {}
             (Some(name), Some(state)) => {
                 let (name, state) = (name.to_owned(), state.to_owned());
-                let of = parent(&below[..place], depth(row)).filter(|at| is_replacing(below[*at]));
-                leaves.push((of, Leaf { name, state, is_replaced: false }));
+                let above = parent(&below[..place], depth(row));
+                let replacing = above.filter(|at| is_replacing(below[*at]));
+                leaves.push((replacing, Leaf { name, state, is_replaced: false }));
             }
             _ => return Err(format!("its config has the line {:?}", row.trim())),
         }
     }
     let leaves = with_replaced(&leaves);
-    Ok(Status { health: PoolHealth::of(state.trim()), leaves, resilvered: read_resilvered(text) })
+    Ok(Status {
+        health: PoolHealth::parse(state.trim()),
+        leaves,
+        resilvered: read_resilvered(text),
+    })
 }
 
 fn depth(row: &str) -> usize {
     row.len() - row.trim_start().len()
 }
 
-/// The row that one of this depth is beneath.
-fn parent(above: &[&str], of: usize) -> Option<usize> {
-    above.iter().rposition(|row| depth(row) < of)
+/// Returns the index of the row that a row of this depth lies beneath.
+fn parent(above: &[&str], below: usize) -> Option<usize> {
+    above.iter().rposition(|row| depth(row) < below)
 }
 
-/// A lost device and its replacement are beneath one such row until the replacement is complete. A hot spare (`spare-`)
-/// is none: it is returned when the lost device is replaced.
+/// Returns whether a row stands for a replacement: a lost device and its replacement are beneath it until the
+/// replacement is complete. A hot spare (`spare-`) does not count: ZFS returns it when the lost device is replaced.
 fn is_replacing(row: &str) -> bool {
     row.trim_start().starts_with("replacing-")
 }
 
-/// Marks the leaves that ZFS will remove, by the replacing row that each is beneath.
+/// Marks the leaves that ZFS will remove. Each leaf comes with the index of the replacing row above it, if any.
 fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
-    let goes = |of: Option<usize>, leaf: &Leaf| {
-        let mut others = leaves.iter().filter(|(other, _)| *other == of);
-        of.is_some() && !leaf.is_used() && others.any(|(_, other)| other.is_used())
+    let is_replaced = |replacing: Option<usize>, leaf: &Leaf| {
+        let mut siblings = leaves.iter().filter(|(other, _)| *other == replacing);
+        replacing.is_some() && !leaf.is_used() && siblings.any(|(_, sibling)| sibling.is_used())
     };
-    leaves.iter().map(|(of, leaf)| Leaf { is_replaced: goes(*of, leaf), ..leaf.clone() }).collect()
+    leaves
+        .iter()
+        .map(|(replacing, leaf)| Leaf {
+            is_replaced: is_replaced(*replacing, leaf),
+            ..leaf.clone()
+        })
+        .collect()
 }
 
-/// The progress of a resilver. It is not complete when the scan has ended and a device is only about to leave the pool
-/// (`replacing`).
+/// Reads the progress of a resilver; `None` when it is complete. While a replaced device is still in the pool
+/// (`replacing`), the resilver is not complete, even when the scan has ended.
 pub(super) fn read_resilvered(text: &str) -> Option<Percent> {
     let mut lines = text.lines().map(str::trim_start);
     let is_scanned = lines.any(|line| line.starts_with("scan: resilver in progress"));
@@ -98,19 +109,19 @@ pub(super) fn read_resilvered(text: &str) -> Option<Percent> {
     Some(done.unwrap_or_default())
 }
 
-/// Names and states, from `zpool import`.
+/// Parses names and states from the output of `zpool import`.
 pub(super) fn read_found(text: &str) -> Result<Vec<FoundPool>, String> {
     let mut found: Vec<FoundPool> = Vec::new();
-    let mut named = None;
+    let mut current = None;
     for line in text.lines() {
         match line.trim_start().split_once(": ") {
-            Some(("pool", name)) => named = Some(name.trim().to_owned()),
+            Some(("pool", name)) => current = Some(name.trim().to_owned()),
             Some(("state", state)) => {
-                let name = named.take().ok_or("a state comes before any pool")?;
-                found.push(FoundPool { name, health: PoolHealth::of(state.trim()) });
+                let name = current.take().ok_or("a state comes before any pool")?;
+                found.push(FoundPool { name, health: PoolHealth::parse(state.trim()) });
             }
             _ => {}
         }
     }
-    named.map_or(Ok(found), |name| Err(format!("pool {name} has no state")))
+    current.map_or(Ok(found), |name| Err(format!("pool {name} has no state")))
 }

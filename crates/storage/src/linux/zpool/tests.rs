@@ -1,8 +1,8 @@
 use super::*;
 use crate::observed::{Percent, PoolHealth};
 
-/// `zpool status -Pp` of a pool of RAID-Z2 that lost a disk, as an owner posted it with a question (OpenZFS 2.0, shortened to
-/// three disks); `-L` would resolve the links.
+/// Output of `zpool status -Pp` for a pool of RAID-Z2 that lost a disk, from a public question (OpenZFS 2.0, shortened
+/// to three disks); `-L` would resolve the links.
 const DEGRADED: &str = "\
   pool: tank01
  state: DEGRADED
@@ -24,7 +24,7 @@ config:
 errors: No known data errors
 ";
 
-/// A disk is being put in the place of one that is away: from the tracker of OpenZFS, tabs as `zpool status` writes them.
+/// A pool in which a disk replaces an absent one: from the issue tracker of OpenZFS, with the tabs of `zpool status`.
 const REPLACING: &str = "\
   pool: ZFS01
  state: DEGRADED
@@ -46,7 +46,7 @@ config:
 errors: No known data errors
 ";
 
-/// From the tracker of OpenZFS: one pool, and one whose disks are not what they were.
+/// From the issue tracker of OpenZFS: a pool, and a pool whose disks have changed.
 const IMPORTABLE: &str = "\
    pool: testpsko
      id: 11983299557685846606
@@ -70,7 +70,7 @@ const IMPORTABLE: &str = "\
 \t    ata-INTEL_SSDSC2BB800G4_BTWL413204Z7800RGN  UNAVAIL
 ";
 
-/// ZFS 2.1.11 in a guest of the lab: two namespaces that it was given whole.
+/// Output of ZFS 2.1.11 in a guest of the lab, for a pool on two whole namespaces.
 const STRIPED: &str = "  pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
  state: ONLINE
 config:
@@ -83,7 +83,7 @@ config:
 errors: No known data errors
 ";
 
-/// The same, exported; two namespaces were searched, and so were their first partitions.
+/// The same pool, exported; the search covered two namespaces and their first partitions.
 const EXPORTED: &str = "   pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
      id: 2253686979328346192
   state: ONLINE
@@ -95,7 +95,7 @@ const EXPORTED: &str = "   pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
 \t  nvme1n1                                        ONLINE
 ";
 
-/// The same ZFS: a mirror that was imported without one of its two drives, a moment after `zpool replace`.
+/// Output of the same ZFS for a mirror that was imported without one of its two drives, a moment after `zpool replace`.
 const LOST: &str = "  pool: mir
  state: DEGRADED
   scan: resilvered 552K in 00:00:03 with 0 errors on Sun Nov 22 07:55:15 2026
@@ -112,7 +112,7 @@ config:
 errors: No known data errors
 ";
 
-/// The same mirror before it was imported.
+/// The same mirror before its import.
 const LACKING: &str = "   pool: mir
      id: 13343988951481924688
   state: DEGRADED
@@ -128,17 +128,17 @@ status: One or more devices contains corrupted data.
 \t    nvme2n1  ONLINE
 ";
 
-fn named(leaves: &[Leaf]) -> Vec<(&str, &str)> {
+fn names_and_states(leaves: &[Leaf]) -> Vec<(&str, &str)> {
     leaves.iter().map(|leaf| (leaf.name.as_str(), leaf.state.as_str())).collect()
 }
 
 #[test]
-fn only_what_is_at_the_bottom_of_a_pool_is_a_device() {
+fn only_leaves_of_a_pool_are_devices() {
     let Status { health, leaves, .. } = read_status(DEGRADED, "tank01").unwrap();
     assert_eq!(health, PoolHealth::Degraded);
     let wwn = |name| format!("/dev/disk/by-id/wwn-{name}-part1");
     assert_eq!(
-        named(&leaves),
+        names_and_states(&leaves),
         [
             (&*wwn("0x50000398b8c8d14b"), "ONLINE"),
             (&*wwn("0x50000399e8d313d9"), "ONLINE"),
@@ -147,7 +147,7 @@ fn only_what_is_at_the_bottom_of_a_pool_is_a_device() {
     );
     let Status { leaves, .. } = read_status(REPLACING, "ZFS01").unwrap();
     assert_eq!(
-        named(&leaves),
+        names_and_states(&leaves),
         [
             ("/dev/sda1", "ONLINE"),
             ("/dev/sdb1", "ONLINE"),
@@ -159,39 +159,42 @@ fn only_what_is_at_the_bottom_of_a_pool_is_a_device() {
 }
 
 #[test]
-fn what_zfs_prints_of_a_pool_on_namespaces_is_read() {
+fn the_status_of_a_pool_on_namespaces_is_parsed() {
     let name = "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0";
     let Status { health, leaves, .. } = read_status(STRIPED, name).unwrap();
     assert_eq!(health, PoolHealth::Online);
-    assert_eq!(named(&leaves), [("/dev/nvme0n1p1", "ONLINE"), ("/dev/nvme1n1p1", "ONLINE")]);
+    assert_eq!(
+        names_and_states(&leaves),
+        [("/dev/nvme0n1p1", "ONLINE"), ("/dev/nvme1n1p1", "ONLINE")]
+    );
     let found = read_found(EXPORTED).unwrap();
     assert_eq!(found, [FoundPool { name: name.to_owned(), health: PoolHealth::Online }]);
     let target = Dataset::new(name, "ost").unwrap();
-    let told = format!("{name}\t-\n{name}/ost\taaaaaaab:OST0000\n");
-    assert_eq!(read_state(&told, &target), Ok(DatasetState::Whole));
+    let whole = format!("{name}\t-\n{name}/ost\taaaaaaab:OST0000\n");
+    assert_eq!(read_state(&whole, &target), Ok(DatasetState::Whole));
 }
 
 #[test]
-fn what_zfs_prints_of_a_mirror_that_lost_a_namespace_is_read() {
+fn the_status_of_a_mirror_that_lost_a_namespace_is_parsed() {
     let found = read_found(LACKING).unwrap();
     assert_eq!(found, [FoundPool { name: "mir".to_owned(), health: PoolHealth::Degraded }]);
     let Status { health, leaves, .. } = read_status(LOST, "mir").unwrap();
     assert_eq!(health, PoolHealth::Degraded);
     let used = [("/dev/nvme3n1p1", "ONLINE"), ("/dev/nvme2n1p1", "ONLINE")];
-    assert_eq!(named(&leaves)[0], ("4728891103404860041", "UNAVAIL"));
-    assert_eq!(named(&leaves)[1..], used);
+    assert_eq!(names_and_states(&leaves)[0], ("4728891103404860041", "UNAVAIL"));
+    assert_eq!(names_and_states(&leaves)[1..], used);
 }
 
-/// The default profile's pools have several vdevs at their top, each with a replacing row that is called the same.
+/// Pools of the default profile have several top-level vdevs, whose replacing rows have the same name.
 #[test]
-fn what_has_a_successor_already_is_told_from_what_is_lost() {
+fn a_device_with_a_successor_is_replaced_and_not_missing() {
     let places = |text: &str, pool: &str| -> Vec<_> {
         let leaves = read_status(text, pool).unwrap().leaves.into_iter();
         leaves.map(|leaf| (leaf.is_replaced, leaf.state == "UNAVAIL")).collect()
     };
     assert_eq!(places(LOST, "mir"), [(true, true), (false, false), (false, false)]);
-    let of = &read_status(LOST, "mir").unwrap().leaves[0];
-    assert_eq!(of.clone().resolved(&[]).unwrap().device, VdevDevice::Replaced);
+    let leaf = &read_status(LOST, "mir").unwrap().leaves[0];
+    assert_eq!(leaf.clone().resolved(&[]).unwrap().device, VdevDevice::Replaced);
     let lost_too = LOST.replace("/dev/nvme3n1p1       ONLINE ", "/dev/nvme3n1p1       UNAVAIL");
     assert_eq!(places(&lost_too, "mir")[..2], [(false, true), (false, true)]);
     let (rows, _) = LOST.split_once("\t    /dev/nvme2n1p1").unwrap();
@@ -216,18 +219,18 @@ fn a_status_that_is_cut_off_or_of_another_pool_is_an_error() {
 }
 
 #[test]
-fn pools_that_could_be_imported_are_told_with_their_states() {
+fn importable_pools_are_listed_with_their_states() {
     let found = read_found(IMPORTABLE).unwrap();
-    let told: Vec<_> = found.iter().map(|pool| (pool.name.as_str(), &pool.health)).collect();
+    let states: Vec<_> = found.iter().map(|pool| (pool.name.as_str(), &pool.health)).collect();
     let broken = PoolHealth::Broken("UNAVAIL".to_owned());
-    assert_eq!(told, [("testpsko", &PoolHealth::Online), ("tank", &broken)]);
+    assert_eq!(states, [("testpsko", &PoolHealth::Online), ("tank", &broken)]);
     assert_eq!(read_found("").unwrap(), []);
     let (cut, _) = IMPORTABLE.split_once("  state:").unwrap();
     assert!(read_found(cut).unwrap_err().contains("testpsko"));
 }
 
-/// A management target's properties are told in a guide to repairing pools: `lustre:svname` is `MGS`, and unlike the file
-/// system's name it is there on every kind of target. mkfs.lustre lists it last of what it writes.
+/// A guide to repairing pools lists the properties of a management target: `lustre:svname` is `MGS`, and unlike the
+/// file system's name it exists on every kind of target. mkfs.lustre writes it last.
 #[test]
 fn a_target_is_whole_once_its_last_property_is_written() {
     let state = |text: &str| read_state(text, &Dataset::new("mgspool", "mgt").unwrap());
@@ -238,7 +241,7 @@ fn a_target_is_whole_once_its_last_property_is_written() {
 }
 
 #[test]
-fn a_device_that_is_lost_is_nobodys_and_one_that_is_used_is_somebodys() {
+fn a_lost_device_is_missing_and_a_device_of_another_is_foreign() {
     let resolved = |name: &str, state: &str| {
         let (name, state) = (name.to_owned(), state.to_owned());
         Leaf { name, state, is_replaced: false }.resolved(&[]).unwrap().device
@@ -246,12 +249,12 @@ fn a_device_that_is_lost_is_nobodys_and_one_that_is_used_is_somebodys() {
     assert_eq!(resolved("127286639182292558", "UNAVAIL"), VdevDevice::Missing);
     assert_eq!(resolved("/dev/null", "UNAVAIL"), VdevDevice::Missing);
     assert_eq!(resolved("/dev/null", "ONLINE"), VdevDevice::Foreign);
-    // A guest's idle pool, seconds after the drive beneath it was taken away.
+    // An idle pool of a guest, seconds after its drive was removed.
     assert_eq!(resolved("/dev/no-such-device", "ONLINE"), VdevDevice::Missing);
 }
 
 #[test]
-fn an_import_searches_the_devices_that_it_is_given() {
+fn an_import_searches_the_given_devices() {
     let line = command(ZfsAction::Import, "-d /dev/nvme0n1 -d /dev/nvme0n1p1", "pool-a-ost-0");
     assert_eq!(
         line,
@@ -262,7 +265,7 @@ fn an_import_searches_the_devices_that_it_is_given() {
 }
 
 #[test]
-fn a_pool_that_is_made_whole_tells_how_far_it_is() {
+fn a_resilvered_pool_reports_its_progress() {
     let percent = |text: &str, pool| read_status(text, pool).unwrap().resilvered;
     assert_eq!(percent(DEGRADED, "tank01"), None, "that was another time");
     assert_eq!(percent(STRIPED, "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0"), None);

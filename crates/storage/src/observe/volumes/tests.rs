@@ -14,10 +14,10 @@ fn path(drive: u8) -> PathBuf {
 }
 
 fn drive(drive: u8) -> Drive {
-    Drive { slot: drive.into(), capacity: 100, ..Drive::named(id(drive).subsystem) }
+    Drive { slot: drive.into(), capacity: 100, ..Drive::with_nqn(id(drive).subsystem) }
 }
 
-/// A RAID of drives 0 and 1, and drive 2 besides: as a look sees them.
+/// An observation of a RAID on drives 0 and 1, and of the spare drive 2.
 struct Rabbit {
     observed: Observed,
     devices: Vec<BlockDevice>,
@@ -52,7 +52,7 @@ impl Rabbit {
         });
     }
 
-    /// The drive's own word that the rabbit reaches the namespace.
+    /// Records that the drive reports the rabbit's access to the namespace.
     fn give(&mut self, drive: u8) {
         let node = "rabbit-1".parse().unwrap();
         let namespace = self
@@ -79,7 +79,7 @@ impl Rabbit {
         self.physical.push(PhysicalVolume { device: path(drive), membership });
     }
 
-    fn looked(&self) -> OwnGroup {
+    fn describe_group(&self) -> OwnGroup {
         let group = VolumeGroup {
             name: "vg".into(),
             tags: vec![WARRENS.into()],
@@ -88,59 +88,63 @@ impl Rabbit {
         };
         let report = LvmReport { physical: self.physical.clone(), ..LvmReport::default() };
         let (devices, observed) = (&self.devices, &self.observed);
-        Looked { report: &report, devices, observed }.describe(&group)
+        GroupContext { report: &report, devices, observed }.describe(&group)
     }
 
-    /// How many members are told as missing, and what is told of them.
-    fn told(&self) -> (u32, Vec<String>) {
-        let facts = GroupFacts::of(&self.looked()).unwrap();
+    /// Returns the number of missing members, and the reasons.
+    fn missing_members(&self) -> (u32, Vec<String>) {
+        let facts = GroupFacts::from_group(&self.describe_group()).unwrap();
         let lost = facts.lost.into_iter();
         (facts.missing, lost.map(|why| why.split_once(": ").unwrap().1.to_owned()).collect())
     }
 }
 
 #[test]
-fn a_group_that_lost_a_drive_is_not_whole_while_its_successor_is_no_member() {
+fn a_group_lacks_a_member_until_the_successor_of_the_lost_drive_joins_it() {
     let mut rabbit = Rabbit::well();
-    assert_eq!(rabbit.told(), (0, Vec::new()));
+    assert_eq!(rabbit.missing_members(), (0, Vec::new()));
     rabbit.detach(1);
     rabbit.observed.drives[1].fault = Some("drive 2 is in its slot".into());
-    assert_eq!(rabbit.told().0, 1);
+    assert_eq!(rabbit.missing_members().0, 1);
     let gone = "drive 2 is in its slot";
     rabbit.namespace(2);
-    assert_eq!(rabbit.told(), (1, vec![gone.into()]), "it is made, and nobody attached it yet");
+    assert_eq!(
+        rabbit.missing_members(),
+        (1, vec![gone.into()]),
+        "the successor is created but not attached"
+    );
     rabbit.give(2);
-    let given = "it is given to this rabbit, and has no device here";
-    assert_eq!(rabbit.told(), (1, vec![gone.into(), given.into()]));
+    let given = "it is attached to this rabbit, but has no block device here";
+    assert_eq!(rabbit.missing_members(), (1, vec![gone.into(), given.into()]));
     rabbit.attach(2);
-    let told = (1, vec![gone.into(), "LVM finds no member on /dev/nvme2n1".into()]);
-    assert_eq!(rabbit.told(), told, "there is no line that makes it a member");
+    let expected = (1, vec![gone.into(), "LVM finds no member on /dev/nvme2n1".into()]);
+    assert_eq!(rabbit.missing_members(), expected, "no command made it a member");
     rabbit.physical(2, Membership::Free);
-    assert_eq!(rabbit.told(), told, "nor was the group extended by it");
+    assert_eq!(rabbit.missing_members(), expected, "vgextend did not add it");
     rabbit.physical.pop();
     rabbit.physical(2, Membership::Of("vg".into()));
     rabbit.missing = 0;
-    assert_eq!(rabbit.told().0, 0, "it was repaired");
+    assert_eq!(rabbit.missing_members().0, 0, "it was repaired");
 }
 
 #[test]
-fn a_member_that_the_rabbit_was_given_and_does_not_reach_is_missing() {
+fn an_attached_member_without_a_device_is_missing() {
     let mut rabbit = Rabbit::well();
     rabbit.detach(1);
-    let given = "it is given to this rabbit, and has no device here";
-    assert_eq!(rabbit.told(), (1, vec![given.into()]));
+    let given = "it is attached to this rabbit, but has no block device here";
+    assert_eq!(rabbit.missing_members(), (1, vec![given.into()]));
     rabbit.attach(1);
-    assert_eq!(rabbit.told(), (1, vec!["LVM finds no member on /dev/nvme1n1".into()]));
+    assert_eq!(rabbit.missing_members(), (1, vec!["LVM finds no member on /dev/nvme1n1".into()]));
     rabbit.physical(1, Membership::Stale("vg".into()));
-    let (missing, lost) = rabbit.told();
-    assert!(missing == 1 && lost[0].contains("went on without /dev/nvme1n1"), "{lost:?}");
+    let (missing, lost) = rabbit.missing_members();
+    assert!(missing == 1 && lost[0].contains("continued without /dev/nvme1n1"), "{lost:?}");
 }
 
 #[test]
-fn a_member_that_nobody_gave_to_the_rabbit_is_not_missing() {
+fn an_unattached_member_is_not_missing() {
     let mut rabbit = Rabbit::well();
     rabbit.detach(1);
     rabbit.observed.namespaces[1].access.clear();
-    assert_eq!(rabbit.looked().unattached, [id(1)]);
-    assert_eq!(rabbit.told(), (0, Vec::new()));
+    assert_eq!(rabbit.describe_group().unattached, [id(1)]);
+    assert_eq!(rabbit.missing_members(), (0, Vec::new()));
 }

@@ -1,4 +1,5 @@
-//! What exists of an allocation and what should: from the drives, their ledgers and the object's status.
+//! Compares the existing namespaces of an allocation with those that should exist, from the drives, their ledgers
+//! and the object's status.
 
 use std::fmt;
 
@@ -15,7 +16,7 @@ pub struct Missing {
     pub why: Absence,
 }
 
-/// Why a namespace cannot be reached.
+/// The reason why a namespace cannot be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absence {
     /// Its drive cannot be used now, for this reason. Its data is not known to be lost.
@@ -27,13 +28,13 @@ pub enum Absence {
     /// Its drive is present and has no such namespace.
     Deleted,
     Partial,
-    /// It has no record and another size, in bytes: a different namespace with the same NSID.
+    /// The namespace has no record and another size, in bytes: it is a different namespace with the same NSID.
     Size(u64),
-    /// It has no record, and the status of another allocation names it too.
+    /// The namespace has no record, and the status of another allocation names it too.
     Contested,
-    /// It has no record, and not all namespaces that the status names exist.
+    /// The namespace has no record, and not all namespaces that the status names exist.
     Unrecorded,
-    /// It belongs to another; the text says to whom.
+    /// The namespace belongs to another owner, which the text names.
     Other(String),
 }
 
@@ -43,25 +44,25 @@ impl fmt::Display for Missing {
         write!(f, "namespace {nsid} of {subsystem} ")?;
         match &self.why {
             Absence::Drive(fault) => write!(f, "cannot be reached: {fault}"),
-            Absence::NoDrive => f.write_str("cannot be reached: its drive is not there"),
+            Absence::NoDrive => f.write_str("cannot be reached: its drive is missing"),
             Absence::Replaced => {
                 f.write_str("is gone: another drive is in its drive's slot, and no drive has room for a successor")
             }
             Absence::Deleted => f.write_str("is not on its drive"),
-            Absence::Partial => f.write_str("was begun to be deleted"),
-            Absence::Size(size) => write!(f, "has {size} bytes, which is another size than the status says"),
+            Absence::Partial => f.write_str("is being deleted"),
+            Absence::Size(size) => write!(f, "has {size} bytes, which differs from the size in the status"),
             Absence::Contested => f.write_str("is listed in another allocation's status too"),
             Absence::Unrecorded => {
                 f.write_str("has no record, and is adopted only together with all others")
             }
-            Absence::Other(whose) => write!(f, "is not its own: {whose}"),
+            Absence::Other(owner) => write!(f, "does not belong to the allocation: {owner}"),
         }
     }
 }
 
-/// The namespaces of an allocation that cannot be reached; none when all is well.
-pub fn missing(allocation: &Allocation, observed: &Observed) -> Vec<Missing> {
-    Members::of(allocation, observed).missing()
+/// Returns the namespaces of an allocation that cannot be reached.
+pub fn missing_namespaces(allocation: &Allocation, observed: &Observed) -> Vec<Missing> {
+    Members::new(allocation, observed).unreachable()
 }
 
 /// The namespaces to create.
@@ -77,9 +78,9 @@ pub(super) enum Need {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) count: usize,
-    /// Bytes of each.
+    /// Size of each namespace in bytes.
     pub(super) size: u64,
-    /// How many namespaces the allocation is made of.
+    /// Number of namespaces of the allocation.
     pub(super) members: u16,
 }
 
@@ -87,20 +88,20 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 pub(super) struct Members<'a> {
     pub(super) allocation: &'a Allocation,
-    /// Its own, on drives that can be used.
+    /// Recorded for the allocation, on drives that can be used.
     pub(super) reachable: Vec<&'a Namespace>,
-    /// Its own, on drives that are gone for good.
+    /// Recorded for the allocation, on drives that are gone for good.
     pub(super) replaced: Vec<&'a Namespace>,
-    /// Its own, on drives that cannot be used now, with the reason.
+    /// Recorded for the allocation, on drives that cannot be used now, with the reason.
     away: Vec<(&'a Namespace, &'a str)>,
-    /// Named in the status and without a record; nothing else contradicts that they are its own.
+    /// Named in the status and without a record; nothing contradicts that they belong to the allocation.
     adoptable: Vec<&'a Namespace>,
-    /// Named in the status, and absent or not its own.
+    /// Named in the status, and absent or recorded for another owner.
     lost: Vec<Missing>,
 }
 
 impl<'a> Members<'a> {
-    pub(super) fn of(allocation: &'a Allocation, observed: &'a Observed) -> Self {
+    pub(super) fn new(allocation: &'a Allocation, observed: &'a Observed) -> Self {
         let (reachable, replaced, away) = (Vec::new(), Vec::new(), Vec::new());
         let (adoptable, lost) = (Vec::new(), Vec::new());
         let mut members = Self { allocation, reachable, replaced, away, adoptable, lost };
@@ -125,8 +126,8 @@ impl<'a> Members<'a> {
         members
     }
 
-    /// How many of its namespaces are missing; `None` when no record says how many it is made of. An allocation that
-    /// has all of them never had others, whatever its status names: somebody else wrote that.
+    /// Returns the number of missing namespaces; `None` when no record has the number of members. An allocation that
+    /// has all of its recorded members never had others: a status that names others was edited by a user.
     fn lacks(&self) -> Option<usize> {
         let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> =
@@ -140,16 +141,18 @@ impl<'a> Members<'a> {
         let id = self.allocation.id;
         let found = observed.namespaces.iter().find(|namespace| namespace.id == reported.id);
         let why = match found.map(|namespace| (namespace, &namespace.owner)) {
-            Some((_, NamespaceOwner::Ours(of) | NamespaceOwner::Replaced(of))) if *of == id => {
+            Some((_, NamespaceOwner::Ours(owner) | NamespaceOwner::Replaced(owner)))
+                if *owner == id =>
+            {
                 return;
             }
-            Some((_, NamespaceOwner::Partial(of))) if *of == id => Absence::Partial,
+            Some((_, NamespaceOwner::Partial(owner))) if *owner == id => Absence::Partial,
             Some((
                 _,
-                NamespaceOwner::Ours(of)
-                | NamespaceOwner::Partial(of)
-                | NamespaceOwner::Replaced(of),
-            )) => Absence::Other(format!("it is recorded for allocation {of}")),
+                NamespaceOwner::Ours(owner)
+                | NamespaceOwner::Partial(owner)
+                | NamespaceOwner::Replaced(owner),
+            )) => Absence::Other(format!("it is recorded for allocation {owner}")),
             Some((_, NamespaceOwner::Foreign(why))) => Absence::Other(why.clone()),
             Some((namespace, NamespaceOwner::Unknown)) if namespace.size != reported.size => {
                 Absence::Size(namespace.size)
@@ -170,7 +173,8 @@ impl<'a> Members<'a> {
         self.lost.push(Missing { id: reported.id.clone(), why });
     }
 
-    /// Adopts all that the status names when only the records are missing: an incomplete set proves nothing.
+    /// Adopts all namespaces that the status names, when only the records are missing: an
+    /// incomplete set proves nothing.
     pub(super) fn adopt(&self) -> Vec<Step> {
         let members = u16::try_from(self.allocation.reported.len()).unwrap_or(u16::MAX);
         let adopt = |namespace: &&Namespace| Step::AdoptNamespace {
@@ -184,9 +188,9 @@ impl<'a> Members<'a> {
         self.adoptable.iter().filter(|_| whole).map(adopt).collect()
     }
 
-    /// Rejects an allocation whose object reports namespaces of which none can be reached.
+    /// Rejects an allocation whose object reports namespaces, when none of them can be reached.
     pub(super) fn check(&self) -> Result<(), Rejection> {
-        let missing = self.missing();
+        let missing = self.unreachable();
         if self.reachable.is_empty() && !missing.is_empty() {
             return Err(Rejection::Lost { allocation: self.allocation.id, missing });
         }
@@ -198,16 +202,17 @@ impl<'a> Members<'a> {
         let Some(any) = self.reachable.first() else { return Need::All };
         let members = self.reachable.iter().map(|namespace| namespace.members).max().unwrap_or(0);
         let count = usize::from(members).saturating_sub(there);
-        // An allocation that its object reports was complete once: what is missing is lost, and no crash interrupted
-        // its creation.
+        // An allocation whose object reports namespaces was complete once: a missing namespace is lost, and no crash
+        // interrupted the creation.
         if count > 0 && self.allocation.reported.is_empty() {
             return Need::More(Wanted { count, size: any.size, members });
         }
         Need::Nothing
     }
 
-    /// How many replacements are still to be created for namespaces that are gone for good; `None` when nothing is to
-    /// be replaced. The only namespace of an allocation is not replaced: the new one would be empty.
+    /// Returns the replacements that are still to be created for namespaces that are gone for good; `None`
+    /// when no namespace is to be replaced. The only namespace of an allocation is not replaced: the new
+    /// namespace would be empty.
     pub(super) fn successors(&self) -> Option<Wanted> {
         let (replaced, any) = (self.replaced.first()?, self.reachable.first()?);
         let reported = &self.allocation.reported;
@@ -226,22 +231,22 @@ impl<'a> Members<'a> {
         })
     }
 
-    fn missing(&self) -> Vec<Missing> {
+    fn unreachable(&self) -> Vec<Missing> {
         let away = self
             .away
             .iter()
             .map(|(namespace, fault)| (*namespace, Absence::Drive((*fault).to_owned())));
         let replaced = self.replaced.iter().map(|namespace| (*namespace, Absence::Replaced));
         let unrecorded = self.adoptable.iter().map(|namespace| (*namespace, Absence::Unrecorded));
-        let named =
+        let to_missing =
             |(namespace, why): (&Namespace, Absence)| Missing { id: namespace.id.clone(), why };
         let mut missing = self.lost.clone();
-        missing.extend(away.chain(replaced).chain(unrecorded).map(named));
+        missing.extend(away.chain(replaced).chain(unrecorded).map(to_missing));
         missing
     }
 }
 
-/// Why the namespace's drive cannot be used.
+/// Returns the reason why the namespace's drive cannot be used, if any.
 fn fault<'a>(id: &NamespaceId, observed: &'a Observed) -> Option<&'a str> {
     let drive = observed.drives.iter().find(|drive| drive.nqn == id.subsystem)?;
     drive.fault.as_deref()

@@ -1,4 +1,4 @@
-//! The policy: which drives an allocation goes to, and how much of each.
+//! Chooses the drives of an allocation, and the bytes on each.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::{
     observed::{Drive, Observed},
 };
 
-/// The size of a namespace is a multiple of this, in bytes: a drive with 4 KiB blocks has nothing smaller.
+/// Bytes of which a namespace's size is a multiple: a drive with 4 KiB blocks has nothing smaller.
 const BLOCK: u64 = 4096;
 
 /// The drives for new namespaces, one on each.
@@ -21,20 +21,21 @@ pub(super) struct Placement<'a> {
     pub(super) members: u16,
 }
 
-/// Bytes that a new allocation could have now: the free space of the usable drives, limited by the disk beneath
-/// file-backed ones; 0 when there are too few drives for any allocation.
+/// Returns the bytes that a new allocation could have now: the free space of the usable drives, limited by the disk
+/// beneath file-backed drives; 0 when there are too few drives for any allocation.
 pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
     let free: Vec<_> = taking_part(observed).map(Drive::free).collect();
     if free.len() < spread.least() {
         return 0;
     }
-    let left = free.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let total = free.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     // The share on each drive is rounded up.
     let piece = BLOCK * free.len().min(spread.most()) as u64;
-    observed.pool.map_or(left, |pool| left.min(pool.room() / piece * piece))
+    observed.pool.map_or(total, |pool| total.min(pool.room() / piece * piece))
 }
 
-/// As many of the freest drives as the spread allows, the same share on each; ties go to the lowest slot.
+/// Chooses as many drives as the spread allows, those with the most free bytes first, with the same share on each; ties
+/// go to the lowest slot.
 pub(super) fn fresh<'a>(
     allocation: &Allocation,
     observed: &'a Observed,
@@ -55,7 +56,7 @@ pub(super) fn fresh<'a>(
     fitting(asked, Placement { drives, size, members }, observed)
 }
 
-/// The freest drives that have nothing of the allocation yet.
+/// Chooses the drives with the most free bytes among those that have no namespace of the allocation yet.
 pub(super) fn more<'a>(
     allocation: &Allocation,
     wanted: Wanted,
@@ -77,15 +78,15 @@ pub(super) fn more<'a>(
     fitting(asked, Placement { drives, size: wanted.size, members: wanted.members }, observed)
 }
 
-/// A drive that was too slow for one observation, or not probed yet after a start, is no reason to send a job
-/// elsewhere: while enough drives are known, the allocation waits for them.
+/// Returns the rejection for too few usable drives. A drive that was too slow for one observation, or not probed yet
+/// after a start, is no reason to send a job elsewhere: while enough drives are known, the allocation waits for them.
 fn too_few(
     allocation: &Allocation,
     asked: u64,
     (usable, least): (usize, usize),
     observed: &Observed,
 ) -> Rejection {
-    let taken = taken(allocation, observed);
+    let taken = drives_of(allocation, observed);
     let may_come = |drive: &Drive| !observed.is_replaced(&drive.nqn) && !taken.contains(&drive.nqn);
     let faulty = faulty(observed, may_come);
     if usable + faulty.len() >= least {
@@ -98,14 +99,14 @@ fn too_few(
 }
 
 fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
-    let taken = taken(allocation, observed);
+    let taken = drives_of(allocation, observed);
     let mut drives: Vec<_> =
         taking_part(observed).filter(|drive| !taken.contains(&drive.nqn)).collect();
     drives.sort_by_key(|drive| (Reverse(drive.free()), drive.slot, &drive.nqn));
     drives
 }
 
-/// The drives that accept namespaces.
+/// Returns the drives that accept namespaces.
 fn taking_part(observed: &Observed) -> impl Iterator<Item = &Drive> {
     observed
         .drives
@@ -118,13 +119,13 @@ fn faulty(observed: &Observed, which: impl Fn(&Drive) -> bool) -> Vec<(Nqn, Stri
     observed.drives.iter().filter(|drive| which(drive)).filter_map(fault).collect()
 }
 
-/// The drives that have anything of the allocation.
-fn taken<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'a Nqn> {
+/// Returns the drives that have a namespace of the allocation.
+fn drives_of<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'a Nqn> {
     observed.of_allocation(allocation.id).map(|namespace| &namespace.id.subsystem).collect()
 }
 
-/// The placement, if every drive has room for its share. The drives are sorted by free space, so the last has the
-/// least.
+/// Returns the placement, if every drive has room for its share. The drives are sorted by free bytes, so the last
+/// drive has the fewest.
 fn fitting<'a>(
     asked: u64,
     placement: Placement<'a>,

@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// The steps that activate it here. The caller has checked that it is the right one.
+    /// Plans the steps that activate the volume on this node. The caller has checked that it is the right volume.
     pub(in crate::plan) fn activate(&self) -> Result<Vec<Step>, Rejection> {
         let volume = || self.volume.to_string();
         self.all_devices()?;
@@ -24,51 +24,51 @@ impl Lvm<'_> {
         Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
     }
 
-    /// Removes what an interrupted command left while it activated, deactivated or repaired the volume. LVM itself
-    /// continues with a suspended mapping when it activates the volume.
+    /// Plans the removal of mappings that a command left that was interrupted while it activated, deactivated or
+    /// repaired the volume. LVM itself continues with a suspended mapping when it activates the volume.
     pub(super) fn clear_up(&self) -> Vec<Step> {
-        let removing = |left: &Unfinished| Step::RemoveMapping {
-            name: left.name.clone(),
-            number: left.number,
+        let removing = |mapping: &Unfinished| Step::RemoveMapping {
+            name: mapping.name.clone(),
+            number: mapping.number,
         };
-        self.seen.left().iter().map(removing).collect()
+        self.seen.leftovers().iter().map(removing).collect()
     }
 
-    /// Whether it is suspended, so that it must be activated before it can be deactivated.
+    /// Returns whether the volume is suspended, so that it must be activated before it can be deactivated.
     pub(super) fn is_suspended(&self) -> bool {
         matches!(self.seen.activation, Activation::Suspended(_))
     }
 
-    /// The step that resumes it: until then every user waits, an unmount too.
+    /// Plans the step that resumes a suspended volume: until then every user of it waits, an unmount too.
     pub(in crate::plan) fn resume(&self) -> Option<Step> {
         let activate = || self.on_logical(VolumeAction::Activate, &self.lines.activate);
         self.is_suspended().then(activate).flatten()
     }
 
-    /// Whether `number` is its device, and suspended.
+    /// Returns whether `number` is the volume's device, and suspended.
     pub(in crate::plan) fn is_suspended_at(&self, number: DeviceNumber) -> bool {
         self.seen.activation == Activation::Suspended(number)
     }
 
-    /// The steps that remove all leftovers of it from this node.
+    /// Plans the steps that remove all leftovers of the volume from this node.
     pub(in crate::plan) fn clean_up(&self) -> Vec<Step> {
         self.resume().map_or_else(|| self.clear_up(), |step| vec![step])
     }
 
-    /// The step that joins the group's lock space, when there is one and this node is outside.
+    /// Plans the step that joins the group's lock space, when this node has not joined it.
     pub(super) fn join(&self) -> Option<Step> {
         let outside = !self.seen.in_lock_space;
         outside.then(|| self.on_group(VolumeAction::StartLocks, &self.lines.lock_start)).flatten()
     }
 
-    /// Deactivates it, unless something on this node has it open.
+    /// Plans the deactivation of the volume, unless a mount or a program on this node has it open.
     pub(in crate::plan) fn deactivate_if_idle(&self) -> Option<Step> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
         let idle = self.seen.active().is_some() && !is_open;
         idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
     }
 
-    /// Deactivates it, and leaves the lock space with the last volume.
+    /// Plans the deactivation of the volume, and leaving the lock space with the last volume.
     pub(in crate::plan) fn deactivate_and_stop_locks(&self) -> Vec<Step> {
         let mut steps = self.clean_up();
         if self.is_suspended() {
@@ -88,9 +88,9 @@ impl Lvm<'_> {
         steps
     }
 
-    /// LVM finds a volume by its metadata on the namespaces; when those are gone, only device-mapper has it and the
-    /// mapping itself is removed. A mapping that still lies on any device is left alone: its namespaces were not
-    /// identified, or have other names than we know.
+    /// Plans the deactivation of an active volume. LVM finds a volume by its metadata on the namespaces; when these are
+    /// gone, only device-mapper has the volume, and the mapping itself is removed. A mapping that still lies on any
+    /// device is left alone: its namespaces were not identified, or have unknown names.
     pub(super) fn deactivate(&self, active: &Mapped) -> Option<Step> {
         if self.group().is_some() {
             return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);

@@ -1,4 +1,4 @@
-//! Makes steps of a site's lines.
+//! Makes steps from a site's lines.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Creates a volume: physical volumes, the group, the volume itself.
+//! Plans the creation of a volume: physical volumes, the group, the volume itself.
 
 use super::{Lvm, Rejection};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// The steps until the volume exists completely; none when it does.
+    /// Plans the steps until the volume exists completely; none when it does.
     pub(in crate::plan) fn build(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.is_in_no_foreign_group(report)?;
@@ -27,8 +27,9 @@ impl Lvm<'_> {
         }
     }
 
-    /// `vgcreate` writes a shared group as a local one first (lvm2, tools/vgcreate.c). After an interruption there no
-    /// lock would keep two nodes from it. The group is still empty then.
+    /// Returns whether a group that should be shared is local. `vgcreate` writes a shared group as a local one first
+    /// (lvm2, tools/vgcreate.c): after an interruption at that point no lock would keep two nodes from using it. The
+    /// group is still empty then.
     fn lacks_its_locks(&self, group: &VolumeGroup) -> bool {
         let line = self.lines.vg_create.as_ref().map(|line| line.expand(&self.variables()));
         let is_to_be_shared = line.is_some_and(|line| asks_for_locks(&line));
@@ -54,8 +55,8 @@ impl Lvm<'_> {
         steps
     }
 
-    /// A device whose header names a group that does not exist is wiped and begun anew: LVM would need `--force`, and
-    /// with that takes any device.
+    /// Plans making a physical volume. A device whose label is marked as used by a group that does not exist is wiped
+    /// first: LVM would need `--force`, with which it would take any device.
     pub(super) fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
         let physical = report.on(&device.path);
         let is_marked = physical.is_some_and(PhysicalVolume::is_marked);
@@ -75,8 +76,8 @@ impl Lvm<'_> {
         self.clear_up().into_iter().chain(joining).chain(unmaking).chain(making).collect()
     }
 
-    /// A RAID whose `lvcreate` was interrupted never becomes active, and LVM does not report it. It is created anew: it
-    /// never had a file system.
+    /// Plans the removal of a RAID whose `lvcreate` was interrupted: it never becomes active, and LVM does not report
+    /// it. It never had a file system, so it is created again.
     fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
         let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
         let whole = group.volume(&self.volume.logical);
@@ -94,7 +95,7 @@ impl Lvm<'_> {
         self.step(VolumeAction::RemoveLogical, name.clone(), name)
     }
 
-    /// Tags the volume: mkfs completed its file system.
+    /// Plans the tag that says that mkfs completed the volume's file system.
     pub(in crate::plan) fn note_made(&self, id: FileSystemId) -> Option<Step> {
         let missing = self.logical().is_some_and(|logical| !logical.has_made(id));
         let line = format!("--addtag {} {}", LogicalVolume::tag_of(id), self.volume);

@@ -1,4 +1,4 @@
-//! Removes a volume, and its group with the last one.
+//! Plans the removal of a volume, and of its group with the last volume.
 
 use super::{Lvm, Rejection};
 use crate::{
@@ -8,8 +8,9 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Removes everything of the volume, and the group with its last volume. Metadata of a lost device, and the rest of
-    /// an interrupted `vgremove`, would need LVM's `--force`: erasing the namespaces removes them.
+    /// Plans the removal of the volume, and of the group with its last volume. Removing the metadata of a
+    /// lost device, or the rest of an interrupted `vgremove`, would need LVM's `--force`: erasing the
+    /// namespaces removes them instead.
     pub(in crate::plan) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.is_in_no_foreign_group(report)?;

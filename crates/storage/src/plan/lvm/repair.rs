@@ -1,4 +1,4 @@
-//! Repairs a group that lost a device, with another device.
+//! Plans the repair of a group that lost a device, with another device.
 
 use super::Lvm;
 use crate::{
@@ -8,16 +8,16 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Replaces lost devices by devices that are no members yet: for this volume and, when no other volume of the group
-    /// lacks a part, for the group. The planner sees of each part by itself whether it is done, so an interrupted
-    /// repair continues. Lines that a profile leaves empty are skipped; without any of them a group that has lost a
-    /// device stays as it is.
+    /// Plans the replacement of lost devices by devices that are not members yet: for this volume and, when no other
+    /// volume of the group lacks a part, for the group. The planner checks each part of the repair separately, so an
+    /// interrupted repair continues. Lines that a profile leaves empty are skipped; without any line a group that has
+    /// lost a device stays as it is.
     pub(super) fn repair(&self, report: &LvmReport, group: &VolumeGroup) -> Vec<Step> {
         let lines = self.lines;
         if lines.lv_repair.is_none() {
             return Vec::new();
         }
-        // Whatever uses the volume waits until it is resumed.
+        // All users of a suspended volume wait until it is resumed.
         if let Some(resuming) = self.resume() {
             return self.inside(vec![resuming]);
         }
@@ -48,25 +48,25 @@ impl Lvm<'_> {
         self.inside(steps)
     }
 
-    /// What must happen before a repair, followed by another observation. First the volume must be active, because only
-    /// then are leftovers of an interrupted repair visible. Then its table must be refreshed: it may already use new
-    /// parts that hold no data yet, and LVM would refuse to repair it.
+    /// Plans the step that must come before a repair, followed by another observation. First the volume must be active,
+    /// because only then are leftovers of an interrupted repair visible. Then its table must be refreshed: it may
+    /// already use new parts that hold no data yet, and LVM would refuse to repair it.
     fn settle(&self) -> Option<Step> {
         if self.seen.active().is_none() {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);
         }
         let name = self.volume.to_string();
-        let is_left = !self.seen.left().is_empty();
-        is_left.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
+        let has_leftovers = !self.seen.leftovers().is_empty();
+        has_leftovers.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
     }
 
-    /// The steps, inside the group's lock space.
+    /// Returns the steps, after the step that joins the group's lock space.
     fn inside(&self, steps: Vec<Step>) -> Vec<Step> {
         let joining = (!steps.is_empty()).then(|| self.join()).flatten();
         joining.into_iter().chain(steps).collect()
     }
 
-    /// The steps that add devices to the group which are no members yet.
+    /// Plans the steps that add devices to the group which are not members yet.
     fn extend(&self, report: &LvmReport) -> Vec<Step> {
         let mut steps = Vec::new();
         for device in &self.state.devices {

@@ -1,39 +1,39 @@
-//! Who can resolve a rejection. The caller waits, goes elsewhere or asks for an admin accordingly.
+//! Classifies rejections by who can resolve them. The caller waits, goes elsewhere or asks an admin accordingly.
 
 use super::Rejection;
 
-/// The text up to the remedy, which follows the last colon.
+/// Returns the text without the remedy, which follows the last colon.
 pub fn without_remedy(text: &str) -> &str {
     text.rsplit_once(": ").map_or(text, |(problem, _)| problem)
 }
 
-/// Who can resolve a rejection.
+/// The class of a rejection, which says who can resolve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionClass {
-    /// It passes when another node has done its part, or a drive answers again: retry.
+    /// Another node has not done its part yet, or a drive does not answer now: retry.
     Waiting,
-    /// Too little room: the workload manager should place the job elsewhere.
+    /// The drives have too little room: the workload manager should place the job elsewhere.
     Capacity,
     /// The request is wrong: its author must change it.
     Input,
-    /// Something on the node is not Warren's: an admin must look.
+    /// A device, volume or mount on the node is not Warren's: an admin must decide what to do with it.
     Foreign,
-    /// Something is at a mount path: whoever put it there removes it, or the path's author uses another path.
+    /// A file or a mount occupies a mount path: its owner removes it, or the author of the request uses another path.
     InTheWay,
-    /// Another build or another profile is needed.
+    /// The request needs another build or another profile.
     Unsupported,
-    /// Something that should exist is missing or does not work: it comes back, or an admin restores it, or its owner
-    /// gives it up.
+    /// A drive or a pool that should exist is missing or broken: it comes back, an admin restores it, or its owner
+    /// gives the allocation up.
     Lost,
 }
 
 impl Rejection {
-    /// The problem without the remedy, for readers who cannot apply it.
+    /// Returns the problem without the remedy, for readers who cannot apply it.
     pub fn problem(&self) -> String {
         without_remedy(&self.to_string()).to_owned()
     }
 
-    /// Whether only somebody with rights on the node, or over its agents' flags, can resolve it.
+    /// Returns whether only an admin of the node, or of its agents' flags, can resolve the rejection.
     pub fn is_for_operators(&self) -> bool {
         match self.class() {
             RejectionClass::Foreign | RejectionClass::Lost | RejectionClass::Unsupported => true,
@@ -44,7 +44,7 @@ impl Rejection {
         }
     }
 
-    /// Who can resolve it.
+    /// Returns the class of the rejection.
     pub fn class(&self) -> RejectionClass {
         match self {
             Self::NoDevice { .. }
@@ -60,7 +60,7 @@ impl Rejection {
             | Self::DriveRefused(_)
             | Self::InsufficientCapacity { .. }
             | Self::PoolFull { .. } => RejectionClass::Capacity,
-            // Every rabbit has drives: they were not probed yet, or none of them works.
+            // Every rabbit has drives: they were not probed yet, or no drive works.
             Self::NoDrives { .. }
             | Self::Lost { .. }
             | Self::PoolBroken { .. }
@@ -77,7 +77,7 @@ impl Rejection {
             | Self::ForeignMapping { .. }
             | Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
-            // Alone among what can be at a mount path this leaves no other path to use.
+            // Unlike the other rejections about a mount path, this one cannot be resolved by another path.
             | Self::Unproved { .. } => RejectionClass::Foreign,
             Self::Occupied { .. }
             | Self::Covered { .. }

@@ -1,4 +1,4 @@
-//! Allocations over many drives: where they go, what is completed, adopted, replaced, and what never is.
+//! Tests allocations over many drives: their placement, completion, adoption and replacement.
 
 use super::*;
 use crate::desired::Reported;
@@ -24,14 +24,14 @@ fn rabbit(drives: u32, namespaces: Vec<Namespace>) -> Observed {
     Observed { drives, namespaces, ..Observed::default() }
 }
 
-fn over(most: u8, least: u8, told: &[u32]) -> Allocation {
-    let told = told.iter().map(|slot| Reported {
+fn over(most: u8, least: u8, slots: &[u32]) -> Allocation {
+    let reported = slots.iter().map(|slot| Reported {
         id: NamespaceId { subsystem: nqn(*slot), nsid: 1 },
         size: 8192,
         contested: false,
     });
     let spread = Spread::new(most, least).unwrap();
-    Allocation { spread, reported: told.collect(), ..allocation(30_000) }
+    Allocation { spread, reported: reported.collect(), ..allocation(30_000) }
 }
 
 fn steps(wanted: &Allocation, observed: &Observed) -> Vec<Step> {
@@ -42,8 +42,8 @@ fn refused(wanted: &Allocation, observed: &Observed) -> Rejection {
     plan(&Desired::Allocated(wanted.clone()), observed).unwrap_err()
 }
 
-/// Slots of the drives on which namespaces are made, with size and number.
-fn made(steps: &[Step]) -> Vec<(u32, u64, u16)> {
+/// Returns the slots of the drives on which namespaces are created, with size and member count.
+fn creations(steps: &[Step]) -> Vec<(u32, u64, u16)> {
     let made = steps.iter().map(|step| {
         let Step::CreateNamespace { drive, size, members, .. } = step else { panic!("{step}") };
         let slot = (0..99).find(|slot| nqn(*slot) == *drive).unwrap();
@@ -58,17 +58,17 @@ fn the_freest_drives_take_equal_shares_rounded_to_blocks() {
     seen.drives[3].allocated = 10 * MIB;
     seen.drives[7].fault = Some("gone".into());
     seen.drives[9].warnings = vec![DriveWarning::ReadOnly];
-    let made = made(&steps(&over(16, 14, &[]), &seen));
+    let made = creations(&steps(&over(16, 14, &[]), &seen));
     let slots: Vec<_> = made.iter().map(|step| step.0).collect();
     assert_eq!(slots, [0, 1, 2, 4, 5, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 3]);
     assert!(made.iter().all(|step| (step.1, step.2) == (4096, 16)), "30000 / 16, rounded up");
     let fourteen = Observed { drives: seen.drives[..16].to_vec(), ..seen };
-    let made = super::allocation::made(&steps(&over(16, 14, &[]), &fourteen));
+    let made = super::allocation::creations(&steps(&over(16, 14, &[]), &fourteen));
     assert_eq!(made.len(), 14, "two of sixteen cannot be used, and that is enough");
 }
 
 #[test]
-fn too_few_drives_or_one_without_its_share_are_refused_with_the_numbers() {
+fn too_few_drives_and_a_drive_without_room_are_rejected_with_numbers() {
     let refusal = refused(&over(16, 14, &[]), &rabbit(13, vec![]));
     assert_eq!(refusal.class(), RejectionClass::Capacity);
     assert_eq!(
@@ -93,9 +93,9 @@ fn too_few_drives_or_one_without_its_share_are_refused_with_the_numbers() {
     ));
 }
 
-/// Equal drives: what they have left is had by one allocation over all of them, or over one.
+/// On equal drives, one allocation over all of them, or over one, gets all their free bytes.
 #[test]
-fn what_counts_as_allocatable_is_allocated_and_nothing_more() {
+fn exactly_the_allocatable_capacity_can_be_allocated() {
     let pool = |available| Some(Pool { available, promised: 5 * MIB });
     let mut limited = rabbit(4, vec![on(0, NamespaceOwner::Unknown)]);
     limited.drives.iter_mut().for_each(|drive| drive.max_namespaces = Some(1));
@@ -133,7 +133,7 @@ fn what_counts_as_allocatable_is_allocated_and_nothing_more() {
 }
 
 #[test]
-fn drives_that_cannot_be_used_now_are_waited_for_while_there_are_enough_with_them() {
+fn unusable_drives_are_awaited_when_they_make_enough_drives() {
     let mut seen = rabbit(14, vec![]);
     seen.drives[3].fault = Some("it does not answer".into());
     let refusal = refused(&over(16, 14, &[]), &seen);
@@ -145,48 +145,62 @@ fn drives_that_cannot_be_used_now_are_waited_for_while_there_are_enough_with_the
     );
     let class = |seen: &Observed| refused(&over(16, 14, &[]), seen).class();
     seen.drives[4].allocated = 100 * MIB;
-    assert_eq!(class(&seen), RejectionClass::Capacity, "a full one does not come back");
+    assert_eq!(class(&seen), RejectionClass::Capacity, "a full drive does not become usable");
     seen.drives[4].allocated = 0;
     seen.replaced.insert(nqn(3));
-    assert_eq!(class(&seen), RejectionClass::Capacity, "nor does one that was replaced");
+    assert_eq!(class(&seen), RejectionClass::Capacity, "a replaced drive does not return");
     seen.replaced.clear();
     seen.drives.pop();
     assert_eq!(class(&seen), RejectionClass::Capacity, "there are not enough");
 
-    // What a crash kept from being made does not go where one of it is already.
+    // Namespaces that are missing after a crash are not created on a drive that has one of the allocation.
     let mut seen = rabbit(2, vec![ours(0), ours(1)]);
     seen.drives[1].fault = Some("it does not answer".into());
     assert_eq!(refused(&over(4, 2, &[]), &seen).class(), RejectionClass::Capacity);
 }
 
 #[test]
-fn a_drive_with_all_the_namespaces_it_can_have_takes_part_no_more() {
+fn a_drive_whose_namespaces_are_all_in_use_gets_no_namespace() {
     let other = AllocationId { index: 9, ..allocation(1).id };
     let mut seen = rabbit(4, vec![on(0, NamespaceOwner::Ours(other))]);
     seen.drives.iter_mut().for_each(|drive| drive.max_namespaces = Some(1));
-    let slots: Vec<_> = made(&steps(&over(4, 2, &[]), &seen)).iter().map(|step| step.0).collect();
-    assert_eq!(slots, [1, 2, 3], "the freest by bytes is none of them");
+    let slots: Vec<_> =
+        creations(&steps(&over(4, 2, &[]), &seen)).iter().map(|step| step.0).collect();
+    assert_eq!(slots, [1, 2, 3], "the drive with the most free bytes is not used");
     seen.drives.truncate(2);
     let refusal = refused(&over(4, 2, &[]), &seen);
     assert_eq!(refusal.class(), RejectionClass::Capacity);
-    let told = format!("1 of 2 have room and can be used; {} has all 1 namespaces", nqn(0));
-    assert!(refusal.to_string().contains(&told), "{refusal}");
+    let text =
+        format!("1 of 2 have room and can be used; all 1 namespaces of {} are in use", nqn(0));
+    assert!(refusal.to_string().contains(&text), "{refusal}");
 }
 
 #[test]
-fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
+fn an_unreported_allocation_is_completed_on_other_drives_after_a_crash() {
     let seen = rabbit(6, vec![ours(0), ours(2)]);
-    assert_eq!(made(&steps(&over(4, 2, &[]), &seen)), [(1, 8192, 4), (3, 8192, 4)]);
+    assert_eq!(creations(&steps(&over(4, 2, &[]), &seen)), [(1, 8192, 4), (3, 8192, 4)]);
     let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
     let seen = rabbit(6, vec![ours(0), partial.clone(), ours(2)]);
     let first = Step::DeleteNamespace { id: partial.id.clone(), allocation: allocation(1).id };
-    assert_eq!(steps(&over(4, 2, &[]), &seen), [first], "its room is counted only when it is gone");
-    let told = rabbit(6, vec![ours(0), ours(2)]);
-    assert_eq!(steps(&over(4, 2, &[0, 1, 2, 3]), &told), [], "what was told of is not made again");
-    assert_eq!(missing(&over(4, 2, &[0, 1, 2, 3]), &told).len(), 2);
+    assert_eq!(
+        steps(&over(4, 2, &[]), &seen),
+        [first],
+        "its bytes count as free only after the deletion"
+    );
+    let incomplete = rabbit(6, vec![ours(0), ours(2)]);
+    assert_eq!(
+        steps(&over(4, 2, &[0, 1, 2, 3]), &incomplete),
+        [],
+        "reported namespaces are not created again"
+    );
+    assert_eq!(missing_namespaces(&over(4, 2, &[0, 1, 2, 3]), &incomplete).len(), 2);
     let mut away = rabbit(6, vec![ours(0), partial, ours(2), ours(3)]);
     away.drives[1].fault = Some("gone".into());
-    assert_eq!(made(&steps(&over(4, 2, &[]), &away)), [(4, 8192, 4)], "not waited for");
+    assert_eq!(
+        creations(&steps(&over(4, 2, &[]), &away)),
+        [(4, 8192, 4)],
+        "the absent drive is not awaited"
+    );
     away.drives[1].fault = Some("its ledger cannot be read".into());
     away.namespaces.remove(1);
     away.unreadable.insert(nqn(1));
@@ -196,23 +210,23 @@ fn what_a_crash_kept_from_being_made_is_made_elsewhere_if_nobody_was_told() {
 }
 
 #[test]
-fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
+fn an_allocation_without_records_is_adopted_whole_or_not_at_all() {
     let unknown = |slot| on(slot, NamespaceOwner::Unknown);
-    let told = over(4, 2, &[0, 1, 2]);
-    let adopted = steps(&told, &rabbit(6, vec![unknown(0), ours(1), unknown(2), unknown(5)]));
+    let wanted = over(4, 2, &[0, 1, 2]);
+    let adopted = steps(&wanted, &rabbit(6, vec![unknown(0), ours(1), unknown(2), unknown(5)]));
     let adopt = |slot| Step::AdoptNamespace {
         id: unknown(slot).id,
-        allocation: told.id,
+        allocation: wanted.id,
         size: 8192,
         members: 3,
     };
     assert_eq!(adopted, [adopt(0), adopt(2)]);
-    let only = |seen: &Observed| plan(&Desired::Adopted(told.clone()), seen).unwrap();
+    let only = |seen: &Observed| plan(&Desired::Adopted(wanted.clone()), seen).unwrap();
     assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1), unknown(2)])), adopted);
-    assert_eq!(only(&rabbit(6, vec![ours(0), ours(1), ours(2)])), [], "and nothing else");
+    assert_eq!(only(&rabbit(6, vec![ours(0), ours(1), ours(2)])), [], "no other step");
     assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1)])), [], "a list with gaps proves nothing");
 
-    let refusal = |namespaces: Vec<Namespace>| match refused(&told, &rabbit(6, namespaces)) {
+    let refusal = |namespaces: Vec<Namespace>| match refused(&wanted, &rabbit(6, namespaces)) {
         Rejection::Lost { missing, .. } => {
             missing.into_iter().map(|missing| missing.why).collect::<Vec<_>>()
         }
@@ -222,43 +236,43 @@ fn what_lost_its_records_is_adopted_whole_or_not_at_all() {
     let larger = Namespace { size: 12_288, ..unknown(0) };
     assert_eq!(refusal(vec![larger, unknown(1), unknown(2)])[0], Absence::Size(12_288));
     assert_eq!(refusal(vec![unknown(1), unknown(2)]), [&[Absence::Deleted][..], &rest].concat());
-    let another = AllocationId { index: 9, ..told.id };
+    let another = AllocationId { index: 9, ..wanted.id };
     let taken = on(0, NamespaceOwner::Ours(another));
     assert!(matches!(refusal(vec![taken, unknown(1), unknown(2)])[0], Absence::Other(_)));
 
-    let mut contested = told.clone();
+    let mut contested = wanted.clone();
     contested.reported[0].contested = true;
     let all = rabbit(6, vec![unknown(0), unknown(1), unknown(2)]);
     assert_eq!(refused(&contested, &all).class(), RejectionClass::Lost);
     let mut hidden = all;
     hidden.drives.remove(0);
     hidden.namespaces.remove(0);
-    let Rejection::Lost { missing, .. } = refused(&told, &hidden) else { panic!("adopted") };
+    let Rejection::Lost { missing, .. } = refused(&wanted, &hidden) else { panic!("adopted") };
     assert_eq!(missing[0].why, Absence::NoDrive);
 }
 
 #[test]
-fn what_is_told_beside_all_that_was_made_is_neither_missed_nor_adopted() {
+fn surplus_namespaces_in_the_status_are_neither_missing_nor_adopted() {
     let two = |slot| Namespace { members: 2, ..ours(slot) };
     let unknown = |slot| on(slot, NamespaceOwner::Unknown);
     let whole = rabbit(6, vec![two(0), two(1), unknown(3)]);
-    // A namespace without a record, one that is not there, and one of a drive that nobody knows.
+    // The forged namespaces have no record, do not exist, or are on an unknown drive.
     for forged in [3, 4, 77] {
-        let told = over(2, 2, &[0, 1, forged]);
-        assert_eq!(missing(&told, &whole), [], "drive {forged}");
-        assert_eq!(steps(&told, &whole), []);
-        assert_eq!(plan(&Desired::Adopted(told), &whole), Ok(vec![]));
+        let wanted = over(2, 2, &[0, 1, forged]);
+        assert_eq!(missing_namespaces(&wanted, &whole), [], "drive {forged}");
+        assert_eq!(steps(&wanted, &whole), []);
+        assert_eq!(plan(&Desired::Adopted(wanted), &whole), Ok(vec![]));
     }
-    // One is missing: which of two is meant cannot be told, and neither is taken.
+    // One namespace is missing and two could be it: neither is adopted.
     let lacking = rabbit(6, vec![two(0), unknown(3), unknown(4)]);
-    let told = over(2, 2, &[0, 3, 4]);
-    assert_eq!(steps(&told, &lacking), []);
-    assert_eq!(missing(&told, &lacking).len(), 2);
-    assert_eq!(steps(&over(2, 2, &[0, 3]), &lacking).len(), 1, "it is the one");
+    let wanted = over(2, 2, &[0, 3, 4]);
+    assert_eq!(steps(&wanted, &lacking), []);
+    assert_eq!(missing_namespaces(&wanted, &lacking).len(), 2);
+    assert_eq!(steps(&over(2, 2, &[0, 3]), &lacking).len(), 1, "only one namespace matches");
 }
 
 #[test]
-fn a_drive_that_is_away_or_faulty_is_waited_for_and_the_others_go_on() {
+fn an_absent_or_faulty_drive_is_awaited_and_the_others_continue() {
     let mut seen = rabbit(6, vec![ours(0), ours(1), ours(2)]);
     seen.drives[1].fault = Some("it is not plugged in".into());
     (seen.namespaces[1].access, seen.namespaces[1].device) = (BTreeSet::new(), None);
@@ -271,9 +285,10 @@ fn a_drive_that_is_away_or_faulty_is_waited_for_and_the_others_go_on() {
             .all(|step| matches!(step, Step::Attach { id, .. } if id.subsystem == nqn(2)))
     );
     assert_eq!(attached.len(), 2);
-    let told: Vec<_> = missing(&wanted, &seen).iter().map(ToString::to_string).collect();
+    let absences: Vec<_> =
+        missing_namespaces(&wanted, &seen).iter().map(ToString::to_string).collect();
     let expected = format!("namespace 1 of {} cannot be reached: it is not plugged in", nqn(1));
-    assert_eq!(told, [expected]);
+    assert_eq!(absences, [expected]);
 
     seen.namespaces.truncate(2);
     seen.drives[0].fault = Some("it does not answer".into());
@@ -286,39 +301,43 @@ fn a_drive_that_is_away_or_faulty_is_waited_for_and_the_others_go_on() {
     let release = plan(&Desired::Released(id), &seen).unwrap();
     assert!(
         release.contains(&Step::DeleteNamespace { id: ours(1).id, allocation: id }),
-        "it fails, and is told"
+        "the step will fail and be reported"
     );
 }
 
 #[test]
-fn only_a_drive_that_is_gone_for_good_gets_a_successor() {
+fn only_a_replaced_drive_gets_a_successor() {
     let mut seen = rabbit(6, vec![ours(0), ours(1), ours(2)]);
     seen.drives[1].fault = Some("another is in its slot".into());
     seen.replaced.insert(nqn(1));
     let wanted = over(4, 2, &[0, 1, 2]);
-    assert_eq!(made(&steps(&wanted, &seen)), [(3, 8192, 4)]);
+    assert_eq!(creations(&steps(&wanted, &seen)), [(3, 8192, 4)]);
     assert_eq!(steps(&Allocation { replace: false, ..wanted.clone() }, &seen), []);
 
-    // With a successor made, and nobody told of it yet.
+    // The successor is created but not yet reported.
     seen.namespaces.push(ours(3));
     let note = Step::ReplaceNamespace { id: ours(1).id, allocation: wanted.id };
     assert_eq!(steps(&wanted, &seen), [note]);
     seen.namespaces[1].owner = NamespaceOwner::Replaced(wanted.id);
     assert_eq!(steps(&wanted, &seen), []);
-    assert_eq!(missing(&wanted, &seen), []);
+    assert_eq!(missing_namespaces(&wanted, &seen), []);
     let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
     let of_it = |step: &&Step| step.drive() == Some(&nqn(1));
     let forget = Step::ForgetNamespace { id: ours(1).id, allocation: wanted.id };
     assert_eq!(deleted.iter().filter(of_it).collect::<Vec<_>>(), [&forget], "nothing to delete");
-    assert_eq!(deleted.last(), Some(&forget), "when all else is given back");
+    assert_eq!(deleted.last(), Some(&forget), "after all other steps");
     seen.replaced.clear();
     seen.drives[1].fault = None;
     let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
-    assert_eq!(deleted.iter().filter(of_it).count(), 3, "it came back: it goes with the others");
+    assert_eq!(
+        deleted.iter().filter(of_it).count(),
+        3,
+        "the drive came back: its namespace is deleted like the others"
+    );
 }
 
 #[test]
-fn what_was_alone_gets_no_successor_and_without_room_it_goes_on_as_it_is() {
+fn an_allocation_of_one_drive_or_without_room_gets_no_successor() {
     let mut seen = rabbit(3, vec![ours(1)]);
     seen.drives[1].fault = Some("another is in its slot".into());
     seen.replaced.insert(nqn(1));
@@ -328,11 +347,11 @@ fn what_was_alone_gets_no_successor_and_without_room_it_goes_on_as_it_is() {
     seen.drives[2].allocated = 100 * MIB;
     let wanted = over(4, 2, &[0, 1]);
     assert_eq!(steps(&wanted, &seen), []);
-    assert_eq!(missing(&wanted, &seen)[0].why, Absence::Replaced);
+    assert_eq!(missing_namespaces(&wanted, &seen)[0].why, Absence::Replaced);
 }
 
 #[test]
-fn what_was_begun_on_a_drive_that_is_gone_for_good_is_forgotten_with_its_allocation() {
+fn an_unfinished_namespace_of_a_replaced_drive_is_forgotten_with_its_allocation() {
     let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
     let mut seen = rabbit(3, vec![partial.clone()]);
     seen.replaced.insert(nqn(1));
@@ -343,7 +362,7 @@ fn what_was_begun_on_a_drive_that_is_gone_for_good_is_forgotten_with_its_allocat
 }
 
 #[test]
-fn nothing_is_deleted_before_everything_was_withdrawn() {
+fn deletions_follow_all_detachments() {
     let begun =
         Namespace { access: BTreeSet::new(), ..on(2, NamespaceOwner::Partial(allocation(1).id)) };
     let seen = rabbit(4, vec![begun, ours(0), ours(1)]);
@@ -356,7 +375,7 @@ fn at(slot: u8, name: &str) -> Access {
     Access { endpoint: Endpoint::Compute(slot), node: node(name) }
 }
 
-/// The steps when these are to reach the allocation and those do.
+/// Returns the steps that change the access from `seen` to `wanted`.
 fn regranted(wanted: &[Access], seen: &[Access]) -> Vec<String> {
     let wanted = Allocation { access: wanted.iter().cloned().collect(), ..over(1, 1, &[0]) };
     let access = seen.iter().cloned().map(Into::into).collect();
@@ -365,25 +384,33 @@ fn regranted(wanted: &[Access], seen: &[Access]) -> Vec<String> {
 }
 
 #[test]
-fn access_is_a_places_and_not_a_names() {
+fn access_belongs_to_an_endpoint_and_not_to_a_name() {
     let id = ours(0).id;
     let attach = |number, name| format!("attach namespace {id} to {name} (endpoint {number})");
     let detach = |name| format!("detach namespace {id} from {name}");
     let was = [at(3, "compute-a"), at(5, "compute-b")];
     let now = [at(5, "compute-a"), at(3, "compute-b")];
     let moved = [detach("compute-a"), attach(6, "compute-a")];
-    assert_eq!(regranted(&now[..1], &was[..1]), moved, "who is there now is cut off first");
+    assert_eq!(
+        regranted(&now[..1], &was[..1]),
+        moved,
+        "the present host of the endpoint loses its access first"
+    );
     assert_eq!(regranted(&now[..1], &was), moved, "exchanged, and one is to reach it");
     let exchanged = [attach(4, "compute-b"), attach(6, "compute-a")];
     assert_eq!(regranted(&now, &was), exchanged, "and both are to reach it");
     assert_eq!(regranted(&now[1..], &was[..1]), exchanged[..1], "another name for the same host");
     let another = [attach(6, "compute-a"), detach("compute-c")];
-    assert_eq!(regranted(&now[..1], &[at(7, "compute-c")]), another, "given before it is taken");
+    assert_eq!(
+        regranted(&now[..1], &[at(7, "compute-c")]),
+        another,
+        "access is granted before the other is withdrawn"
+    );
     assert_eq!(regranted(&now, &now), [""; 0]);
 }
 
 #[test]
-fn what_is_recorded_and_gone_is_struck_out_with_its_allocation() {
+fn the_record_of_a_vanished_namespace_is_removed_with_its_allocation() {
     let id = allocation(1).id;
     let mut seen = rabbit(3, Vec::new());
     seen.vanished.insert(ours(1).id, NamespaceOwner::Ours(id));
@@ -391,6 +418,6 @@ fn what_is_recorded_and_gone_is_struck_out_with_its_allocation() {
     assert_eq!(plan(&Desired::Released(id), &seen), Ok(vec![strike]));
     let another = AllocationId { index: 9, ..id };
     assert_eq!(plan(&Desired::Released(another), &seen), Ok(vec![]));
-    let told = missing(&over(1, 1, &[1]), &seen);
-    assert_eq!(told[0].why, Absence::Deleted, "the drive's word counts, not the record's");
+    let missing = missing_namespaces(&over(1, 1, &[1]), &seen);
+    assert_eq!(missing[0].why, Absence::Deleted, "the drive counts, not the record");
 }

@@ -1,4 +1,4 @@
-//! What commands leave that were killed in their middle: gone on with, or made anew.
+//! Tests plans for the remains of killed commands: the agent continues, or creates the item again.
 
 use super::{
     repair::{device, logical, raid, repaired, seen},
@@ -18,7 +18,7 @@ fn kinds(desired: &Desired, observed: &Observed) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_device_that_is_marked_for_a_group_that_never_was_is_begun_anew() {
+fn the_mark_of_a_group_that_was_never_created_is_removed_first() {
     let fs = raid(0);
     let mut observed = seen(&fs, &[], Vec::new());
     let physical = |nsid, membership| PhysicalVolume { device: device(nsid).path, membership };
@@ -28,7 +28,7 @@ fn a_device_that_is_marked_for_a_group_that_never_was_is_begun_anew() {
     state(&mut observed).activation = Activation::Inactive;
     let ready = Desired::FileSystemReady(fs.clone());
     assert_eq!(kinds(&ready, &observed), ["unmark", "pvcreate", "lvcreate"]);
-    // As long as a device is away, the group may be on it.
+    // While a device is absent, the group may be on it.
     let volume = observed.volume.as_mut().unwrap();
     volume.devices.pop();
     volume.missing.push(fs.volume.namespaces[1].clone());
@@ -36,7 +36,7 @@ fn a_device_that_is_marked_for_a_group_that_never_was_is_begun_anew() {
 }
 
 #[test]
-fn a_device_that_is_marked_without_being_a_member_is_begun_anew() {
+fn the_mark_of_a_device_outside_the_group_is_removed_first() {
     let fs = raid(0);
     let mut observed = seen(&fs, &[(1, false), (3, false)], vec![logical(0, "partial")]);
     let new = &mut state(&mut observed).report.as_mut().unwrap().physical[1];
@@ -48,7 +48,7 @@ fn a_device_that_is_marked_without_being_a_member_is_begun_anew() {
 }
 
 #[test]
-fn a_group_that_is_not_yet_shared_is_made_anew_while_nothing_is_in_it() {
+fn an_empty_group_that_is_not_yet_shared_is_created_again() {
     let shared = |line| {
         let mut fs = raid(0);
         let VolumeLayer::Lvm(lines) = &mut fs.volume.layer else { unreachable!() };
@@ -69,7 +69,7 @@ fn a_group_that_is_not_yet_shared_is_made_anew_while_nothing_is_in_it() {
     assert_eq!(made(&shared("$VG $DEVICE_LIST"), Vec::new(), false), "lvcreate vg/lv-0");
 }
 
-/// A RAID with its parts shown, as an `lvcreate` leaves it that is cut off.
+/// Returns a RAID with visible parts, as a killed `lvcreate` leaves it.
 fn half_made(tags: Vec<String>) -> Observed {
     let part = |name: &str| LogicalVolume { name: name.into(), ..LogicalVolume::default() };
     let whole = LogicalVolume { tags, ..logical(0, "") };
@@ -82,7 +82,7 @@ fn half_made(tags: Vec<String>) -> Observed {
 }
 
 #[test]
-fn a_raid_that_was_half_made_is_made_anew_unless_a_file_system_is_noted() {
+fn an_unfinished_raid_without_a_file_system_tag_is_created_again() {
     let fs = raid(0);
     let anew = repaired(&fs, &half_made(Vec::new()));
     assert_eq!(anew, ["lvremove vg/lv-0", "lvcreate vg/lv-0"]);
@@ -95,7 +95,7 @@ fn a_raid_that_was_half_made_is_made_anew_unless_a_file_system_is_noted() {
 }
 
 #[test]
-fn parts_without_their_raid_go_before_it_is_made() {
+fn parts_without_their_raid_are_removed_before_lvcreate() {
     let mut observed = half_made(Vec::new());
     state(&mut observed).report.as_mut().unwrap().groups[0].volumes.remove(0);
     let anew = repaired(&raid(0), &observed);
@@ -107,7 +107,7 @@ fn mount_of(fs: &FileSystem) -> Mount {
     Mount { source, hooks: Vec::new(), owner: None, ..mount() }
 }
 
-/// A volume with a file system, which has no device that could be used.
+/// Returns a volume with a file system but without a usable device.
 fn not_active(activation: Activation) -> Observed {
     let tag = LogicalVolume::tag_of(fs_id(0));
     let mut observed = half_made(vec![tag]);
@@ -120,7 +120,7 @@ fn not_active(activation: Activation) -> Observed {
 
 const NUMBER: DeviceNumber = DeviceNumber { major: 253, minor: 1 };
 
-fn left(names: &[&str]) -> Observed {
+fn with_mappings(names: &[&str]) -> Observed {
     let unfinished = |name: &&str| Unfinished { name: (*name).into(), number: NUMBER };
     not_active(Activation::Unfinished(names.iter().map(unfinished).collect()))
 }
@@ -130,17 +130,17 @@ fn still() -> Observed {
 }
 
 #[test]
-fn what_an_activation_left_goes_before_the_next() {
+fn mappings_of_a_killed_activation_are_removed_before_the_next_activation() {
     let mount = Desired::Mounted(mount_of(&raid(0)));
     let parts = ["vg-lv--0", "vg-lv--0_rmeta_0"];
-    let steps = kinds(&mount, &left(&parts));
+    let steps = kinds(&mount, &with_mappings(&parts));
     assert_eq!(steps[..3], ["remove-mapping", "remove-mapping", VolumeAction::Activate.kind()]);
     let steps = kinds(&mount, &still());
-    assert_eq!(steps[0], VolumeAction::Activate.kind(), "LVM resumes what stands still");
+    assert_eq!(steps[0], VolumeAction::Activate.kind(), "LVM resumes the suspended device");
 }
 
 #[test]
-fn what_a_repair_left_goes_before_the_next() {
+fn mappings_of_a_killed_repair_are_removed_before_the_next_repair() {
     let ready = Desired::FileSystemReady(raid(0));
     let mut observed = seen(&raid(0), &[(1, false), (3, false)], vec![logical(0, "partial")]);
     let name = "vg-lv--0_rmeta_2".to_owned();
@@ -148,13 +148,13 @@ fn what_a_repair_left_goes_before_the_next() {
     let Activation::Active(mapped) = &mut state(&mut observed).activation else { unreachable!() };
     mapped.unused_parts.push(Unfinished { name, number: NUMBER });
     assert_eq!(kinds(&ready, &observed), ["remove-mapping", "refresh"]);
-    // Without a device it is not seen, and the repair would fail of it.
+    // Without a device the part is invisible, and the repair would fail because of it.
     state(&mut observed).activation = Activation::Inactive;
     assert_eq!(kinds(&ready, &observed), [VolumeAction::Activate.kind()]);
 }
 
 #[test]
-fn parts_that_a_repair_replaced_and_did_not_remove_go_before_the_lost_device() {
+fn parts_that_a_repair_replaced_are_removed_before_the_lost_device() {
     let old = |name: &str| LogicalVolume { name: name.into(), ..logical(0, "partial") };
     let volumes = |other: &str| {
         let tags = vec![LogicalVolume::tag_of(fs_id(1))];
@@ -166,21 +166,25 @@ fn parts_that_a_repair_replaced_and_did_not_remove_go_before_the_lost_device() {
     assert_eq!(steps, [&replaced[..], &["vgreduce vg"]].concat());
     let mut still = made("lv-0_rmeta_1_extracted");
     state(&mut still).activation = Activation::Suspended(NUMBER);
-    assert_eq!(repaired(&raid(0), &still), ["lvchange vg/lv-0"], "it has them open");
-    // What is another's waits for its own repair, and the device with it.
+    assert_eq!(
+        repaired(&raid(0), &still),
+        ["lvchange vg/lv-0"],
+        "the suspended device has the parts open"
+    );
+    // A part of another volume waits for the repair of that volume, and the device stays until then.
     assert_eq!(repaired(&raid(0), &made("lv-1_rmeta_1_extracted")), replaced[..1]);
 }
 
 #[test]
-fn what_an_activation_left_goes_with_the_mount() {
+fn mappings_of_a_killed_activation_are_removed_at_the_unmount() {
     let unmount = Desired::Unmounted(mount_of(&raid(0)));
-    assert_eq!(kinds(&unmount, &left(&["vg-lv--0"])), ["remove-mapping"]);
+    assert_eq!(kinds(&unmount, &with_mappings(&["vg-lv--0"])), ["remove-mapping"]);
     assert_eq!(kinds(&unmount, &still()), ["activate"]);
     assert_eq!(kinds(&unmount, &not_active(Activation::Inactive)), [""; 0]);
 }
 
 #[test]
-fn what_is_mounted_from_a_device_that_stands_still_is_not_called_unmounted() {
+fn a_mount_of_a_suspended_device_does_not_count_as_unmounted() {
     let mut fs = raid(0);
     fs.kind = FileSystemKind::Raw;
     let mut asked = Mount { kind: FileSystemKind::Raw, ..mount_of(&fs) };
@@ -193,7 +197,7 @@ fn what_is_mounted_from_a_device_that_stands_still_is_not_called_unmounted() {
     let path = PathState::File { empty: false };
     observed.target = Some(TargetState { path, mounted: Some(raw), ..TargetState::default() });
     assert_eq!(kinds(&Desired::Unmounted(asked.clone()), &observed), ["activate"]);
-    // Without a line that makes it go on, the unmount waits for it, and says so.
+    // Without a line that resumes the device, the unmount is rejected until it is resumed.
     let MountSource::Volume { volume, .. } = &mut asked.source else { unreachable!() };
     let VolumeLayer::Lvm(lines) = &mut volume.layer else { unreachable!() };
     lines.activate = None;

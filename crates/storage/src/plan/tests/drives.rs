@@ -1,4 +1,4 @@
-//! Allocations on drives, and who may use them.
+//! Tests allocations on drives and their access.
 
 use super::*;
 
@@ -19,15 +19,15 @@ fn the_freest_drive_takes_an_allocation_and_ties_go_to_the_lowest_slot() {
 }
 
 #[test]
-fn units_of_one_group_are_looked_at_by_themselves() {
-    let one = Desired::Mounted(mount());
+fn units_of_one_group_are_observed_separately() {
+    let mounted = Desired::Mounted(mount());
     let other = Desired::Unmounted(Mount { target: point("/mnt/nnf/another"), ..mount() });
-    assert_eq!(one.group(), other.group());
-    assert_ne!(one.unit(), other.unit());
+    assert_eq!(mounted.group(), other.group());
+    assert_ne!(mounted.unit(), other.unit());
 }
 
 #[test]
-fn capacity_that_is_not_there_is_refused_with_numbers() {
+fn insufficient_capacity_is_rejected_with_numbers() {
     let no = |capacity, observed: &Observed| {
         plan(&Desired::Allocated(allocation(capacity)), observed).unwrap_err()
     };
@@ -59,7 +59,7 @@ fn capacity_that_is_not_there_is_refused_with_numbers() {
 }
 
 #[test]
-fn access_is_made_exactly_what_is_asked() {
+fn access_becomes_exactly_the_requested_access() {
     let ours = NamespaceOwner::Ours(allocation(1).id);
     let seen = |access: &[&str], device| Observed {
         namespaces: vec![
@@ -77,7 +77,7 @@ fn access_is_made_exactly_what_is_asked() {
     assert_eq!(plan(&seen(&[], false)), attach_both);
     assert_eq!(plan(&seen(&["compute-3", "rabbit-1"], true)), [""; 0]);
     assert_eq!(plan(&seen(&["compute-3", "compute-9"], true)), [attach_both[0].clone(), detach]);
-    // After a reboot: file drives have one device for all hosts, real ones the rabbit's own.
+    // After a reboot, file drives have one device for all hosts, real drives have the rabbit's own.
     let rebooted = seen(&["compute-3", "rabbit-1"], false);
     assert_eq!(plan(&rebooted), attach_both[..1]);
     let pool = Some(Pool { available: 1, promised: 0 });
@@ -85,7 +85,7 @@ fn access_is_made_exactly_what_is_asked() {
 }
 
 #[test]
-fn release_takes_ours_and_its_leftovers_only() {
+fn release_deletes_only_the_namespaces_of_its_allocation() {
     let wanted = allocation(1).id;
     let other = AllocationId { index: 5, ..wanted };
     let observed = Observed {
@@ -107,7 +107,7 @@ fn release_takes_ours_and_its_leftovers_only() {
 }
 
 #[test]
-fn a_node_that_is_cut_off_loses_its_access_and_nothing_else_happens() {
+fn withdrawal_detaches_one_host_and_changes_nothing_else() {
     let wanted = allocation(1).id;
     let other = AllocationId { index: 5, ..wanted };
     let node: NodeName = "compute-1".parse().unwrap();

@@ -7,7 +7,7 @@ use crate::{
 const POOL: &str = "pool-a-ost-0";
 const TARGET: &str = "/mnt/nnf/a-ost-0";
 
-fn named(pool: &str) -> Dataset {
+fn dataset(pool: &str) -> Dataset {
     Dataset::new(pool, "ost").unwrap()
 }
 
@@ -24,11 +24,11 @@ fn hook(phase: HookPoint, line: &str) -> Hook {
     Hook { id: HookId { scope, phase, index: 0 }, command: command(line).unwrap() }
 }
 
-/// The default profile's lines on two namespaces.
+/// Returns a target on two namespaces, with the lines of the default profile.
 fn target() -> LustreTarget {
     LustreTarget {
         id: fs_id(0),
-        dataset: named(POOL),
+        dataset: dataset(POOL),
         namespaces: vec![id(1), id(2)],
         made_for: None,
         target: point(TARGET),
@@ -109,7 +109,7 @@ fn all_ran(target: &LustreTarget, phases: &[HookPoint]) -> BTreeSet<HookId> {
     phases.iter().map(|phase| HookId { scope: target.scope(), phase: *phase, index: 0 }).collect()
 }
 
-/// All of it is there and its set-up hooks have run.
+/// Returns a complete target whose set-up hooks have run.
 fn serving(target: &LustreTarget) -> Observed {
     Observed {
         target: Some(lustre(&format!("{POOL}/ost"))),
@@ -119,11 +119,11 @@ fn serving(target: &LustreTarget) -> Observed {
     }
 }
 
-fn made(target: &LustreTarget, observed: &Observed) -> Vec<String> {
+fn steps_to_ready(target: &LustreTarget, observed: &Observed) -> Vec<String> {
     lines(plan(&Desired::TargetReady(target.clone()), observed))
 }
 
-fn removed(target: &LustreTarget, observed: &Observed) -> Vec<String> {
+fn steps_to_gone(target: &LustreTarget, observed: &Observed) -> Vec<String> {
     lines(plan(&Desired::TargetGone(target.clone()), observed))
 }
 
@@ -136,14 +136,14 @@ fn refused(target: &LustreTarget, observed: &Observed) -> String {
 fn a_target_is_made_in_the_order_of_the_sites() {
     let target = with_client();
     assert_eq!(
-        made(&target, &seen(None)),
+        steps_to_ready(&target, &seen(None)),
         [format!(
             "make zpool {POOL}: -O canmount=off -o cachefile=none {POOL} /dev/nvme0n1 /dev/nvme0n2"
         )]
     );
     let empty = seen(Some(pool(vec![ours(1), ours(2)], DatasetState::Absent)));
     assert_eq!(
-        made(&target, &empty),
+        steps_to_ready(&target, &empty),
         [
             format!("open hook records {}", target.scope().as_str()),
             format!("make Lustre target {POOL}/ost: --ost --index=0 {POOL}/ost"),
@@ -159,37 +159,37 @@ fn a_target_is_made_in_the_order_of_the_sites() {
     shown.hooks = all_ran(&target, &[HookPoint::PostActivate]);
     shown.temporary = Some(lustre("10.0.0.1@tcp:/aaaaaaaa"));
     assert_eq!(
-        made(&target, &shown),
+        steps_to_ready(&target, &shown),
         [
             "run hook postSetup[0]: lfs setstripe /mnt/temp/ost-0",
             "unmount /mnt/temp/ost-0: /mnt/temp/ost-0",
             "remove mount point /mnt/temp/ost-0",
         ]
     );
-    assert!(made(&target, &serving(&target)).is_empty());
+    assert!(steps_to_ready(&target, &serving(&target)).is_empty());
 }
 
 #[test]
-fn what_a_mkfs_left_that_was_cut_off_goes_and_what_is_whole_stays() {
+fn an_unfinished_target_is_destroyed_and_a_whole_target_stays() {
     let half = seen(Some(pool(vec![ours(1), ours(2)], DatasetState::HalfMade)));
-    let steps = made(&target(), &half);
+    let steps = steps_to_ready(&target(), &half);
     assert_eq!(steps[1], format!("destroy unfinished Lustre target {POOL}/ost: {POOL}/ost"));
     assert!(steps[2].starts_with("make Lustre target"), "{steps:?}");
-    let steps = made(&target(), &seen(Some(whole())));
+    let steps = steps_to_ready(&target(), &seen(Some(whole())));
     assert!(!steps.iter().any(|step| step.contains("Lustre target")), "{steps:?}");
     let mut unformatted = target();
     unformatted.lines.mkfs = None;
-    assert!(made(&unformatted, &half).iter().all(|step| !step.contains("Lustre target")));
+    assert!(steps_to_ready(&unformatted, &half).iter().all(|step| !step.contains("Lustre target")));
 }
 
 #[test]
-fn after_a_restart_the_pool_is_taken_up_and_mounted_and_no_hook_runs_again() {
+fn after_a_restart_the_pool_is_imported_and_mounted_and_no_hook_runs_again() {
     let target = with_client();
     let online = found(PoolHealth::Online, POOL);
-    assert_eq!(made(&target, &online), [format!("import zpool {POOL}: {POOL}")]);
+    assert_eq!(steps_to_ready(&target, &online), [format!("import zpool {POOL}: {POOL}")]);
     let after = Observed { target: Some(TargetState::default()), ..serving(&target) };
     assert_eq!(
-        made(&target, &after),
+        steps_to_ready(&target, &after),
         [
             format!("create mount point {TARGET}"),
             format!("mount lustre {POOL}/ost on {TARGET}: {POOL}/ost {TARGET}")
@@ -201,11 +201,14 @@ fn after_a_restart_the_pool_is_taken_up_and_mounted_and_no_hook_runs_again() {
 fn a_target_is_torn_down_in_the_order_of_the_sites() {
     let target = with_client();
     let mount = "mount lustre 10.0.0.1@tcp:/aaaaaaaa on /mnt/temp/ost-0: 10.0.0.1@tcp:/aaaaaaaa /mnt/temp/ost-0";
-    assert_eq!(removed(&target, &serving(&target)), ["create mount point /mnt/temp/ost-0", mount]);
+    assert_eq!(
+        steps_to_gone(&target, &serving(&target)),
+        ["create mount point /mnt/temp/ost-0", mount]
+    );
     let mut shown = serving(&target);
     shown.temporary = Some(lustre("10.0.0.1@tcp:/aaaaaaaa"));
     assert_eq!(
-        removed(&target, &shown),
+        steps_to_gone(&target, &shown),
         [
             "run hook preTeardown[0]: ls /mnt/temp/ost-0".into(),
             "unmount /mnt/temp/ost-0: /mnt/temp/ost-0".into(),
@@ -218,40 +221,40 @@ fn a_target_is_torn_down_in_the_order_of_the_sites() {
             format!("forget hook records {}", target.scope().as_str()),
         ]
     );
-    assert!(removed(&target, &seen(None)).is_empty());
+    assert!(steps_to_gone(&target, &seen(None)).is_empty());
 }
 
-/// A restart came between: hooks that are still to see the target get it back, and no others.
+/// After a restart, the target is mounted again only for hooks that still need it.
 #[test]
 fn tear_down_hooks_see_the_target_once_more() {
     let target = target();
     let open = Observed { hooks_open: true, ..seen(Some(whole())) };
     let again = format!("mount lustre {POOL}/ost on {TARGET}: {POOL}/ost {TARGET}");
-    assert_eq!(removed(&target, &open)[1], again);
+    assert_eq!(steps_to_gone(&target, &open)[1], again);
     let none = Observed { hooks_open: true, ..seen(None) };
     assert_eq!(
-        removed(&target, &none),
+        steps_to_gone(&target, &none),
         [format!("forget hook records {}", target.scope().as_str())]
     );
     assert_eq!(
-        removed(&target, &found(PoolHealth::Online, POOL)),
+        steps_to_gone(&target, &found(PoolHealth::Online, POOL)),
         [format!("import zpool {POOL}: {POOL}")]
     );
-    assert!(removed(&target, &found(PoolHealth::Broken("UNAVAIL".into()), POOL)).is_empty());
+    assert!(steps_to_gone(&target, &found(PoolHealth::Broken("UNAVAIL".into()), POOL)).is_empty());
 }
 
 /// E19: some sites unmount in a hook.
 #[test]
-fn without_a_line_nothing_is_unmounted_and_nothing_destroyed() {
+fn without_unmount_and_destroy_lines_the_target_stays() {
     let mut target = target();
     (target.lines.unmount, target.lines.destroy) = (None, None);
     let mut serving = serving(&target);
     serving.hooks_open = false;
-    assert!(removed(&target, &serving).is_empty());
+    assert!(steps_to_gone(&target, &serving).is_empty());
 }
 
 #[test]
-fn a_pool_that_is_not_exactly_ours_is_left_alone() {
+fn a_pool_with_other_devices_is_left_alone() {
     let strange = vdev("/dev/sda1", "ONLINE", VdevDevice::Foreign);
     let gone = || vdev("12728", "UNAVAIL", VdevDevice::Missing);
     let text = |vdevs| {
@@ -261,14 +264,14 @@ fn a_pool_that_is_not_exactly_ours_is_left_alone() {
         assert_eq!(refused(&target(), &observed), rejection.to_string());
         rejection.to_string()
     };
-    let told = text(vec![ours(1), ours(2), strange]);
-    assert!(told.contains(POOL) && told.contains("it lies on /dev/sda1"), "{told}");
+    let message = text(vec![ours(1), ours(2), strange]);
+    assert!(message.contains(POOL) && message.contains("it lies on /dev/sda1"), "{message}");
     assert!(text(vec![ours(1)]).contains("it lacks /dev/nvme0n2"));
     assert!(text(vec![gone(), gone()]).contains("not made of exactly"));
     assert!(text(vec![]).contains("/dev/nvme0n1, /dev/nvme0n2"));
 
-    let told = refused(&target(), &found(PoolHealth::Online, "tank"));
-    assert!(told.contains("carry zpool tank") && told.contains(POOL), "{told}");
+    let message = refused(&target(), &found(PoolHealth::Online, "tank"));
+    assert!(message.contains("carry zpool tank") && message.contains(POOL), "{message}");
     let mut twice = found(PoolHealth::Online, POOL);
     let pools = &mut twice.zpool.as_mut().unwrap().found;
     pools.push(pools[0].clone());
@@ -276,7 +279,7 @@ fn a_pool_that_is_not_exactly_ours_is_left_alone() {
 }
 
 #[test]
-fn a_pool_is_made_on_all_its_devices_or_not_at_all_and_a_broken_one_is_told() {
+fn a_pool_is_created_only_on_all_its_devices_and_a_broken_pool_is_rejected() {
     let mut lacking = seen(None);
     let state = lacking.zpool.as_mut().unwrap();
     (state.devices, state.missing) = (vec![device(1)], vec![id(2)]);
@@ -291,10 +294,11 @@ fn a_pool_is_made_on_all_its_devices_or_not_at_all_and_a_broken_one_is_told() {
     assert!(refused(&target(), &seen(Some(broken))).contains("SUSPENDED"));
 }
 
-/// All drives are away. It may be ours, and is nobody else's on this node: they are waited for, and nothing is destroyed.
+/// All drives are absent. The pool may be ours, and has no other owner on this node: the agent
+/// waits and destroys nothing.
 #[test]
 fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
-    for (health, told) in [
+    for (health, message) in [
         (PoolHealth::Broken("SUSPENDED".into()), "is SUSPENDED, without any of its devices"),
         (PoolHealth::Online, "is ONLINE, without any of its devices"),
     ] {
@@ -308,14 +312,14 @@ fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
         for desired in [Desired::TargetReady(target()), Desired::TargetGone(target())] {
             let rejection = plan(&desired, &observed).unwrap_err();
             assert_eq!(rejection.class(), RejectionClass::Lost);
-            assert!(rejection.to_string().contains(told), "{rejection}");
+            assert!(rejection.to_string().contains(message), "{rejection}");
         }
     }
 }
 
-/// Defect W10 of the agent before: as many replacements as there are pairs, whatever is more on either side.
+/// Defect W10 of the previous agent: there are as many replacements as pairs of lost and new devices.
 #[test]
-fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
+fn each_lost_device_is_replaced_while_new_devices_remain() {
     let lost = |name: &str| vdev(name, "UNAVAIL", VdevDevice::Missing);
     let steps = |vdevs: Vec<Vdev>, devices: &[u32]| {
         let mut observed = serving(&target());
@@ -323,7 +327,7 @@ fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
         state.devices = devices.iter().map(|nsid| device(*nsid)).collect();
         state.imported =
             Some(Zpool { health: PoolHealth::Degraded, ..pool(vdevs, DatasetState::Whole) });
-        made(&target(), &observed)
+        steps_to_ready(&target(), &observed)
     };
     let replaced = |old: &str, new: u32| {
         format!("replace a lost device of zpool {POOL}: {POOL} {old} /dev/nvme0n{new}")
@@ -341,22 +345,22 @@ fn each_device_that_is_lost_gets_one_that_is_new_while_there_are_any() {
 }
 
 #[test]
-fn a_pool_that_is_resilvered_serves_and_is_waited_for() {
+fn a_pool_serves_while_it_is_resilvered_and_is_not_ready_yet() {
     let mut observed = serving(&target());
     let pool = observed.zpool.as_mut().unwrap().imported.as_mut().unwrap();
     pool.resilvered = Some("3.04".parse().unwrap());
     assert!(refused(&target(), &observed).contains("3.04 % are done"));
     observed.target = None;
-    assert!(!made(&target(), &observed).is_empty(), "nothing else waits for it");
-    assert!(!removed(&target(), &observed).is_empty());
+    assert!(!steps_to_ready(&target(), &observed).is_empty(), "nothing else waits for it");
+    assert!(!steps_to_gone(&target(), &observed).is_empty());
 }
 
 #[test]
-fn a_mount_of_somebody_else_is_in_the_way_and_stays() {
+fn a_foreign_mount_at_the_target_is_rejected_and_stays() {
     let mut occupied = serving(&target());
     occupied.target = Some(lustre("pool-b/ost"));
     assert!(refused(&target(), &occupied).contains("occupied by lustre pool-b/ost"));
-    let steps = removed(&target(), &Observed { hooks_open: false, ..occupied });
+    let steps = steps_to_gone(&target(), &Observed { hooks_open: false, ..occupied });
     assert_eq!(steps, [format!("destroy zpool {POOL}: {POOL}")]);
     // A dataset that ZFS itself mounted is no target.
     let mut state = lustre(&format!("{POOL}/ost"));
@@ -365,5 +369,8 @@ fn a_mount_of_somebody_else_is_in_the_way_and_stays() {
     assert!(refused(&target(), &by_zfs).contains("occupied by zfs"));
     let mut newer = lustre(&format!("{POOL}/ost"));
     newer.mounted.as_mut().unwrap().kind = "lustre_tgt".into();
-    assert!(made(&target(), &Observed { target: Some(newer), ..serving(&target()) }).is_empty());
+    assert!(
+        steps_to_ready(&target(), &Observed { target: Some(newer), ..serving(&target()) })
+            .is_empty()
+    );
 }

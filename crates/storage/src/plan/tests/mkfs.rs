@@ -1,9 +1,9 @@
-//! File systems that are made and torn down.
+//! Tests the creation and removal of file systems.
 
 use super::*;
 
 #[test]
-fn what_is_on_a_device_decides_whether_a_file_system_is_made() {
+fn mkfs_runs_only_on_a_device_with_a_suitable_signature() {
     let make = format!("make xfs {} on /dev/loop7: -q /dev/loop7", fs_id(0));
     let wipe = format!("wipe unfinished file system {} from /dev/loop7", fs_id(0));
     let on = |signature| {
@@ -18,12 +18,12 @@ fn what_is_on_a_device_decides_whether_a_file_system_is_made() {
     }
     let foreign = Signature::Foreign { kind: "ext4".into(), uuid: Some("1-2".into()) };
     let rejection = on(foreign).unwrap_err();
-    let told = "/dev/loop7 carries a foreign ext4 signature (UUID 1-2): the agent leaves it alone; wipe it by hand if nobody needs it";
-    assert_eq!(rejection.to_string(), told);
+    let text = "/dev/loop7 carries a foreign ext4 signature (UUID 1-2): the agent leaves it alone; wipe it by hand if its data is not needed";
+    assert_eq!(rejection.to_string(), text);
 }
 
 #[test]
-fn a_device_that_nobody_looked_at_is_not_blank() {
+fn an_unread_device_is_not_blank() {
     let unseen = VolumeState { signature: None, ..visible(Signature::Blank) };
     let observed = Observed { volume: Some(unseen), ..Observed::default() };
     let device = || "/dev/loop7".into();
@@ -31,14 +31,14 @@ fn a_device_that_nobody_looked_at_is_not_blank() {
     assert_eq!(made, Err(Rejection::NotLookedAt { device: device() }));
     let mounted = plan(&Desired::Mounted(mount()), &observed);
     assert_eq!(mounted, Err(Rejection::NotLookedAt { device: device() }));
-    let told = made.unwrap_err().to_string();
+    let text = made.unwrap_err().to_string();
     let (what, remedy) =
         ("/dev/loop7 could not be read", "the agent tries again; if this stays, check");
-    assert!(told.starts_with(what) && told.contains(remedy), "{told}");
+    assert!(text.starts_with(what) && text.contains(remedy), "{text}");
 }
 
 #[test]
-fn raw_and_an_empty_mkfs_line_make_nothing() {
+fn raw_and_an_empty_mkfs_line_need_no_steps() {
     let foreign = visible(Signature::Foreign { kind: "ext4".into(), uuid: None });
     let observed = Observed { volume: Some(foreign), ..Observed::default() };
     let raw = FileSystem { kind: FileSystemKind::Raw, ..file_system() };

@@ -1,4 +1,4 @@
-//! Mounts with their hooks, and where they were cut off.
+//! Tests mounts with their hooks, also after interruptions.
 
 use super::*;
 
@@ -47,14 +47,14 @@ fn an_unmount_runs_its_hooks_in_order_and_forgets() {
     let rejection = plan(&Desired::Unmounted(mount()), &Observed { in_use, ..unmounted });
     let rejection = rejection.unwrap_err();
     assert_eq!(rejection.class(), RejectionClass::Waiting);
-    assert!(rejection.to_string().contains("still in use, by process 7: "), "{rejection}");
-    // Records lost with the state directory: the mount shows that its tear-down is due.
+    assert!(rejection.to_string().contains("still in use by process 7: "), "{rejection}");
+    // The records are lost with the state directory: the mount shows that its tear-down is due.
     let lost = Observed { hooks_open: false, ..observed };
     assert_eq!(lines(plan(&Desired::Unmounted(mount()), &lost))[1..], expected[..]);
 }
 
 #[test]
-fn a_mount_goes_on_where_it_was_cut_off() {
+fn an_interrupted_mount_continues_with_the_next_step() {
     let mount = mount();
     let before =
         ran(&mount, &[HookPoint::PreActivate, HookPoint::PostActivate, HookPoint::PreMount]);
@@ -81,7 +81,7 @@ fn a_mount_goes_on_where_it_was_cut_off() {
 }
 
 #[test]
-fn an_unmount_goes_on_where_it_was_cut_off() {
+fn an_interrupted_unmount_continues_with_the_next_step() {
     let mount = mount();
     let cut = Observed {
         hooks: ran(
@@ -94,7 +94,7 @@ fn an_unmount_goes_on_where_it_was_cut_off() {
     let steps = lines(plan(&Desired::Unmounted(mount.clone()), &cut));
     assert_eq!(steps.len(), 3, "{steps:?}");
     assert!(steps[0].starts_with("run hook preDeactivate"), "{steps:?}");
-    // Never mounted, or all done.
+    // The mount was never made, or everything is done.
     assert_eq!(plan(&Desired::Unmounted(mount), &seen(TargetState::default())), Ok(vec![]));
 }
 
@@ -123,7 +123,7 @@ fn only_the_right_mount_counts() {
     let subdirectory = MountedThing { root: "/sub".into(), ..there(fs_id(0)) };
     let ext4 = MountedThing { kind: "ext4".into(), ..there(fs_id(0)) };
     let elsewhere = MountedThing { namespace: Some(id(2)), ..unknown() };
-    // By hand, on our namespace.
+    // A file system that was created by hand on our namespace.
     let remade =
         MountedThing { superblock: Superblock::Foreign, namespace: Some(id(1)), ..there(fs_id(0)) };
     for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
@@ -132,13 +132,13 @@ fn only_the_right_mount_counts() {
         assert_eq!(rejection.class(), RejectionClass::InTheWay);
         assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(other)), Ok(vec![]));
     }
-    // Its device is gone: whose it is cannot be told, and that is told.
+    // Its device is gone: its owner is unknown, and the rejection says so.
     let rejection = plan(&Desired::Unmounted(bare), &at(unknown())).unwrap_err();
     assert!(matches!(rejection, Rejection::Unproved { .. }), "{rejection}");
 }
 
 #[test]
-fn a_raw_device_is_taken_back_from_its_user() {
+fn a_raw_device_is_owned_by_root_again_after_its_unmount() {
     let raw = Mount {
         kind: FileSystemKind::Raw,
         hooks: Vec::new(),
@@ -190,7 +190,7 @@ fn volumes_that_cannot_be_mounted_are_refused() {
 }
 
 #[test]
-fn a_file_is_written_into_what_is_mounted_until_it_is_as_wanted() {
+fn a_file_is_written_into_the_mount_until_it_has_its_contents() {
     let (ours, roots) = (Owner { uid: 5, gid: 6 }, Owner { uid: 0, gid: 0 });
     let file = |text: &str, owner| {
         Some(RootFile { name: ".nnf-servers.json".into(), text: text.into(), owner })

@@ -1,4 +1,4 @@
-//! What is collected of volume groups that are gone.
+//! Tests the removal of leftovers of volume groups that are gone.
 
 use crate::observed::{Mapping, OwnGroup, VolumeGroup};
 
@@ -20,12 +20,12 @@ fn collected(keep: &[&str], observed: &Observed) -> Vec<String> {
     lines(plan(&Desired::OnlyVolumes(keep), observed))
 }
 
-fn left() -> Observed {
+fn leftovers() -> Observed {
     Observed { lock_spaces: vec![GROUP.into()], ..Observed::default() }
 }
 
 #[test]
-fn mappings_on_nothing_go_from_the_top_down() {
+fn mappings_without_devices_are_removed_from_top_to_bottom() {
     let mappings = vec![mapping("lv_rimage_0", 1, &[]), mapping("lv", 2, &[])];
     let observed = Observed { mappings, ..Observed::default() };
     let names: Vec<_> = collected(&[], &observed);
@@ -33,44 +33,45 @@ fn mappings_on_nothing_go_from_the_top_down() {
 }
 
 #[test]
-fn a_mapping_on_anything_stays_and_so_does_its_lock_space() {
+fn a_mapping_with_a_device_and_its_lock_space_stay() {
     let mappings = vec![mapping("lv", 1, &["nvme0n1"])];
-    assert_eq!(collected(&[], &Observed { mappings, ..left() }), [""; 0]);
+    assert_eq!(collected(&[], &Observed { mappings, ..leftovers() }), [""; 0]);
 }
 
 #[test]
-fn what_an_object_sees_to_and_what_is_named_otherwise_stays() {
-    let observed = Observed { mappings: vec![mapping("lv", 1, &[])], ..left() };
+fn volumes_of_objects_and_volumes_with_foreign_names_stay() {
+    let observed = Observed { mappings: vec![mapping("lv", 1, &[])], ..leftovers() };
     assert_eq!(collected(&[&GROUP[..36]], &observed), [""; 0]);
     let foreign = Mapping { name: "vg0-root".into(), ..mapping("lv", 1, &[]) };
-    let observed = Observed { mappings: vec![foreign], lock_spaces: vec!["vg0".into()], ..left() };
+    let observed =
+        Observed { mappings: vec![foreign], lock_spaces: vec!["vg0".into()], ..leftovers() };
     assert_eq!(collected(&[], &observed), [""; 0]);
 }
 
 #[test]
-fn a_lock_space_is_left_when_its_group_is_nowhere() {
+fn a_lock_space_without_its_group_is_left() {
     let expected = [format!("leave the lock space of volume group {GROUP}, which is gone")];
-    assert_eq!(collected(&[], &left()), expected);
+    assert_eq!(collected(&[], &leftovers()), expected);
     let group = VolumeGroup { name: GROUP.into(), ..VolumeGroup::default() };
     let (devices, unattached, lost) = (Vec::new(), Vec::new(), Vec::new());
     let there = OwnGroup { group, allocation: None, devices, unattached, lost };
-    assert_eq!(collected(&[], &Observed { groups: vec![there], ..left() }), [""; 0]);
+    assert_eq!(collected(&[], &Observed { groups: vec![there], ..leftovers() }), [""; 0]);
 }
 
-/// What is not seen may be on a drive that does not answer, or on a namespace that nobody attached.
+/// An unseen group may be on a drive that does not answer, or on an unattached namespace.
 #[test]
-fn a_lock_space_stays_while_not_all_was_seen() {
+fn a_lock_space_stays_while_the_observation_is_incomplete() {
     let faulty = Drive { fault: Some("it does not answer".into()), ..drive(0, 100, 0) };
-    assert_eq!(collected(&[], &Observed { drives: vec![faulty], ..left() }), [""; 0]);
+    assert_eq!(collected(&[], &Observed { drives: vec![faulty], ..leftovers() }), [""; 0]);
     let id = AllocationId { owner: uid(), index: 0 };
     let gone = Drive { fault: Some("another is in its slot".into()), ..drive(0, 100, 0) };
     let mut lost = namespace(1, NamespaceOwner::Ours(id), &[], false);
     lost.id.subsystem = gone.nqn.clone();
     let replaced = [gone.nqn.clone()].into();
-    let mut observed = Observed { drives: vec![gone], namespaces: vec![lost], ..left() };
+    let mut observed = Observed { drives: vec![gone], namespaces: vec![lost], ..leftovers() };
     assert_eq!(collected(&[], &observed), [""; 0]);
     observed.replaced = replaced;
-    assert_eq!(collected(&[], &observed).len(), 1, "what is on it is nowhere");
+    assert_eq!(collected(&[], &observed).len(), 1, "the replaced drive cannot have the group");
     for (owner, device, stays) in [
         (NamespaceOwner::Ours(id), false, true),
         (NamespaceOwner::Ours(id), true, false),
@@ -78,7 +79,7 @@ fn a_lock_space_stays_while_not_all_was_seen() {
         (NamespaceOwner::Foreign("other".into()), false, false),
     ] {
         let namespaces = vec![namespace(1, owner.clone(), &[], device)];
-        let steps = collected(&[], &Observed { namespaces, ..left() });
+        let steps = collected(&[], &Observed { namespaces, ..leftovers() });
         assert_eq!(steps.is_empty(), stays, "{owner:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Volumes that have lost a device: repaired part by part, and torn down without it.
+//! Tests the repair and the removal of volumes that lost a device.
 
 use crate::{
     desired::LvmLines,
@@ -10,7 +10,7 @@ use crate::{
 
 use super::*;
 
-/// Namespaces 1 and 3: 3 took the place of 2, which is lost.
+/// Namespaces of the RAID: namespace 3 replaces namespace 2, which is lost.
 const OURS: [u32; 2] = [1, 3];
 
 pub(super) fn device(nsid: u32) -> BlockDevice {
@@ -45,7 +45,7 @@ pub(super) fn raid(index: u32) -> FileSystem {
     }
 }
 
-/// A volume of the group; `trouble` as LVM says it.
+/// Returns a volume of the group; `trouble` is the health status that LVM reports.
 pub(super) fn logical(index: u32, trouble: &str) -> LogicalVolume {
     LogicalVolume {
         name: format!("lv-{index}"),
@@ -57,7 +57,7 @@ pub(super) fn logical(index: u32, trouble: &str) -> LogicalVolume {
     }
 }
 
-/// The group without namespace 2; `members` are those of its devices that are there.
+/// Returns an observation of the group without namespace 2; `members` are its present devices.
 pub(super) fn seen(
     of: &FileSystem,
     members: &[(u32, bool)],
@@ -94,18 +94,18 @@ pub(super) fn seen(
     Observed { volume: Some(volume), hooks_open: true, ..Observed::default() }
 }
 
-/// The LVM steps that make it ready: what is done, and to what.
+/// Returns the LVM steps that make the file system ready, each with its object.
 pub(super) fn repaired(of: &FileSystem, observed: &Observed) -> Vec<String> {
     let steps = plan(&Desired::FileSystemReady(of.clone()), observed).unwrap();
-    let told = |step: &Step| match step {
+    let describe = |step: &Step| match step {
         Step::Volume { action, on, .. } => Some(format!("{} {on}", action.command())),
         _ => None,
     };
-    steps.iter().filter_map(told).collect()
+    steps.iter().filter_map(describe).collect()
 }
 
 #[test]
-fn every_volume_of_a_group_is_repaired_and_the_last_takes_leave_of_what_is_lost() {
+fn every_volume_of_a_group_is_repaired_and_the_last_repair_removes_the_lost_device() {
     let (first, second) = (raid(0), raid(1));
     let both = || vec![logical(0, "partial"), logical(1, "partial")];
     let new = repaired(&first, &seen(&first, &[(1, false)], both()));
@@ -114,14 +114,18 @@ fn every_volume_of_a_group_is_repaired_and_the_last_takes_leave_of_what_is_lost(
         ["pvcreate /dev/nvme3n1", "vgextend /dev/nvme3n1", "lvconvert --repair vg/lv-0"]
     );
     let all = [(1, false), (3, false)];
-    let one = || vec![logical(0, ""), logical(1, "partial")];
-    assert_eq!(repaired(&first, &seen(&first, &all, one())), [""; 0], "the other still needs it");
-    let last = repaired(&second, &seen(&second, &all, one()));
+    let second_partial = || vec![logical(0, ""), logical(1, "partial")];
+    assert_eq!(
+        repaired(&first, &seen(&first, &all, second_partial())),
+        [""; 0],
+        "the other still needs it"
+    );
+    let last = repaired(&second, &seen(&second, &all, second_partial()));
     assert_eq!(last, ["lvconvert --repair vg/lv-1", "vgreduce vg"]);
 }
 
 #[test]
-fn a_repair_that_was_cut_off_goes_on_where_it_was() {
+fn an_interrupted_repair_continues_with_the_next_step() {
     let fs = raid(0);
     let all = [(1, false), (3, false)];
     let extended = repaired(&fs, &seen(&fs, &all, vec![logical(0, "partial")]));
@@ -131,14 +135,14 @@ fn a_repair_that_was_cut_off_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_device_that_came_back_is_no_new_one() {
+fn a_returned_device_is_not_added_again() {
     let fs = raid(0);
     let back = seen(&fs, &[(1, false), (3, true)], vec![logical(0, "partial")]);
     assert_eq!(repaired(&fs, &back), [""; 0]);
 }
 
 #[test]
-fn what_lost_a_device_is_torn_down_without_being_shown() {
+fn a_volume_that_lost_a_device_is_removed_without_activation() {
     let fs = raid(0);
     let mut observed = seen(&fs, &[(1, false)], vec![logical(0, "partial")]);
     let state = observed.volume.as_mut().unwrap();

@@ -1,11 +1,11 @@
-//! What is ours among the mounts that are there.
+//! Tests which of the existing mounts an unmount removes.
 
 use super::*;
 use crate::observed::{Activation, LvmReport, LvmState, Mapped};
 
-/// Mounts at one path, topmost first: what is taken away, or what covers it.
+/// Each row has the mounts at one path, topmost first, and the steps or the covering mount.
 #[test]
-fn an_unmount_takes_what_is_its_own_and_lies_open() {
+fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
     let (ours, foreign) = (there(fs_id(0)), tmpfs());
     let unmount = "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0";
@@ -34,7 +34,7 @@ fn an_unmount_takes_what_is_its_own_and_lies_open() {
         let steps = plan(&Desired::Unmounted(bare.clone()), &seen(target.clone()));
         assert_eq!(steps_or_cover(steps), as_text(expected), "{target:?}");
 
-        // A file system's temporary mount is one like any other.
+        // A file system's temporary mount is treated like any other.
         let gone = Desired::FileSystemGone(FileSystem {
             temporary: point("/mnt/nnf/wf-0"),
             ..file_system()
@@ -50,7 +50,7 @@ fn as_text(expected: Result<&[&str], &str>) -> Result<Vec<String>, String> {
     expected.map(owned).map_err(str::to_owned)
 }
 
-/// The steps, or what covers the mount.
+/// Returns the steps, or the path that covers the mount.
 fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, String> {
     match steps {
         Ok(steps) => Ok(lines(Ok(steps))),
@@ -59,9 +59,9 @@ fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, St
     }
 }
 
-/// A mount over a parent hides ours as one over the same path does.
+/// A mount over a parent covers ours like a mount over the same path.
 #[test]
-fn what_cannot_be_reached_is_covered() {
+fn an_unreachable_mount_is_reported_as_covered() {
     let bare = Mount { hooks: Vec::new(), ..mount() };
     let at = |path: PathState, beneath: Vec<MountedThing>| {
         let target = TargetState { path, beneath, ..TargetState::default() };
@@ -73,9 +73,9 @@ fn what_cannot_be_reached_is_covered() {
     assert_eq!(at(PathState::Absent, vec![there(fs_id(0))]), Err("/mnt/nnf".into()));
 }
 
-/// What was begun is ended, and what somebody put in its place stays.
+/// The hooks of the former mount run, and the foreign mount in its place stays.
 #[test]
-fn hooks_of_a_mount_in_whose_place_another_stands_are_ended() {
+fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
     let target = TargetState { mounted: Some(tmpfs()), ..mounted_by(Owner { uid: 0, gid: 0 }) };
     let observed = Observed { hooks_open: true, ..seen(target) };
     let steps = lines(plan(&Desired::Unmounted(mount()), &observed));
@@ -91,7 +91,7 @@ fn hooks_of_a_mount_in_whose_place_another_stands_are_ended() {
 }
 
 #[test]
-fn only_mounts_goes_from_the_last_to_the_first() {
+fn only_mounts_unmounts_the_last_mount_first() {
     let anonymous = unknown();
     let mounts = vec![
         (point("/mnt/nnf/a"), there(fs_id(0))),
@@ -113,7 +113,7 @@ fn only_mounts_goes_from_the_last_to_the_first() {
 }
 
 #[test]
-fn only_mounts_leaves_what_is_covered_and_tells_it_at_last() {
+fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
     let ours = |path, index| (point(path), there(fs_id(index)));
     let mounts = [
         ours("/mnt/nnf/same", 0),
@@ -137,9 +137,9 @@ fn only_mounts_leaves_what_is_covered_and_tells_it_at_last() {
     }
 }
 
-/// Unmounting goes on when an object's namespaces cannot be named; its volume is then none that has lost them.
+/// An unmount continues when an object's namespaces are unknown; its volume does not count as lost then.
 #[test]
-fn only_a_mapping_that_lies_on_nothing_is_removed_without_lvm() {
+fn only_a_mapping_without_devices_is_removed_without_lvm() {
     let steps = |foreign_devices: &[&str]| {
         let mut mount = Mount { hooks: Vec::new(), ..mount() };
         let layer = VolumeLayer::Lvm(Box::default());

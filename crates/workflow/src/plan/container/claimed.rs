@@ -1,31 +1,34 @@
-//! Where several coordinators drive workflows, only the holder of a directive's claim makes, changes and removes its containers.
-//! The ContainerRun says how far they are: the holder makes containers once the API has stored `Starting`, and a state of the
-//! workflow is done once the run says so too.
+//! Where several coordinators drive workflows, only the holder of a directive's claim creates, changes and removes its
+//! containers. The ContainerRun records how far they are: the holder creates containers once the API has stored the
+//! phase `Starting`, and a state of the workflow is done once the run says so too.
 
 use std::collections::BTreeSet;
 
 use api::{
-    ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, NodeContainers, PersistentVolume,
-    Severity, WorkflowState,
+    ContainerRun, ContainerRunPhase as Phase, ContainerRunSpec, ContainerRunStatus, NodeContainers,
+    PersistentVolume, Severity, WorkflowState,
 };
 use containers::claim::{
     Holder,
-    plan::{OnRabbit, State, Step, View as Known, plan},
+    plan::{OnRabbit, RabbitState as State, Step, View as Known, plan},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::PersistentVolumeClaim};
 use kube::{Resource, ResourceExt};
 
 use crate::{
     change::{Change, ClaimRef},
-    names::{of_directive, owned, with_directive},
+    names::{add_directive_labels, directive_object_name, owned_metadata},
     progress::{Outcome, Progress},
     view::{Containers as Objects, View},
 };
 
-/// How often a run is claimed without containers before it fails.
+/// How often a run may be claimed without starting containers before it fails.
 const CLAIMS: i32 = 10;
+/// The wait of a run that no coordinator has claimed.
+const UNCLAIMED: &str = "a coordinator to claim its containers";
 
-/// The changes that this coordinator may make now, or the write by which it claims the run or records how far the run is.
+/// Returns the changes that this coordinator may make now, or the write by which it claims the run or
+/// records the run's progress.
 pub fn by_holder(
     view: &View<'_>,
     index: usize,
@@ -38,44 +41,45 @@ pub fn by_holder(
         return if progress.changes.is_empty() {
             progress
         } else {
-            waits(&progress.outcome, "its claim").with([new_run(view, index, is_wanted)])
+            wait_for(&progress.outcome, UNCLAIMED).with([new_run(view, index, is_wanted)])
         };
     };
     if !is_wanted && run.spec.priority > 0 {
         let mut after = ContainerRun::clone(run);
         after.spec.priority = 0;
-        return waits(&progress.outcome, "its run to end").with(Change::patch(&**run, &after));
+        return wait_for(&progress.outcome, "its ContainerRun to end")
+            .with(Change::patch(&**run, &after));
     }
-    let of = &view.directives[index].containers;
-    match next(view, me, run, seen(of, state, &progress)) {
+    let existing = &view.directives[index].containers;
+    match next_step(view, me, run, observed_state(existing, state, &progress)) {
         Step::Write(status) => {
             let mut after = ContainerRun::clone(run);
             after.status = Some(status);
-            waits(&progress.outcome, "its claim").with(Change::status(&**run, &after))
+            wait_for(&progress.outcome, UNCLAIMED).with(Change::status(&**run, &after))
         }
         Step::Wait | Step::Prepare | Step::Start | Step::Stop | Step::CleanUp => {
-            held(view, me, run, state, progress)
+            require_claim(view, me, run, state, progress)
         }
     }
 }
 
-/// A run for a directive; it is deleted with its workflow.
+/// Creates the ContainerRun of a directive. Kubernetes deletes it together with its workflow.
 fn new_run(view: &View<'_>, index: usize, is_wanted: bool) -> Change {
-    let of = |compute| view.site.rabbit_of.get(compute).map(String::as_str);
-    let rabbits: BTreeSet<&str> = view.computes().filter_map(of).collect();
+    let rabbit_of = |compute| view.site.rabbit_of.get(compute).map(String::as_str);
+    let rabbits: BTreeSet<&str> = view.computes().filter_map(rabbit_of).collect();
     let spec = ContainerRunSpec {
         rabbits: rabbits.into_iter().map(str::to_owned).collect(),
         priority: i64::from(is_wanted),
         suspend: false,
         max_claim_attempts: CLAIMS,
     };
-    let mut run = ContainerRun::new(&of_directive(&view.workflow, index), spec);
-    let metadata = owned(&view.workflow, &of_directive(&view.workflow, index));
-    run.metadata = with_directive(metadata, &view.workflow, index);
+    let mut run = ContainerRun::new(&directive_object_name(&view.workflow, index), spec);
+    let metadata = owned_metadata(&view.workflow, &directive_object_name(&view.workflow, index));
+    run.metadata = add_directive_labels(metadata, &view.workflow, index);
     Change::create(&run)
 }
 
-fn next(view: &View<'_>, me: &Holder, run: &ContainerRun, state: State) -> Step {
+fn next_step(view: &View<'_>, me: &Holder, run: &ContainerRun, state: State) -> Step {
     let claims = &view.site.claims;
     let holder = run.status.as_ref().map(|status| status.claim.holder.as_str());
     let known = Known {
@@ -88,9 +92,9 @@ fn next(view: &View<'_>, me: &Holder, run: &ContainerRun, state: State) -> Step 
     plan(run, &known)
 }
 
-/// How far all containers together are, by the plan for the workflow's state.
-fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
-    let is_there = !of.is_gone();
+/// Returns the state of all containers together, derived from the plan for the workflow's state.
+fn observed_state(existing: &Objects, state: &WorkflowState, progress: &Progress) -> State {
+    let is_there = !existing.is_gone();
     if *state == WorkflowState::Teardown {
         return match (is_there, progress.changes.is_empty()) {
             (true, _) => State::Ready,
@@ -105,7 +109,7 @@ fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
         }
         Outcome::Done if is_ready => State::Ready,
         Outcome::Done => State::Succeeded,
-        // Of a rabbit that is silent nobody knows whether it runs some.
+        // A rabbit that is silent may or may not run containers.
         Outcome::Failed(_) if is_there => State::Unknown,
         _ if is_there && is_ready => State::Starting,
         _ if is_there => State::Ready,
@@ -114,9 +118,9 @@ fn seen(of: &Objects, state: &WorkflowState, progress: &Progress) -> State {
     }
 }
 
-/// Only the claim's holder may change containers: its changes carry the claim. Other coordinators make no changes, and wait until
-/// the run says that the state is done.
-fn held(
+/// Lets only the claim's holder change containers: its changes carry the claim. Other coordinators make no changes, and
+/// wait until the run says that the state is done.
+fn require_claim(
     view: &View<'_>,
     me: &Holder,
     run: &ContainerRun,
@@ -124,9 +128,12 @@ fn held(
     progress: Progress,
 ) -> Progress {
     let status = run.status.as_ref();
-    let mine = status.filter(|one| one.claim.holder == me.as_str() && view.site.claims.may_act());
+    let mine =
+        status.filter(|status| status.claim.holder == me.as_str() && view.site.claims.may_act());
     let Some(status) = mine else {
-        let holder = status.map_or("nobody", |status| status.claim.holder.as_str());
+        let wait_for_holder = |status: &ContainerRunStatus| {
+            format!("coordinator {}, which creates these containers", status.claim.holder)
+        };
         let is_stored = status.is_some_and(|status| {
             let is_ready = *state == WorkflowState::PreRun && status.phase == Phase::Running;
             is_ready || status.phase.is_final()
@@ -134,7 +141,7 @@ fn held(
         return match progress.outcome {
             Outcome::Done if is_stored => Progress { changes: Vec::new(), ..progress },
             Outcome::Done | Outcome::Working => {
-                Progress::wait(format!("coordinator {holder}, which makes these containers"))
+                Progress::wait(status.map_or_else(|| UNCLAIMED.to_owned(), wait_for_holder))
             }
             Outcome::Wait(_) | Outcome::Queued(_) | Outcome::Failed(_) => {
                 Progress { changes: Vec::new(), ..progress }
@@ -149,12 +156,13 @@ fn held(
         holder: status.claim.holder.clone(),
         epoch: status.claim.epoch,
     };
-    let changes = progress.changes.into_iter().filter(|one| may_make || !makes_containers(one));
+    let changes =
+        progress.changes.into_iter().filter(|change| may_make || !makes_containers(change));
     let changes = changes.map(|change| Change::IfClaimed(by.clone(), Box::new(change))).collect();
     Progress { changes, ..progress }
 }
 
-/// Whether a change creates containers, or volumes for them: both wait for the phase `Starting`.
+/// Returns true if a change creates containers, or volumes for them: both wait for the phase `Starting`.
 fn makes_containers(change: &Change) -> bool {
     let kinds = [
         Job::kind(&()),
@@ -166,8 +174,8 @@ fn makes_containers(change: &Change) -> bool {
     kinds.iter().any(|kind| *kind == target.resource.kind)
 }
 
-/// The same progress without changes, and not done: what was done, or under way, waits for `what`; a wait or an error stays.
-fn waits(outcome: &Outcome, what: &str) -> Progress {
+/// Returns the progress without changes and not done: Done and Working become a wait for `what`; a wait or an error stays.
+fn wait_for(outcome: &Outcome, what: &str) -> Progress {
     match outcome {
         Outcome::Failed(error) => Progress::failed(error.clone()),
         Outcome::Wait(why) | Outcome::Queued(why) => Progress::wait(why.clone()),

@@ -1,4 +1,4 @@
-//! PostRun: how a directive's containers ended.
+//! PostRun: waits until a directive's containers have ended, and reports how.
 
 use api::{NnfContainerProfileData, ResourceError};
 use containers::{objects, outcome::State};
@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{
     mpi,
-    part::{Part, all},
+    part::{Part, all_parts},
     suspend::stay_suspended,
 };
 use crate::{
@@ -15,35 +15,40 @@ use crate::{
     view::{Containers as Objects, View},
 };
 
-/// Waits until all containers have ended, and reports how.
-pub(super) fn end(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
-    let of = &view.directives[index].containers;
-    let Some(profile) = of.profile.as_ref().map(|profile| profile.data()) else {
-        return Progress::failed(internal_error("the pinned NnfContainerProfile is gone"));
+pub(super) fn wait_for_all(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
+    let existing = &view.directives[index].containers;
+    let Some(profile) = existing.profile.as_ref().map(|profile| profile.data()) else {
+        return Progress::failed(internal_error(
+            "the pinned NnfContainerProfile of this workflow was deleted: tear the workflow down",
+        ));
     };
     if let Some(mpi) = &profile.mpi_spec {
-        return mpi::end(view, index, profile, mpi, now);
+        return mpi::wait_for_launcher(view, index, profile, mpi, now);
     }
-    if all(of).next().is_none() && is_completed(view, index, "PreRun") {
+    if all_parts(existing).next().is_none() && is_completed(view, index, "PreRun") {
         return Progress::failed(internal_error(
-            "the containers' Jobs are gone: how they ended is not known",
+            "the containers' Jobs were deleted, so their result is not known",
         ));
     }
     let has_failed = |state| matches!(state, State::Failed | State::TooLate | State::Unprepared);
-    let mut failed = all(of).filter(|part| has_failed(part.state()));
+    let mut failed = all_parts(existing).filter(|part| has_failed(part.state()));
     if let Some(first) = failed.next() {
-        return Progress::failed(user_error(also(why(of, first, profile), failed)));
+        return Progress::failed(user_error(also_on(
+            failure_text(existing, first, profile),
+            failed,
+        )));
     }
-    if all(of).any(|part| part.state() == State::Suspended) {
+    if all_parts(existing).any(|part| part.state() == State::Suspended) {
         return Progress::failed(stay_suspended());
     }
-    let running: Vec<Part<'_>> = all(of).filter(|part| !part.state().is_ended()).collect();
-    awaited(of, &running, profile, now)
+    let running: Vec<Part<'_>> =
+        all_parts(existing).filter(|part| !part.state().is_ended()).collect();
+    wait_for_end(existing, &running, profile, now)
 }
 
-/// Waits for the end of these containers, and gives each the deadline of the end.
-pub(super) fn awaited(
-    of: &Objects,
+/// Waits for the end of these containers, and sets the end deadline of each.
+pub(super) fn wait_for_end(
+    existing: &Objects,
     running: &[Part<'_>],
     profile: &NnfContainerProfileData,
     now: Timestamp,
@@ -60,16 +65,16 @@ pub(super) fn awaited(
         let age = now.duration_since(part.started()?).as_secs().max(0);
         (!is_set).then(|| part.with_deadline(Some(age.saturating_add(limit)))).flatten()
     });
-    let silent = silent(of, running.iter().copied(), now);
-    silent
+    let error = silence_error(existing, running.iter().copied(), now);
+    error
         .map_or_else(|| Progress::wait(format!("end of containers on {rabbits}")), Progress::failed)
         .with(changes)
 }
 
-/// The rabbits of these containers that are silent. Nobody knows whether containers run there, so that only the rabbits' next word
-/// ends the run; until then the workload manager is told.
-pub(super) fn silent<'a>(
-    of: &Objects,
+/// Returns an error if rabbits with these containers are silent. Containers may or may not run there, so the run ends
+/// only when the rabbits report again; until then the workload manager sees the error.
+pub(super) fn silence_error<'a>(
+    existing: &Objects,
     parts: impl Iterator<Item = Part<'a>>,
     now: Timestamp,
 ) -> Option<ResourceError> {
@@ -77,16 +82,20 @@ pub(super) fn silent<'a>(
     let first = silent.next()?;
     let (rabbit, runner) = (first.rabbit(), first.runner());
     let what = format!(
-        "rabbit {rabbit} is silent: the time of its container is over, and its {runner} does not say that it ended; see whether the rabbit and its {runner} run, for the container may run as well"
+        "rabbit {rabbit} is silent: the deadline of its container has passed, and its {runner} has not reported the end; check that the rabbit and its {runner} run: the container may still run"
     );
-    Some(transient_error(also(with(what, first.reason(of)), silent)))
+    Some(transient_error(also_on(with_reason(what, first.reason(existing)), silent)))
 }
 
-/// How containers ended that did not end well.
-pub(super) fn why(of: &Objects, part: Part<'_>, profile: &NnfContainerProfileData) -> String {
+/// Describes containers that failed, or did not end in time.
+pub(super) fn failure_text(
+    existing: &Objects,
+    part: Part<'_>,
+    profile: &NnfContainerProfileData,
+) -> String {
     let rabbit = part.rabbit();
     if part.state() == State::Unprepared {
-        return unprepared(of, part);
+        return not_started_text(existing, part);
     }
     let what = if part.state() == State::TooLate {
         let limit = profile.post_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
@@ -95,22 +104,22 @@ pub(super) fn why(of: &Objects, part: Part<'_>, profile: &NnfContainerProfileDat
         let attempts = profile.retry_limit.saturating_add(1);
         format!("container on {rabbit} failed to run successfully after {attempts} attempts")
     };
-    with(what, part.reason(of))
+    with_reason(what, part.reason(existing))
 }
 
-/// Why containers were not started.
-pub(super) fn unprepared(of: &Objects, part: Part<'_>) -> String {
-    with(format!("containers on {} were not started", part.rabbit()), part.reason(of))
+/// Describes containers that were not started.
+pub(super) fn not_started_text(existing: &Objects, part: Part<'_>) -> String {
+    with_reason(format!("containers on {} were not started", part.rabbit()), part.reason(existing))
 }
 
-/// A text about one part, and where the others of which it is true are.
-pub(super) fn also<'a>(text: String, others: impl Iterator<Item = Part<'a>>) -> String {
+/// Appends to a text about one rabbit the names of other rabbits for which it is true.
+pub(super) fn also_on<'a>(text: String, others: impl Iterator<Item = Part<'a>>) -> String {
     let others: Vec<&str> = others.map(Part::rabbit).collect();
     if others.is_empty() { text } else { format!("{text}; also on {}", some_of(others)) }
 }
 
-/// A text, and the reason if one is known.
-pub(super) fn with(text: String, more: Option<String>) -> String {
+/// Appends the reason to a text, if one is known.
+pub(super) fn with_reason(text: String, more: Option<String>) -> String {
     match more {
         Some(more) => format!("{text}: {more}"),
         None => text,

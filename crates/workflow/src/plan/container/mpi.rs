@@ -1,8 +1,8 @@
-//! MPI: workers on all rabbits, and a launcher once every one of them answers.
+//! MPI: starts workers on all rabbits, and a launcher once every worker is ready.
 //!
-//! A ConfigMap says which attempt it is: the last one counts. It owns the Secret with the keys of the attempt, so that they go
-//! with it. What was suspended is not resumed but made anew, as the next attempt: nobody who had the keys before has these. So it is
-//! too where the rabbits' agents run the pods.
+//! Each attempt has a ConfigMap with its number; the highest number counts. The ConfigMap owns the Secret with the keys
+//! of the attempt, so that Kubernetes deletes both together. A suspended run is not resumed but created again as the
+//! next attempt with new keys, whether Kubernetes or the rabbits' agents run the containers.
 
 use api::{
     NnfContainerProfileData,
@@ -14,15 +14,15 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use super::{
-    Part, all,
-    ended::{awaited, why},
-    network, packages,
+    Part, all_parts, create_network,
+    ended::{failure_text, wait_for_end},
+    packages,
     part::of_host,
-    ports, ready,
+    ports,
     run::Parts,
     storages,
-    suspend::{is_suspended, stay_suspended, suspended, without},
-    volumes,
+    suspend::{is_suspended, remove_suspended, stay_suspended, suspend},
+    volumes, wait_until_ready,
 };
 use crate::{
     change::Change,
@@ -31,7 +31,7 @@ use crate::{
     view::{Containers as Objects, View},
 };
 
-/// Makes the workers once their storage is mounted, and the launcher once they are ready.
+/// Creates the workers once their storage is mounted, and the launcher once they are ready.
 pub(super) fn start(
     view: &View<'_>,
     index: usize,
@@ -39,56 +39,57 @@ pub(super) fn start(
     mpi: &NnfMpiSpec,
     now: Timestamp,
 ) -> Progress {
-    let of = &view.directives[index].containers;
+    let existing = &view.directives[index].containers;
     let policy = mpi.policy();
-    if let Some(launcher) = launcher(view, of).filter(|one| is_over(*one)) {
-        return ready(of, &[launcher], now).with(cleaned(view, of, &policy));
+    if let Some(launcher) = launcher(view, existing).filter(|launcher| is_over(*launcher)) {
+        return wait_until_ready(existing, &[launcher], now)
+            .with(clean_up(view, existing, &policy));
     }
     if is_suspended(view) {
-        return suspended(of);
+        return suspend(existing);
     }
-    if launcher(view, of).is_none()
-        && let Some(lost) = lost(of, now)
+    if launcher(view, existing).is_none()
+        && let Some(lost) = lost_worker(existing, now)
     {
-        return lost.with(cleaned(view, of, &policy));
+        return lost.with(clean_up(view, existing, &policy));
     }
-    match Parts::of(view, index, container) {
-        Ok(parts) => created(view, index, container, &parts, now),
+    match Parts::new(view, index, container) {
+        Ok(parts) => create_attempt(view, index, container, &parts, now),
         Err(error) => Progress::failed(error),
     }
 }
 
-/// Makes what an attempt needs, one thing after the other.
-fn created(
+/// Creates the objects of an attempt, one after the other.
+fn create_attempt(
     view: &View<'_>,
     index: usize,
     container: &Container,
     parts: &Parts<'_>,
     now: Timestamp,
 ) -> Progress {
-    let of = &view.directives[index].containers;
-    let attempt = match parts.attempt(number(of)) {
+    let existing = &view.directives[index].containers;
+    let attempt = match parts.attempt(attempt_to_run(existing)) {
         Ok(attempt) => attempt,
         Err(error) => return Progress::failed(error),
     };
-    let ported = ports::taken(view, parts, now);
+    let ported = ports::take(view, parts, now);
     if ported.progress.outcome != Outcome::Done {
         return ported.progress;
     }
     let run = parts.run(&ported.ports, Some(&attempt));
-    let files = files(view, of, parts, &run, &attempt);
-    if !of.attempts.contains_key(&attempt.number) {
+    let files = create_files(view, existing, parts, &run, &attempt);
+    if !existing.attempts.contains_key(&attempt.number) {
         return files;
     }
     files
-        .and(earlier(of, attempt.number))
-        .and(storages::enabled(view, of, &run))
-        .and(storages::mounted(view, container, &run))
-        .and(packages::brought(of, parts, now))
-        .then(|| volumes::made(of, parts))
-        .then(|| workers(of, parts, &run))
-        .then(|| match launcher(view, of) {
-            Some(launcher) => ready(of, &[launcher], now),
+        .and(remove_earlier(existing, attempt.number))
+        .and(storages::check_enabled(view, existing, &run))
+        .and(storages::wait_for_mounts(view, container, &run))
+        .and(packages::bring(existing, parts, now))
+        .then(|| volumes::create(existing, parts))
+        .then(|| create_workers(existing, parts, &run))
+        .then(|| match launcher(view, existing) {
+            Some(launcher) => wait_until_ready(existing, &[launcher], now),
             None => workers_ready(view, index, run.placement.len(), now).then(|| {
                 Progress::default()
                     .with(parts.create(|| objects::launcher(&run), || on_rabbit::launcher(&run)))
@@ -96,41 +97,46 @@ fn created(
         })
 }
 
-/// Makes the workers that are not there.
-fn workers(of: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progress {
-    let is_missing = |place: &usize| of_host(of, &names::worker(run.workflow, *place)).is_none();
+/// Creates the missing workers.
+fn create_workers(existing: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progress {
+    let is_missing =
+        |place: &usize| of_host(existing, &names::worker(run.workflow, *place)).is_none();
     let missing = (0..run.placement.len()).filter(is_missing);
     Progress::default().with(missing.filter_map(|place| {
         parts.create(|| objects::job(run, place), || on_rabbit::worker(run, place))
     }))
 }
 
-/// What pods need before they start: names, who reaches them, files, and keys once there is the ConfigMap that owns them.
-fn files(
+/// Creates what pods need before they start: Service, NetworkPolicy, ConfigMap, and then the Secret,
+/// which the ConfigMap owns.
+fn create_files(
     view: &View<'_>,
-    of: &Objects,
+    existing: &Objects,
     parts: &Parts<'_>,
     run: &Run<'_>,
     attempt: &Attempt,
 ) -> Progress {
-    let config_map = of.attempts.get(&attempt.number);
+    let config_map = existing.attempts.get(&attempt.number);
     let files = config_map.is_none().then(|| Change::create(&objects::config_map(run)));
-    let is_made = launcher(view, of).is_some() || of.keys.contains(&attempt.keys);
+    let is_made = launcher(view, existing).is_some() || existing.keys.contains(&attempt.keys);
     let keys = config_map.filter(|_| !is_made).and_then(|owner| objects::keys(run, owner));
-    let keys = keys.map(|secret| Change::keys(&secret));
-    Progress::default().with(network(of, parts, run)).with(files.into_iter().chain(keys))
+    let keys = keys.map(|secret| Change::create_keys(&secret));
+    Progress::default()
+        .with(create_network(existing, parts, run))
+        .with(files.into_iter().chain(keys))
 }
 
-/// That no launcher can start any more, because a worker of the last attempt has ended: what it says is not taken back, so that
-/// nobody needs the keys.
-fn lost(of: &Objects, now: Timestamp) -> Option<Progress> {
-    let last = last(of)?;
-    let workers: Vec<Part<'_>> = all(of).filter(|worker| worker.attempt() == last).collect();
+/// Returns an error if a worker of the last attempt has ended, so that no launcher can start any more. A worker's end
+/// is final, so the keys of the attempt are not needed any more either.
+fn lost_worker(existing: &Objects, now: Timestamp) -> Option<Progress> {
+    let last = last_attempt(existing)?;
+    let workers: Vec<Part<'_>> =
+        all_parts(existing).filter(|worker| worker.attempt() == last).collect();
     let in_state = |state| workers.iter().copied().find(|worker| worker.state() == state);
     if let Some(failed) = in_state(State::Failed)
-        && let Some(profile) = &of.profile
+        && let Some(profile) = &existing.profile
     {
-        return Some(Progress::failed(user_error(why(of, failed, profile.data()))));
+        return Some(Progress::failed(user_error(failure_text(existing, failed, profile.data()))));
     }
     if let Some(ended) = in_state(State::Succeeded) {
         let rabbit = ended.rabbit();
@@ -139,70 +145,88 @@ fn lost(of: &Objects, now: Timestamp) -> Option<Progress> {
         ))));
     }
     let is_lost = |state| matches!(state, State::TooLate | State::Unprepared);
-    workers.iter().any(|worker| is_lost(worker.state())).then(|| ready(of, &workers, now))
+    workers
+        .iter()
+        .any(|worker| is_lost(worker.state()))
+        .then(|| wait_until_ready(existing, &workers, now))
 }
 
-/// Whether every worker answers.
+/// Waits until every worker is ready.
 fn workers_ready(view: &View<'_>, index: usize, count: usize, now: Timestamp) -> Progress {
-    let of = &view.directives[index].containers;
+    let existing = &view.directives[index].containers;
     let names = (0..count).map(|place| names::worker(&view.workflow.name_any(), place));
-    let workers: Vec<Part<'_>> = names.filter_map(|name| of_host(of, &name)).collect();
-    ready(of, &workers, now)
+    let workers: Vec<Part<'_>> = names.filter_map(|name| of_host(existing, &name)).collect();
+    wait_until_ready(existing, &workers, now)
 }
 
-/// Waits until the launcher has ended, and reports how.
-pub(super) fn end(
+/// Waits until the launcher has ended, and reports the result.
+pub(super) fn wait_for_launcher(
     view: &View<'_>,
     index: usize,
     profile: &NnfContainerProfileData,
     mpi: &NnfMpiSpec,
     now: Timestamp,
 ) -> Progress {
-    let of = &view.directives[index].containers;
+    let existing = &view.directives[index].containers;
     if is_completed(view, index, "PostRun") {
-        return kept(view, index, mpi, now);
+        return keep(view, index, mpi, now);
     }
     let (policy, is_reported) = (mpi.policy(), is_failed(view, index, "PostRun"));
-    let Some(launcher) = launcher(view, of) else {
+    let Some(launcher) = launcher(view, existing) else {
         if is_reported {
-            // The policy removed it after PostRun's result was in the status, where that stays.
-            return Progress { outcome: Outcome::Working, changes: ended(view, of, &policy, now) };
+            // The policy removed the launcher after the status said how PostRun ended; the status keeps that.
+            return Progress {
+                outcome: Outcome::Working,
+                changes: apply_policy(view, existing, &policy, now),
+            };
         }
         let is_gone = is_completed(view, index, "PreRun");
-        let gone = "the launcher is gone: how it ended is not known";
+        let gone = "the launcher was deleted, so its result is not known";
         return if is_gone { Progress::failed(internal_error(gone)) } else { Progress::default() };
     };
-    let mut cleaned = cleaned(view, of, &policy);
+    let mut cleaned = clean_up(view, existing, &policy);
     match launcher.state() {
         State::Failed | State::TooLate | State::Unprepared => {
-            let more = if is_reported { ended(view, of, &policy, now) } else { Vec::new() };
-            let more: Vec<_> = more.into_iter().filter(|one| !cleaned.contains(one)).collect();
+            let more =
+                if is_reported { apply_policy(view, existing, &policy, now) } else { Vec::new() };
+            let more: Vec<_> =
+                more.into_iter().filter(|change| !cleaned.contains(change)).collect();
             cleaned.extend(more);
-            Progress::failed(user_error(why(of, launcher, profile))).with(cleaned)
+            Progress::failed(user_error(failure_text(existing, launcher, profile))).with(cleaned)
         }
         State::Succeeded => Progress::default().with(cleaned),
         State::Suspended => Progress::failed(stay_suspended()),
-        State::Starting | State::Ready => awaited(of, &[launcher], profile, now),
+        State::Starting | State::Ready => wait_for_end(existing, &[launcher], profile, now),
     }
 }
 
-/// Keeps a run after its success is in the status: all of it until Teardown, unless the policy says otherwise.
-pub(super) fn kept(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timestamp) -> Progress {
+/// Keeps the objects of a run whose PostRun has completed until Teardown, unless the policy removes them earlier.
+pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timestamp) -> Progress {
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
     }
-    Progress::default().with(ended(view, &view.directives[index].containers, &mpi.policy(), now))
+    Progress::default().with(apply_policy(
+        view,
+        &view.directives[index].containers,
+        &mpi.policy(),
+        now,
+    ))
 }
 
-/// What the policy removes after PostRun's result is in the status, good or not.
-fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy, now: Timestamp) -> Vec<Change> {
-    let launcher = launcher(view, of);
+/// Removes what the policy allows once the status says how PostRun ended.
+fn apply_policy(
+    view: &View<'_>,
+    existing: &Objects,
+    policy: &NnfMpiRunPolicy,
+    now: Timestamp,
+) -> Vec<Change> {
+    let launcher = launcher(view, existing);
     let ttl = policy.ttl_seconds_after_finished.and_then(|seconds| i32::try_from(seconds).ok());
-    let is_due = || expires(view, of, policy).is_some_and(|at| at <= now);
-    let all = || all(of).filter_map(Part::removed).collect();
+    let is_due = || expires(view, existing, policy).is_some_and(|at| at <= now);
+    let all = || all_parts(existing).filter_map(Part::remove).collect();
     match (launcher, ttl) {
         _ if policy.clean_pod_policy == Some(CleanPodPolicy::All) => all(),
-        // Kubernetes counts the seconds.
+        // Kubernetes applies the TTL of a Job itself.
         (Some(Part::Job(launcher)), Some(ttl)) => {
             let mut after = launcher.clone();
             after.spec.get_or_insert_default().ttl_seconds_after_finished = Some(ttl);
@@ -214,56 +238,60 @@ fn ended(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy, now: Timestamp
     }
 }
 
-/// When the time of an ended launcher is over that an agent ran.
+/// Returns when the time to live of an ended launcher passes that an agent ran; `None` for Jobs: Kubernetes
+/// applies their TTL itself.
 pub(super) fn expires(
     view: &View<'_>,
-    of: &Objects,
+    existing: &Objects,
     policy: &NnfMpiRunPolicy,
 ) -> Option<Timestamp> {
     let seconds = policy.ttl_seconds_after_finished?;
-    let end = launcher(view, of)?.ended_on_rabbit()?;
+    let end = launcher(view, existing)?.ended_on_rabbit()?;
     end.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-/// What goes when the launcher has ended: the keys, and the workers that the policy names. Workers that failed stay, for their
-/// logs.
-fn cleaned(view: &View<'_>, of: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
-    let keys = of.attempts.values().filter_map(|one| Change::delete(&**one));
+/// Removes the keys and the workers that the policy names, after the launcher has ended. Failed workers
+/// stay, for their logs.
+fn clean_up(view: &View<'_>, existing: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
+    let keys = existing.attempts.values().filter_map(|config_map| Change::delete(&**config_map));
     let launcher = names::launcher(&view.workflow.name_any());
-    let workers = all(of).filter(|part| part.host() != launcher);
+    let workers = all_parts(existing).filter(|part| part.host() != launcher);
     let workers = workers.filter_map(|worker| match &policy.clean_pod_policy {
         Some(CleanPodPolicy::None) => None,
-        Some(CleanPodPolicy::All) => worker.removed(),
+        Some(CleanPodPolicy::All) => worker.remove(),
         Some(CleanPodPolicy::Running | CleanPodPolicy::Other(_)) | None => {
-            if worker.state().is_ended() { None } else { worker.stopped() }
+            if worker.state().is_ended() { None } else { worker.stop() }
         }
     });
     keys.chain(workers).collect()
 }
 
-/// Removes what attempts before this one left.
-fn earlier(of: &Objects, number: u32) -> Progress {
-    let files = of.attempts.range(..number).filter_map(|(_, one)| Change::delete(&**one));
-    without(all(of).filter(|part| part.attempt() < number)).with(files)
+/// Removes the objects of earlier attempts.
+fn remove_earlier(existing: &Objects, number: u32) -> Progress {
+    let files = existing
+        .attempts
+        .range(..number)
+        .filter_map(|(_, config_map)| Change::delete(&**config_map));
+    remove_suspended(all_parts(existing).filter(|part| part.attempt() < number)).with(files)
 }
 
-/// The attempt that is to be: the last one, or the next when that one was suspended.
-fn number(of: &Objects) -> u32 {
-    let Some(last) = last(of) else { return 1 };
-    let mut own = all(of).filter(|part| part.attempt() == last);
+/// Returns the number of the attempt to run: the last one, or the next if that one was suspended.
+fn attempt_to_run(existing: &Objects) -> u32 {
+    let Some(last) = last_attempt(existing) else { return 1 };
+    let mut own = all_parts(existing).filter(|part| part.attempt() == last);
     last + u32::from(own.any(Part::is_stopped))
 }
 
-/// The number of the last attempt.
-fn last(of: &Objects) -> Option<u32> {
-    of.attempts.keys().copied().chain(all(of).map(Part::attempt)).max()
+/// Returns the number of the last attempt.
+fn last_attempt(existing: &Objects) -> Option<u32> {
+    existing.attempts.keys().copied().chain(all_parts(existing).map(Part::attempt)).max()
 }
 
-fn launcher<'a>(view: &View<'_>, of: &'a Objects) -> Option<Part<'a>> {
-    of_host(of, &names::launcher(&view.workflow.name_any()))
+fn launcher<'a>(view: &View<'_>, existing: &'a Objects) -> Option<Part<'a>> {
+    of_host(existing, &names::launcher(&view.workflow.name_any()))
 }
 
-/// Whether it ended by itself.
+/// Returns true if the launcher ended by itself.
 fn is_over(launcher: Part<'_>) -> bool {
     matches!(launcher.state(), State::Succeeded | State::Failed | State::TooLate)
 }

@@ -1,50 +1,50 @@
-//! Packages: on every rabbit of a run before anything of the run starts on one.
+//! Job packages: placed on every rabbit of a run before any container of the run starts.
 //!
-//! The engine makes one NodeContainers with packages alone for each rabbit, whoever runs the containers. It deletes them, and the
-//! agents the packages, once the last container is gone.
+//! The engine creates one NodeContainers with only packages for each rabbit, also where Kubernetes runs the containers.
+//! It deletes them once the last container is gone, and the agents then delete the packages.
 
 use containers::{on_rabbit, outcome::State};
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Part, ready, run::Parts};
+use super::{Part, run::Parts, wait_until_ready};
 use crate::{
     change::Change,
     progress::{Progress, some_of},
     view::Containers as Objects,
 };
 
-/// Has the packages brought to the rabbits, and waits until every one of them has all.
-pub(super) fn brought(of: &Objects, parts: &Parts<'_>, now: Timestamp) -> Progress {
-    // Those of all attempts.
+/// Has the job packages brought to the rabbits, and waits until every rabbit has all of them.
+pub(super) fn bring(existing: &Objects, parts: &Parts<'_>, now: Timestamp) -> Progress {
+    // A run without an attempt: all attempts use the same packages.
     let run = parts.run(&[], None);
     let name = on_rabbit::packages_name(&run);
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for (place, rabbit) in run.rabbits().enumerate() {
-        match of.packages.get(&(rabbit.to_owned(), name.clone())) {
-            Some(one) => there.push(Part::Agent(one)),
+        match existing.packages.get(&(rabbit.to_owned(), name.clone())) {
+            Some(package) => there.push(Part::Agent(package)),
             None => missing.extend(on_rabbit::packages(&run, place)),
         }
     }
     if !missing.is_empty() {
         return Progress::default().with(missing.iter().map(Change::create));
     }
-    // What is in place is late no more: its deadline may stand.
+    // Packages that are in place are not late, even if their deadline has passed.
     let is_in_place = there.iter().all(|part| part.state() == State::Ready);
-    if is_in_place { Progress::default() } else { ready(of, &there, now) }
+    if is_in_place { Progress::default() } else { wait_until_ready(existing, &there, now) }
 }
 
-/// What rabbits still bring.
-pub(super) fn under_way(of: &Objects) -> impl Iterator<Item = Part<'_>> {
-    let all = of.packages.values().map(|one| Part::Agent(one));
+/// Returns the job packages that rabbits have not brought yet.
+pub(super) fn under_way(existing: &Objects) -> impl Iterator<Item = Part<'_>> {
+    let all = existing.packages.values().map(|package| Part::Agent(package));
     all.filter(|part| part.state() != State::Ready)
 }
 
-/// Removes the packages from the rabbits, where no other run uses them.
-pub(super) fn removed(of: &Objects) -> Progress {
-    if of.packages.is_empty() {
+/// Deletes the packages' objects. An agent keeps a package that another run uses.
+pub(super) fn remove(existing: &Objects) -> Progress {
+    if existing.packages.is_empty() {
         return Progress::default();
     }
-    let rabbits = some_of(of.packages.keys().map(|(rabbit, _)| rabbit.as_str()));
-    let changes = of.packages.values().filter_map(|one| Change::delete(&**one));
+    let rabbits = some_of(existing.packages.keys().map(|(rabbit, _)| rabbit.as_str()));
+    let changes = existing.packages.values().filter_map(|package| Change::delete(&**package));
     Progress::wait(format!("removal of packages on {rabbits}")).with(changes)
 }

@@ -1,4 +1,4 @@
-//! The containers of a run on one rabbit, whoever runs them: a Job of Kubernetes, or the rabbit's agent.
+//! The containers of a run on one rabbit: a Job that Kubernetes runs, or a NodeContainers that the rabbit's agent runs.
 
 use api::{
     NodeContainers, RabbitLabels,
@@ -17,132 +17,133 @@ use k8s_openapi::{
 
 use crate::{change::Change, view::Containers as Objects};
 
-/// Seconds after containers should have ended in which their rabbit may still say so.
+/// Seconds after the deadline and the grace period in which a rabbit may still report the end of containers.
 const LATE: i64 = 60;
-/// Seconds between the signal to end and the end, when the profile does not say.
+/// Seconds between SIGTERM and SIGKILL if the profile does not set them.
 const GRACE: i64 = 30;
 
-/// The containers on one rabbit.
+/// The containers of a run on one rabbit.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
-    /// Kubernetes runs them.
+    /// A Job, which Kubernetes runs.
     Job(&'a Job),
-    /// The rabbit's agent does.
+    /// A NodeContainers, which the rabbit's agent runs.
     Agent(&'a NodeContainers),
 }
 
-/// All of a directive.
-pub(super) fn all(of: &Objects) -> impl Iterator<Item = Part<'_>> {
-    let jobs = of.jobs.values().map(|job| Part::Job(job));
-    jobs.chain(of.on_rabbits.values().map(|one| Part::Agent(one)))
+/// Returns the parts of a directive on all rabbits.
+pub(super) fn all_parts(existing: &Objects) -> impl Iterator<Item = Part<'_>> {
+    let jobs = existing.jobs.values().map(|job| Part::Job(job));
+    jobs.chain(existing.on_rabbits.values().map(|containers| Part::Agent(containers)))
 }
 
-/// The one with this host.
-pub(super) fn of_host<'a>(of: &'a Objects, host: &str) -> Option<Part<'a>> {
-    all(of).find(|part| part.host() == host)
+/// Returns the part with this host name.
+pub(super) fn of_host<'a>(existing: &'a Objects, host: &str) -> Option<Part<'a>> {
+    all_parts(existing).find(|part| part.host() == host)
 }
 
 impl<'a> Part<'a> {
-    /// Name of their host: with MPI, what tells a run's two on one rabbit apart.
+    /// Host name of the containers. With MPI it distinguishes worker and launcher on one rabbit.
     pub(super) fn host(self) -> &'a str {
         match self {
             Self::Job(job) => job.metadata.name.as_deref().unwrap_or_default(),
-            Self::Agent(one) => &one.spec.hostname,
+            Self::Agent(containers) => &containers.spec.hostname,
         }
     }
 
-    /// Which attempt of MPI they belong to.
+    /// Number of the MPI attempt; 0 without MPI.
     pub(super) fn attempt(self) -> u32 {
         let label = match self {
             Self::Job(job) => job.label(label::ATTEMPT),
-            Self::Agent(one) => one.label(label::ATTEMPT),
+            Self::Agent(containers) => containers.label(label::ATTEMPT),
         };
         label.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// Whether they are to end.
+    /// Returns true if the containers are suspended.
     pub(super) fn is_stopped(self) -> bool {
         match self {
             Self::Job(job) => job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true),
-            Self::Agent(one) => one.spec.suspend,
+            Self::Agent(containers) => containers.spec.suspend,
         }
     }
 
-    /// Ends them.
-    pub(super) fn stopped(self) -> Option<Change> {
+    pub(super) fn stop(self) -> Option<Change> {
         match self {
             Self::Job(job) => {
                 let mut after = job.clone();
                 after.spec.get_or_insert_default().suspend = Some(true);
                 Change::patch(job, &after)
             }
-            Self::Agent(one) => {
-                let mut after = one.clone();
+            Self::Agent(containers) => {
+                let mut after = containers.clone();
                 after.spec.suspend = true;
-                Change::patch(one, &after)
+                Change::patch(containers, &after)
             }
         }
     }
 
-    /// Where they are.
     pub(super) fn rabbit(self) -> &'a str {
         match self {
             Self::Job(job) => outcome::rabbit_of(job),
-            Self::Agent(one) => one.metadata.namespace.as_deref().unwrap_or_default(),
+            Self::Agent(containers) => containers.metadata.namespace.as_deref().unwrap_or_default(),
         }
     }
 
-    /// How far they are.
     pub(super) fn state(self) -> State {
         match self {
             Self::Job(job) => outcome::state(job),
-            Self::Agent(one) => on_rabbit::state(one),
+            Self::Agent(containers) => on_rabbit::state(containers),
         }
     }
 
-    /// Why it failed or waits.
-    pub(super) fn reason(self, of: &Objects) -> Option<String> {
+    /// Returns why the containers failed or wait.
+    pub(super) fn reason(self, existing: &Objects) -> Option<String> {
         match self {
             Self::Job(job) => {
-                let pods = of.pods.get(job.metadata.name.as_deref()?)?;
+                let pods = existing.pods.get(job.metadata.name.as_deref()?)?;
                 outcome::reason(pods.iter().map(|pod| &**pod))
             }
-            Self::Agent(one) if !has_finalizer(one, finalizer::NODE_CONTAINERS) => {
-                let runs = !one.spec.containers.is_empty();
+            Self::Agent(containers) if !has_finalizer(containers, finalizer::NODE_CONTAINERS) => {
+                let runs = !containers.spec.containers.is_empty();
                 let flag = if runs { "--podman" } else { "--podman or --package-dir" };
-                Some(format!("its agent has not taken them up: see that it runs, with {flag}"))
+                Some(format!(
+                    "its agent has not started them: check that the agent runs, with {flag}"
+                ))
             }
-            Self::Agent(one) => on_rabbit::reason(one),
+            Self::Agent(containers) => on_rabbit::reason(containers),
         }
     }
 
-    /// Seconds that they may take.
+    /// Deadline in seconds from the start; `None` for no limit.
     pub(super) fn deadline(self) -> Option<i64> {
         match self {
             Self::Job(job) => job.spec.as_ref()?.active_deadline_seconds,
-            Self::Agent(one) => one.spec.active_deadline_seconds,
+            Self::Agent(containers) => containers.spec.active_deadline_seconds,
         }
     }
 
-    /// When they began, on the clock of whoever counts the seconds.
+    /// Start time on the clock that the deadline is counted by: the Job controller's or the agent's.
     pub(super) fn started(self) -> Option<Timestamp> {
         let time = match self {
             Self::Job(job) => job.status.as_ref()?.start_time.as_ref(),
-            Self::Agent(one) => one.status.as_ref()?.start_time.as_ref(),
+            Self::Agent(containers) => containers.status.as_ref()?.start_time.as_ref(),
         };
         time.map(|time| time.0)
     }
 
-    /// When the agent saw that they ended. Of Jobs Kubernetes keeps the time to live.
+    /// Time at which the agent saw the end; `None` for Jobs: Kubernetes applies their TTL itself.
     pub(super) fn ended_on_rabbit(self) -> Option<Timestamp> {
         match self {
             Self::Job(_) => None,
-            Self::Agent(one) => one.status.as_ref()?.end_time.as_ref().map(|time| time.0),
+            Self::Agent(containers) => {
+                containers.status.as_ref()?.end_time.as_ref().map(|time| time.0)
+            }
         }
     }
 
-    /// When their rabbit becomes silent, unless it says before that they ended: their deadline and the time to end are over by then.
-    /// Containers that nobody took up count from their creation.
+    /// Returns when the rabbit counts as silent unless it reports the end before: after the deadline, the grace period and
+    /// [`LATE`]. For containers that were never started, the time counts from their creation.
     pub(super) fn silent_from(self) -> Option<Timestamp> {
         if self.state().is_ended() || self.is_stopped() {
             return None;
@@ -153,10 +154,10 @@ impl<'a> Part<'a> {
         begun.checked_add(SignedDuration::from_secs(seconds)).ok()
     }
 
-    /// How far they are, for metrics.
-    pub(super) fn word(self, now: Timestamp) -> &'static str {
+    /// The state in one word, for metrics.
+    pub(super) fn state_word(self, now: Timestamp) -> &'static str {
         let is_silent = self.silent_from().is_some_and(|from| from <= now);
-        if is_silent { "silent" } else { self.state().word() }
+        if is_silent { "silent" } else { self.state().label() }
     }
 
     fn grace(self) -> i64 {
@@ -165,12 +166,12 @@ impl<'a> Part<'a> {
                 let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
                 pod.and_then(|pod| pod.termination_grace_period_seconds)
             }
-            Self::Agent(one) => one.spec.termination_grace_period_seconds,
+            Self::Agent(containers) => containers.spec.termination_grace_period_seconds,
         };
         seconds.unwrap_or(GRACE)
     }
 
-    /// Who runs them on the rabbit.
+    /// The program that runs the containers on the rabbit, as messages name it.
     pub(super) fn runner(self) -> &'static str {
         match self {
             Self::Job(_) => "kubelet",
@@ -181,11 +182,11 @@ impl<'a> Part<'a> {
     fn metadata(self) -> &'a ObjectMeta {
         match self {
             Self::Job(job) => &job.metadata,
-            Self::Agent(one) => &one.metadata,
+            Self::Agent(containers) => &containers.metadata,
         }
     }
 
-    /// Gives them so many seconds, or no limit.
+    /// Sets the deadline in seconds, or removes it.
     pub(super) fn with_deadline(self, seconds: Option<i64>) -> Option<Change> {
         match self {
             Self::Job(job) => {
@@ -193,19 +194,18 @@ impl<'a> Part<'a> {
                 after.spec.get_or_insert_default().active_deadline_seconds = seconds;
                 Change::patch(job, &after)
             }
-            Self::Agent(one) => {
-                let mut after = one.clone();
+            Self::Agent(containers) => {
+                let mut after = containers.clone();
                 after.spec.active_deadline_seconds = seconds;
-                Change::patch(one, &after)
+                Change::patch(containers, &after)
             }
         }
     }
 
-    /// Removes them.
-    pub(super) fn removed(self) -> Option<Change> {
+    pub(super) fn remove(self) -> Option<Change> {
         match self {
             Self::Job(job) => Change::delete(job),
-            Self::Agent(one) => Change::delete(one),
+            Self::Agent(containers) => Change::delete(containers),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a directive's containers are made from, gathered from its objects.
+//! Collects from a directive's objects what its containers are created from.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use kube::ResourceExt;
 use super::storages;
 use crate::{
     change::Change,
-    names::{of_directive, owned, with_directive},
+    names::{add_directive_labels, directive_object_name, owned_metadata},
     progress::{internal_error, user_error, wlm_error},
     view::View,
 };
 
-/// What a run is made from.
+/// What a run's objects are created from.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     workflow: String,
@@ -33,14 +33,14 @@ pub(super) struct Parts<'a> {
     devices: BTreeMap<String, Vec<Device>>,
     cluster_domain: String,
     ids: (i64, i64),
-    /// The image of `podhelper`, where there is one.
+    /// The image of `podhelper`, if one is configured.
     image: Option<&'a str>,
     uid: String,
     on_kubernetes: bool,
 }
 
 impl<'a> Parts<'a> {
-    /// Creates the Job where Kubernetes runs the containers, elsewhere what a rabbit's agent runs.
+    /// Creates a Job where Kubernetes runs the containers, else a NodeContainers.
     pub(super) fn create(
         &self,
         job: impl FnOnce() -> Option<Job>,
@@ -53,24 +53,24 @@ impl<'a> Parts<'a> {
         }
     }
 
-    pub(super) fn of(
+    pub(super) fn new(
         view: &'a View<'_>,
         index: usize,
         container: &Container,
     ) -> Result<Self, ResourceError> {
         let pinned = view.directives[index].containers.profile.as_deref();
         let profile =
-            pinned.ok_or_else(|| internal_error("the pinned NnfContainerProfile is gone"))?;
+            pinned.ok_or_else(|| internal_error("the pinned NnfContainerProfile of this workflow was deleted: tear the workflow down"))?;
         let settings = view.site.settings.containers.as_ref();
-        let settings = settings.ok_or_else(|| internal_error("no containers run here any more"))?;
+        let settings = settings.ok_or_else(|| internal_error("containers are switched off now: start the coordinator with containers, or tear the workflow down"))?;
         let spec = &view.workflow.spec;
         let on_kubernetes = settings.namespace.is_some();
-        // Elsewhere the rabbits' agents look which devices there are.
+        // Without Kubernetes the rabbits' agents find the devices themselves.
         let devices =
             if on_kubernetes { storages::devices(view, container) } else { BTreeMap::new() };
         Ok(Self {
             workflow: view.workflow.name_any(),
-            name: of_directive(&view.workflow, index),
+            name: directive_object_name(&view.workflow, index),
             metadata: metadata(view, index),
             profile,
             asked: container.profile.clone(),
@@ -86,7 +86,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Whether Kubernetes runs the containers, and not the rabbits' agents.
+    /// Returns true if Kubernetes runs the containers, false if the rabbits' agents do.
     pub(super) fn on_kubernetes(&self) -> bool {
         self.on_kubernetes
     }
@@ -95,31 +95,32 @@ impl<'a> Parts<'a> {
         &self.workflow
     }
 
-    /// How many ports the containers want on each rabbit.
+    /// Number of ports that the containers need on each rabbit.
     pub(super) fn ports(&self) -> usize {
         let data = self.profile.data();
-        let containers = data.main().map_or(0, |spec| spec.containers.len());
+        let containers = data.pod_with_ports().map_or(0, |spec| spec.containers.len());
         let own = usize::try_from(data.num_ports).unwrap_or(0).saturating_mul(containers);
         own.saturating_add(usize::from(self.has_network()))
     }
 
-    /// Whether the rabbits make a network for the run, which has the last of its ports.
+    /// Returns true if the rabbits create a network for the run. The network uses the last of its ports.
     fn has_network(&self) -> bool {
         !self.on_kubernetes && self.profile.data().mpi_spec.is_some()
     }
 
-    /// The attempt of this number. A workflow of the same name that was before has another uid, and other keys.
+    /// Returns the attempt of this number. The name of its Secret has a part of the workflow's uid, so that a later
+    /// workflow of the same name gets other keys.
     ///
     /// # Errors
-    /// When no coordinator is told of an image of `podhelper`: it may have been when the workflow was proposed.
+    /// When no `podhelper` image is configured any more.
     pub(super) fn attempt(&self, number: u32) -> Result<Attempt, ResourceError> {
         let image = self.image.filter(|_| self.on_kubernetes).map(str::to_owned);
         if self.on_kubernetes && image.is_none() {
-            return Err(no_podhelper(&self.asked));
+            return Err(no_podhelper_error(&self.asked));
         }
         let name = format!("{}-a{number}", self.name);
-        let of = self.uid.split('-').next().unwrap_or_default();
-        Ok(Attempt { number, keys: format!("{name}-{of}"), name, image })
+        let uid_start = self.uid.split('-').next().unwrap_or_default();
+        Ok(Attempt { number, keys: format!("{name}-{uid_start}"), name, image })
     }
 
     pub(super) fn run<'b>(&'b self, ports: &'b [u16], attempt: Option<&'b Attempt>) -> Run<'b> {
@@ -128,11 +129,11 @@ impl<'a> Parts<'a> {
             _ => (None, ports),
         };
         let mut metadata = self.metadata.clone();
-        let number = attempt.map(|one| (label::ATTEMPT.to_owned(), one.number.to_string()));
+        let number = attempt.map(|attempt| (label::ATTEMPT.to_owned(), attempt.number.to_string()));
         metadata.labels.get_or_insert_default().extend(number);
         Run {
             workflow: &self.workflow,
-            name: attempt.map_or(&self.name, |one| &one.name),
+            name: attempt.map_or(&self.name, |attempt| &attempt.name),
             metadata,
             user: self.ids.0,
             group: self.ids.1,
@@ -149,31 +150,31 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Where the rabbits say that they have the packages.
+/// Returns where the rabbits have the job packages, by rabbit.
 fn packages(view: &View<'_>, index: usize) -> BTreeMap<String, Vec<PackagePath>> {
     let all = view.directives[index].containers.packages.iter();
-    all.map(|((rabbit, _), one)| {
-        let status = one.status.clone().unwrap_or_default();
+    all.map(|((rabbit, _), object)| {
+        let status = object.status.clone().unwrap_or_default();
         (rabbit.clone(), status.packages)
     })
     .collect()
 }
 
-/// What is told where MPI cannot run.
-pub(super) fn no_podhelper(profile: &str) -> ResourceError {
+/// Returns the error for MPI containers at a site without a `podhelper` image.
+pub(super) fn no_podhelper_error(profile: &str) -> ResourceError {
     user_error(format!(
-        "argument profile={profile}: data.mpiSpec is not carried out here; name a profile with data.spec, or the administrator starts the coordinator with --podhelper-image"
+        "argument profile={profile}: data.mpiSpec needs podhelper, which is not configured here; name a profile with data.spec, or ask the administrator to start the coordinator with --podhelper-image"
     ))
 }
 
 fn metadata(view: &View<'_>, index: usize) -> ObjectMeta {
-    let of = of_directive(&view.workflow, index);
-    let metadata = ObjectMeta { name: None, ..owned(&view.workflow, &of) };
-    let mut metadata = with_directive(metadata, &view.workflow, index);
+    let name = directive_object_name(&view.workflow, index);
+    let metadata = ObjectMeta { name: None, ..owned_metadata(&view.workflow, &name) };
+    let mut metadata = add_directive_labels(metadata, &view.workflow, index);
     metadata.labels.get_or_insert_default().extend(
         [
             (label::CONTAINER, view.workflow.name_any()),
-            (label::PINNED_CONTAINER_PROFILE_NAME, of),
+            (label::PINNED_CONTAINER_PROFILE_NAME, name),
             (label::PINNED_CONTAINER_PROFILE_NAMESPACE, view.namespace()),
         ]
         .map(|(key, value)| (key.to_owned(), value)),
@@ -181,22 +182,22 @@ fn metadata(view: &View<'_>, index: usize) -> ObjectMeta {
     metadata
 }
 
-/// The rabbits of the job's computes by name, each with its computes in the job's order.
+/// Returns the rabbits of the job's computes by name, each with its computes in the job's order.
 fn placement(view: &View<'_>) -> Result<Vec<Rabbit>, ResourceError> {
-    let mut of: BTreeMap<&str, Vec<(usize, String)>> = BTreeMap::new();
+    let mut by_rabbit: BTreeMap<&str, Vec<(usize, String)>> = BTreeMap::new();
     for (global, compute) in view.computes().enumerate() {
         let rabbit = view.site.rabbit_of.get(compute).ok_or_else(|| {
             wlm_error(format!(
                 "Computes names {compute}, which no rabbit serves: containers run on rabbits, so name computes that SystemConfiguration default/default lists under one"
             ))
         })?;
-        of.entry(rabbit).or_default().push((global, compute.to_owned()));
+        by_rabbit.entry(rabbit).or_default().push((global, compute.to_owned()));
     }
-    if of.is_empty() {
+    if by_rabbit.is_empty() {
         return Err(wlm_error(
             "Computes names no compute: containers run on the rabbits of the job's computes, so fill Computes",
         ));
     }
     let rabbit = |(name, computes): (&str, _)| Rabbit { name: name.to_owned(), computes };
-    Ok(of.into_iter().map(rabbit).collect())
+    Ok(by_rabbit.into_iter().map(rabbit).collect())
 }

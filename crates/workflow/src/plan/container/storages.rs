@@ -1,4 +1,4 @@
-//! The storage that containers see.
+//! The storage that containers use.
 
 use std::{
     borrow::Cow,
@@ -22,17 +22,18 @@ use crate::{
     view::{Containers, Group, View},
 };
 
-/// Checks that containers can have what of it no directive makes.
+/// Checks that containers can use the global Lustre file systems that they name.
 pub(super) fn check(
     view: &View<'_>,
     container: &Container,
     profile: &NnfContainerProfileData,
 ) -> Result<(), ResourceError> {
-    let mut global = container.storages.iter().filter(|one| one.variable == Variable::Global);
-    global.try_for_each(|one| global_lustre::storage(view, profile, one).map(drop))
+    let mut global =
+        container.storages.iter().filter(|argument| argument.variable == Variable::Global);
+    global.try_for_each(|argument| global_lustre::storage_path(view, profile, argument).map(drop))
 }
 
-/// Where it is on every rabbit, and in the containers there.
+/// Returns the paths of the storage on every rabbit and in the containers there.
 pub(super) fn paths(
     view: &View<'_>,
     container: &Container,
@@ -40,11 +41,11 @@ pub(super) fn paths(
 ) -> Vec<StoragePath> {
     let path = |argument: &StorageArgument| {
         if argument.variable == Variable::Global {
-            // Nothing starts without it: `mounted` says why.
-            return global_lustre::storage(view, profile, argument).ok();
+            // No container starts without it: `wait_for_mounts` reports the error.
+            return global_lustre::storage_path(view, profile, argument).ok();
         }
-        let (index, file_system) = named(view, argument)?;
-        let path = mounts::path(view, index, file_system);
+        let (index, file_system) = find_storage(view, argument)?;
+        let path = mounts::mount_path(view, index, file_system);
         Some(StoragePath { variable: argument.key.clone(), path, source: StorageSource::Rabbit })
     };
     container.storages.iter().filter_map(path).collect()
@@ -52,7 +53,7 @@ pub(super) fn paths(
 
 /// Returns the devices of the run's raw storage by rabbit.
 pub(super) fn devices(view: &View<'_>, container: &Container) -> BTreeMap<String, Vec<Device>> {
-    let used = container.storages.iter().filter_map(|argument| named(view, argument));
+    let used = container.storages.iter().filter_map(|argument| find_storage(view, argument));
     let raw = used.filter(|(_, file_system)| *file_system == FileSystem::Raw);
     let raw: BTreeSet<usize> = raw.map(|(index, _)| index).collect();
     let rabbits = view.site.rabbits();
@@ -60,8 +61,8 @@ pub(super) fn devices(view: &View<'_>, container: &Container) -> BTreeMap<String
     for index in raw {
         let mounts = view.directives[index].storage.mounts.values();
         for mount in mounts.filter(|mount| rabbits.contains(mount.spec.node.as_str())) {
-            let of = devices.entry(mount.spec.node.clone()).or_default();
-            of.extend(devices_of(view, index, mount));
+            let rabbit_devices = devices.entry(mount.spec.node.clone()).or_default();
+            rabbit_devices.extend(devices_of(view, index, mount));
         }
     }
     devices
@@ -78,17 +79,18 @@ fn devices_of(view: &View<'_>, index: usize, mount: &ClientMount) -> impl Iterat
             name: names::volume(&uid, index, &mount.spec.node, place),
             path: info.mount_path.clone(),
             // Kubernetes takes no volume of 0 bytes.
-            capacity: file_system.map_or(1, |one| one.spec.capacity.max(1)),
+            capacity: file_system.map_or(1, |storage| storage.spec.capacity.max(1)),
         }
     })
 }
 
-/// Whether an administrator lets the run use its rabbits. Those that have some of the job already, storage or containers, keep it.
-pub(super) fn enabled(view: &View<'_>, of: &Containers, run: &Run<'_>) -> Progress {
-    let servers = view.directives.iter().filter_map(|one| one.storage.servers.as_ref());
+/// Checks that the new rabbits of a run are enabled. Rabbits on which the job has storage or containers
+/// already may be disabled.
+pub(super) fn check_enabled(view: &View<'_>, existing: &Containers, run: &Run<'_>) -> Progress {
+    let servers = view.directives.iter().filter_map(|directive| directive.storage.servers.as_ref());
     let sets = servers.flat_map(|servers| &servers.spec.allocation_sets);
-    let storage = sets.flat_map(|set| &set.storage).map(|one| one.name.as_str());
-    let used: BTreeSet<&str> = storage.chain(part::all(of).map(Part::rabbit)).collect();
+    let storage = sets.flat_map(|set| &set.storage).map(|part| part.name.as_str());
+    let used: BTreeSet<&str> = storage.chain(part::all_parts(existing).map(Part::rabbit)).collect();
     let mut new = run.rabbits().filter(|rabbit| !used.contains(rabbit));
     let enabled = new.try_for_each(|rabbit| {
         let storage = view.site.storages.get(rabbit);
@@ -97,13 +99,13 @@ pub(super) fn enabled(view: &View<'_>, of: &Containers, run: &Run<'_>) -> Progre
     enabled.map_or_else(Progress::failed, |()| Progress::default())
 }
 
-/// Whether every rabbit of the run has all of it mounted that directives make, and containers can have the rest.
-pub(super) fn mounted(view: &View<'_>, container: &Container, run: &Run<'_>) -> Progress {
+/// Waits until every rabbit of the run has mounted the storage of the directives; fails if a global Lustre cannot be used.
+pub(super) fn wait_for_mounts(view: &View<'_>, container: &Container, run: &Run<'_>) -> Progress {
     if let Err(error) = check(view, container, run.profile) {
-        // It was there in Proposal, and may come back: no reason to end the job.
+        // Proposal found it usable, and it may be so again: no reason to end the job.
         return Progress::failed(ResourceError { severity: Severity::Major, ..error });
     }
-    let used = container.storages.iter().filter_map(|argument| named(view, argument));
+    let used = container.storages.iter().filter_map(|argument| find_storage(view, argument));
     let used: Vec<usize> = used.map(|(index, _)| index).collect();
     // Once for all rabbits: a job over many of them has many mounts.
     let mounts = used.iter().flat_map(|index| {
@@ -121,17 +123,17 @@ pub(super) fn mounted(view: &View<'_>, container: &Container, run: &Run<'_>) -> 
     }
 }
 
-/// The directive that an argument names, and its kind of storage.
-fn named(view: &View<'_>, argument: &StorageArgument) -> Option<(usize, FileSystem)> {
+/// Returns the directive that an argument names, and its file system.
+fn find_storage(view: &View<'_>, argument: &StorageArgument) -> Option<(usize, FileSystem)> {
     let lines = view.workflow.spec.directives.iter().zip(&view.directives).enumerate();
-    let mut storages = lines.filter_map(|(index, (line, of))| {
+    let mut storages = lines.filter_map(|(index, (line, directive))| {
         let command = Command::try_from(&line.parse::<directive::Directive>().ok()?).ok()?;
         match (command, argument.variable) {
             (Command::Jobdw(jobdw), Variable::Job) if jobdw.name == argument.value => {
                 Some((index, jobdw.file_system))
             }
             (Command::Persistentdw(used), Variable::Persistent) if used.name == argument.value => {
-                let object = of.persistent.as_ref()?.object.as_ref()?;
+                let object = directive.persistent.as_ref()?.object.as_ref()?;
                 Some((index, object.spec.fs_type.parse().ok()?))
             }
             _ => None,
@@ -140,36 +142,41 @@ fn named(view: &View<'_>, argument: &StorageArgument) -> Option<(usize, FileSyst
     storages.next()
 }
 
-/// The rabbits on which containers use the storage of a directive.
-pub fn rabbits<'a>(view: &'a View<'_>, index: usize) -> BTreeSet<&'a str> {
-    let is_used = users(view, index).next().is_some();
+/// Returns the rabbits on which containers use the storage of a directive.
+pub fn rabbits_using<'a>(view: &'a View<'_>, index: usize) -> BTreeSet<&'a str> {
+    let is_used = containers_using(view, index).next().is_some();
     let computes = view.computes().filter(|_| is_used);
     computes.filter_map(|compute| view.site.rabbit_of.get(compute).map(String::as_str)).collect()
 }
 
-/// The containers that use the storage of a directive.
-fn users<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item = &'a Containers> {
+/// Returns the containers that use the storage of a directive.
+fn containers_using<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item = &'a Containers> {
     let lines = view.workflow.spec.directives.iter().zip(&view.directives);
     let users = lines.filter(move |(line, _)| {
-        super::command(line).is_some_and(|container| {
-            container.storages.iter().any(|one| named(view, one).is_some_and(|(of, _)| of == index))
+        super::parse_container(line).is_some_and(|container| {
+            container
+                .storages
+                .iter()
+                .any(|argument| find_storage(view, argument).is_some_and(|(used, _)| used == index))
         })
     });
-    users.map(|(_, of)| &of.containers)
+    users.map(|(_, directive)| &directive.containers)
 }
 
-/// Whether containers may still use the storage of a directive: in PostRun while one runs, and in Teardown while there is any.
-pub fn holds(view: &View<'_>, index: usize) -> bool {
-    users(view, index).any(|of| {
-        let is_ended = part::all(of).all(|part| part.state().is_ended()) && !of.has_unreadable;
-        !is_ended || view.state() == WorkflowState::Teardown && !of.is_gone()
+/// Returns true if containers may still use the storage of a directive: in PostRun while one runs, in Teardown while
+/// objects of one exist.
+pub fn containers_may_use(view: &View<'_>, index: usize) -> bool {
+    containers_using(view, index).any(|containers| {
+        let is_ended = part::all_parts(containers).all(|part| part.state().is_ended())
+            && !containers.has_unreadable;
+        !is_ended || view.state() == WorkflowState::Teardown && !containers.is_gone()
     })
 }
 
-/// The storage of a directive without the mounts on rabbits that containers still use.
-pub fn without_held<'a>(view: &'a View<'_>, index: usize) -> Cow<'a, Group> {
+/// Returns the storage of a directive without the mounts on rabbits that containers still use.
+pub fn without_mounts_in_use<'a>(view: &'a View<'_>, index: usize) -> Cow<'a, Group> {
     let group = &view.directives[index].storage;
-    if !holds(view, index) {
+    if !containers_may_use(view, index) {
         return Cow::Borrowed(group);
     }
     let is_free = |(at, _): &(&ObjectKey, _)| !view.site.rabbits().contains(at.0.as_str());

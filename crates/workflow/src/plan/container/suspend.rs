@@ -1,36 +1,36 @@
-//! Containers that are to wait, by an annotation of their workflow. They are not resumed but made anew: where Kubernetes runs them
-//! and where agents do, each then has all of its attempts and its whole time.
+//! Suspends containers by an annotation of their workflow. They are not resumed but created again, by Kubernetes or by
+//! the agents, so that each container has all of its attempts and its full deadline again.
 
 use api::ResourceError;
 use kube::ResourceExt;
 
-use super::part::{Part, all};
+use super::part::{Part, all_parts};
 use crate::{
     names::SUSPENDED,
     progress::{Progress, user_error},
     view::{Containers as Objects, View},
 };
 
-/// Whether the workflow's containers are to wait.
+/// Returns true if the workflow's annotation suspends its containers.
 pub(super) fn is_suspended(view: &View<'_>) -> bool {
     view.workflow.annotations().get(SUSPENDED).is_some_and(|value| value == "true")
 }
 
-/// Stops what runs.
-pub(super) fn suspended(of: &Objects) -> Progress {
-    let running = all(of).filter(|part| !part.state().is_ended());
+/// Stops running containers, and waits for the removal of the annotation.
+pub(super) fn suspend(existing: &Objects) -> Progress {
+    let running = all_parts(existing).filter(|part| !part.state().is_ended());
     Progress::wait(format!("removal of the annotation {SUSPENDED}, which suspends the containers"))
-        .with(running.filter_map(Part::stopped))
+        .with(running.filter_map(Part::stop))
 }
 
-/// Removes containers that were suspended, and waits until they are gone.
-pub(super) fn without<'a>(old: impl Iterator<Item = Part<'a>>) -> Progress {
+/// Removes suspended containers, and waits until they are gone.
+pub(super) fn remove_suspended<'a>(old: impl Iterator<Item = Part<'a>>) -> Progress {
     let old: Vec<Part<'_>> = old.collect();
     let waits = (!old.is_empty()).then(|| Progress::wait("end of containers that were suspended"));
-    waits.unwrap_or_default().with(old.iter().filter_map(|part| part.removed()))
+    waits.unwrap_or_default().with(old.iter().filter_map(|part| part.remove()))
 }
 
-/// What PostRun says of containers that are suspended.
+/// Returns the error for PostRun of suspended containers.
 pub(super) fn stay_suspended() -> ResourceError {
-    user_error("containers are suspended: they are resumed in PreRun only, so go on to Teardown")
+    user_error("containers are suspended, and are resumed only in PreRun: continue with Teardown")
 }

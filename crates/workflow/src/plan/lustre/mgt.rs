@@ -1,4 +1,4 @@
-//! Which management target a file system has, its name there, and the site's commands on it.
+//! Chooses the management target of a file system, gets its name there, and runs the profile's commands on it.
 
 use std::sync::Arc;
 
@@ -14,102 +14,111 @@ use super::{fs_name::given_name, pool};
 use crate::{
     change::Change,
     fs_names::{first_name, taken_elsewhere},
-    mgts::{EXTERNAL_NAMESPACE, normalized, place_of},
-    names::{claim, of_storage},
+    mgts::{EXTERNAL_NAMESPACE, mgt_key, normalize_nids},
+    names::{fs_name_holder, storage_labels},
     plan::{
         allocation::mgs_rabbit,
-        setup::{Maker, of_node},
+        setup::{StorageMaker, name_node},
     },
     progress::{Progress, internal_error, transient_error, wlm_error},
     view::Group,
 };
 
-/// Before the name of a pool, where a profile would have addresses.
+/// Prefix of the name of a pool in `externalMgs`, which otherwise has addresses.
 const POOL: &str = "pool:";
 
-/// A file system's name, and where its clients and targets find the management server.
+/// What clients and targets mount a file system by: its name, and the addresses of its management server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// At most 8 characters.
+pub struct LustreSource {
+    /// File system name of at most 8 characters.
     pub name: String,
-    /// LNet addresses.
+    /// LNet addresses of the management server.
     pub address: String,
 }
 
-/// The name that the targets were made with.
+/// Returns the name and addresses that existing targets were made with.
 #[must_use]
-pub fn made_with(group: &Group) -> Option<Named> {
-    let mut all = group.file_systems.values().map(|one| &one.spec.lustre_storage);
-    let one = all.find(|one| !one.file_system_name.is_empty() && !one.mgs_address.is_empty())?;
-    Some(Named { name: one.file_system_name.clone(), address: one.mgs_address.clone() })
+pub fn made_with(group: &Group) -> Option<LustreSource> {
+    let mut targets = group.file_systems.values().map(|storage| &storage.spec.lustre_storage);
+    let target = targets
+        .find(|target| !target.file_system_name.is_empty() && !target.mgs_address.is_empty())?;
+    let (name, address) = (target.file_system_name.clone(), target.mgs_address.clone());
+    Some(LustreSource { name, address })
 }
 
-/// Name and address, once a management target gave the name.
+/// Returns name and address once a management target gave the name.
 ///
 /// # Errors
-/// How far that is.
-pub fn named(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Result<Named, Progress> {
-    let mgt = match target(maker, profile) {
+/// The progress towards that.
+pub fn name_and_address(
+    maker: &StorageMaker<'_>,
+    profile: &NnfStorageProfile,
+) -> Result<LustreSource, Progress> {
+    let mgt = match choose_target(maker, profile) {
         Ok(Some(mgt)) => mgt,
-        Ok(None) => return Err(own(maker)),
+        Ok(None) => return Err(create_own(maker)),
         Err(progress) => return Err(progress),
     };
     let name = given_name(maker, &mgt)?;
-    let (node, mgt_name) = place_of(&mgt);
+    let (node, mgt_name) = mgt_key(&mgt);
     let external = &profile.data().lustre_storage.mgt_options.external_mgs;
     let is_address = !external.is_empty() && !external.starts_with(POOL);
     let address = mgt.spec.addresses.first().filter(|_| !is_address).unwrap_or(external);
-    let named = Named { name, address: normalized(address) };
+    let source = LustreSource { name, address: normalize_nids(address) };
     match made_with(maker.group()) {
-        Some(earlier) if earlier.name != named.name => {
+        Some(earlier) if earlier.name != source.name => {
             Err(Progress::failed(internal_error(format!(
                 "NnfLustreMGT {node}/{mgt_name} names the file system {}, and its targets were made as {}: tear the workflow down",
-                named.name, earlier.name
+                source.name, earlier.name
             ))))
         }
         Some(earlier) => Ok(earlier),
-        None => Ok(named),
+        None => Ok(source),
     }
 }
 
-/// The management target to ask; none where the file system has one of its own, which does not exist yet.
-fn target(
-    maker: &Maker<'_>,
+/// Returns the management target to ask for a name; `None` if the file system has its own target, which does not exist yet.
+fn choose_target(
+    maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
 ) -> Result<Option<Arc<NnfLustreMgt>>, Progress> {
-    // One that was chosen stays, whatever the profile says or others do.
+    // A target that was chosen stays, whatever the profile or other storage says by now.
     if let Some(mgt) = maker.group().mgts.values().next() {
         return Ok(Some(mgt.clone()));
     }
     let external = &profile.data().lustre_storage.mgt_options.external_mgs;
     match external.strip_prefix(POOL) {
-        Some(pool) => pool::member(maker, pool).map(Some),
+        Some(pool) => pool::use_member(maker, pool).map(Some),
         None if !external.is_empty() => {
-            with_address(maker, external).map(Some).map_err(Progress::failed)
+            target_with_address(maker, external).map(Some).map_err(Progress::failed)
         }
         None => Ok(None),
     }
 }
 
-fn with_address(maker: &Maker<'_>, external: &str) -> Result<Arc<NnfLustreMgt>, ResourceError> {
+fn target_with_address(
+    maker: &StorageMaker<'_>,
+    external: &str,
+) -> Result<Arc<NnfLustreMgt>, ResourceError> {
     let mut found = maker.view.site.mgts.with_address(external);
     match (found.next(), found.next()) {
         (Some(mgt), None) => Ok(mgt.clone()),
         (None, _) => Err(transient_error(format!(
-            "no NnfLustreMGT resource found for MGS address {external} (lustreStorage.mgtOptions.externalMgs of the profile): the administrator creates one in {EXTERNAL_NAMESPACE} with that address"
+            "no NnfLustreMGT resource found for MGS address {external} (lustreStorage.mgtOptions.externalMgs of the profile): ask the administrator to create one in {EXTERNAL_NAMESPACE} with that address"
         ))),
-        (Some(one), Some(other)) => Err(wlm_error(format!(
-            "multiple MGTs found for address {external}: NnfLustreMGT {}/{} and {}/{}: the administrator leaves one of them",
-            one.namespace().unwrap_or_default(),
-            one.name_any(),
+        (Some(first), Some(other)) => Err(wlm_error(format!(
+            "multiple MGTs found for address {external}: NnfLustreMGT {}/{} and {}/{}: ask the administrator to delete one of them",
+            first.namespace().unwrap_or_default(),
+            first.name_any(),
             other.namespace().unwrap_or_default(),
             other.name_any()
         ))),
     }
 }
 
-/// The file system's own target: the object first, which gives the name that a combined target is formatted with.
-fn own(maker: &Maker<'_>) -> Progress {
+/// Creates the file system's own NnfLustreMGT. It comes before the target, because it gives the name
+/// for formatting a `mgtmdt`.
+fn create_own(maker: &StorageMaker<'_>) -> Progress {
     let Some(rabbit) = mgs_rabbit(maker.servers) else {
         return Progress::failed(wlm_error(
             "Servers names no rabbit for the management target: fill the set with label mgt or mgtmdt",
@@ -123,10 +132,10 @@ fn own(maker: &Maker<'_>) -> Progress {
         ));
     }
     let status = maker.view.site.nodes.get(rabbit).and_then(|node| node.status.as_ref());
-    let address = status.map(|status| normalized(&status.lnet_nid)).unwrap_or_default();
+    let address = status.map(|status| normalize_nids(&status.lnet_nid)).unwrap_or_default();
     if address.is_empty() {
         return Progress::failed(transient_error(format!(
-            "{rabbit} has told no LNet address (NnfNode {rabbit}/nnf-nlc, status.lnetNid): load Lustre's modules there, or place the management target elsewhere"
+            "{rabbit} has reported no LNet address (NnfNode {rabbit}/nnf-nlc, status.lnetNid): load Lustre's modules there, or place the management target elsewhere"
         )));
     }
     let taken = taken_elsewhere(maker.view.site, &at);
@@ -134,13 +143,13 @@ fn own(maker: &Maker<'_>) -> Progress {
         metadata: ObjectMeta {
             name: Some(at.1),
             namespace: Some(at.0),
-            labels: Some(of_storage(&maker.view.workflow, maker.index, maker.servers)),
+            labels: Some(storage_labels(&maker.view.workflow, maker.index, maker.servers)),
             ..ObjectMeta::default()
         },
         spec: NnfLustreMgtSpec {
             addresses: vec![address],
             fs_name_start: first_name(&maker.servers.uid().unwrap_or_default(), &taken).to_string(),
-            claim_list: vec![claim(maker.servers)],
+            claim_list: vec![fs_name_holder(maker.servers)],
             ..NnfLustreMgtSpec::default()
         },
         status: None,
@@ -148,9 +157,13 @@ fn own(maker: &Maker<'_>) -> Progress {
     Progress::default().with([Change::create(&object)])
 }
 
-/// The site's commands on the management target, once all targets serve. The site's own targets run none: nobody of ours is
-/// on their hosts.
-pub fn commands(maker: &Maker<'_>, profile: &NnfStorageProfile, named: &Named) -> Progress {
+/// Runs the profile's commands on the management target, once all targets are ready. The site's own management targets
+/// run none: no agent of Warren is on their hosts.
+pub fn run_commands(
+    maker: &StorageMaker<'_>,
+    profile: &NnfStorageProfile,
+    source: &LustreSource,
+) -> Progress {
     let lines = &profile.data().lustre_storage.mgt_options.pre_mount_commands;
     let Some(mgt) = maker.group().mgts.values().next().filter(|_| !lines.is_empty()) else {
         return Progress::default();
@@ -159,30 +172,33 @@ pub fn commands(maker: &Maker<'_>, profile: &NnfStorageProfile, named: &Named) -
     if rabbit == EXTERNAL_NAMESPACE {
         return Progress::default();
     }
-    let claim = claim(maker.servers);
+    let holder = fs_name_holder(maker.servers);
     let mut asked = mgt.spec.command_list.iter();
-    if !asked.any(|entry| *entry.reference == claim) {
-        let commands = lines.iter().map(|line| expanded(maker, named, line)).collect();
+    if !asked.any(|entry| *entry.reference == holder) {
+        let commands = lines.iter().map(|line| expand_variables(maker, source, line)).collect();
         let mut after = NnfLustreMgt::clone(mgt);
-        after.spec.command_list.push(NnfLustreMgtSpecCommand { reference: claim.into(), commands });
+        after
+            .spec
+            .command_list
+            .push(NnfLustreMgtSpecCommand { reference: holder.into(), commands });
         return Progress::default().with(Change::patch(&**mgt, &after));
     }
     let mut reported = mgt.status.iter().flat_map(|status| &status.command_list);
-    match reported.find(|reported| *reported.reference == claim) {
+    match reported.find(|reported| *reported.reference == holder) {
         Some(reported) if reported.ready => Progress::default(),
         Some(NnfLustreMgtStatusCommand { error: Some(error), .. }) => {
-            Progress::failed(of_node(&rabbit, error))
+            Progress::failed(name_node(&rabbit, error))
         }
         _ => Progress::wait(format!("the site's commands on the management target of {rabbit}")),
     }
 }
 
-/// Values hold nothing that a shell reads.
-fn expanded(maker: &Maker<'_>, named: &Named, line: &str) -> String {
+/// Replaces the variables in a command line. None of the values contains a character that a shell would interpret.
+fn expand_variables(maker: &StorageMaker<'_>, source: &LustreSource, line: &str) -> String {
     let spec = &maker.view.workflow.spec;
     [
-        ("$MGS_NID", named.address.clone()),
-        ("$FS_NAME", named.name.clone()),
+        ("$MGS_NID", source.address.clone()),
+        ("$FS_NAME", source.name.clone()),
         ("$GROUPID", spec.group_id.to_string()),
         ("$USERID", spec.user_id.to_string()),
     ]
@@ -190,23 +206,23 @@ fn expanded(maker: &Maker<'_>, named: &Named, line: &str) -> String {
     .fold(line.to_owned(), |line, (name, value)| line.replace(name, &value))
 }
 
-/// Withdraws claim and commands; done when the target has erased the name.
-pub fn released(group: &Group) -> Progress {
+/// Withdraws the request for a name and the commands; done when the target has erased the name.
+pub fn release_name(group: &Group) -> Progress {
     let Some(servers) = &group.servers else { return Progress::default() };
-    let claim = claim(servers);
+    let holder = fs_name_holder(servers);
     let mut progress = Progress::default();
     for ((node, name), mgt) in &group.mgts {
         let mut after = NnfLustreMgt::clone(mgt);
-        after.spec.claim_list.retain(|other| *other != claim);
-        after.spec.command_list.retain(|other| *other.reference != claim);
+        after.spec.claim_list.retain(|other| *other != holder);
+        after.spec.command_list.retain(|other| *other.reference != holder);
         let status = mgt.status.as_ref();
-        let mut given = status.into_iter().flat_map(|status| &status.claim_list);
-        let waits = given.any(|given| *given.reference == claim);
+        let mut entries = status.into_iter().flat_map(|status| &status.claim_list);
+        let waits = entries.any(|entry| *entry.reference == holder);
         let error = status.and_then(|status| status.error.as_ref());
         progress = progress.with(Change::patch(&**mgt, &after));
         if waits {
             progress = progress.and(match error {
-                Some(error) => Progress::failed(of_node(node, error)),
+                Some(error) => Progress::failed(name_node(node, error)),
                 None => Progress::wait(format!(
                     "erasure of the file system's name on NnfLustreMGT {node}/{name}"
                 )),
@@ -216,7 +232,7 @@ pub fn released(group: &Group) -> Progress {
     progress
 }
 
-/// Whether a management target is the storage's own.
+/// Returns true if a management target belongs to this storage alone.
 #[must_use]
 pub fn is_own(group: &Group, mgt: &NnfLustreMgt) -> bool {
     let is_owner = |uid: String| mgt.owner().is_some_and(|owner| owner.uid == uid);

@@ -1,4 +1,4 @@
-//! PreRun: every client mounts the same file system, over the network.
+//! PreRun: mounts the same file system on every client, over the network.
 
 use std::collections::BTreeSet;
 
@@ -11,53 +11,61 @@ use api::{
 use directive::FileSystem;
 use kube::ResourceExt;
 
-use super::mgt::{Named, made_with};
+use super::mgt::{LustreSource, made_with};
 use crate::{
     change::Change,
     names::{OWNER_KIND, reference},
     plan::{
         allocation::Allocation,
         container,
-        mounts::{Maker, MountProgress},
+        mounts::{MountMaker, MountProgress},
         setup,
     },
     progress::{Progress, wlm_error},
     view::View,
 };
 
-/// Mounts the file system on all computes, and on the rabbits with its object targets or with containers that use it.
-pub fn mounted(view: &View<'_>, index: usize, servers: &Servers, all: &[Allocation]) -> Progress {
+/// Mounts the file system on all computes, and on the rabbits that hold its object targets or run containers that use it.
+pub fn mount_clients(
+    view: &View<'_>,
+    index: usize,
+    servers: &Servers,
+    all: &[Allocation],
+) -> Progress {
     let group = &view.directives[index].storage;
     if let Some(unknown) = view.computes().find(|compute| !view.site.has_compute(compute)) {
         return Progress::failed(wlm_error(format!(
             "Computes names {unknown}, which the system does not have: name computes that SystemConfiguration default/default lists, beneath a rabbit or in externalComputeNodes"
         )));
     }
-    let Some(named) = made_with(group) else {
+    let Some(source) = made_with(group) else {
         return Progress::wait("its targets");
     };
     let storage = setup::progress(group, all);
     let is_ready = storage == Progress::default();
-    let maker = Maker { view, index, file_system: FileSystem::Lustre, group };
-    let mount = || maker.mount(maker.path(), device(servers, &named), None);
+    let maker = MountMaker { view, index, file_system: FileSystem::Lustre, group };
+    let mount = || maker.mount_info(maker.path(), device(servers, &source), None);
     let on_compute = |compute: &str| {
-        let at = maker.at(compute, "computes");
-        let new = || maker.object(&at, vec![mount()]).map(|object| Change::create(&object));
+        let at = maker.mount_key(compute, "computes");
+        let new = || maker.client_mount(&at, vec![mount()]).map(|object| Change::create(&object));
         maker.mount_or_create(&at, || if is_ready { new() } else { None })
     };
     let on_rabbit = |rabbit: &str| {
-        let at = maker.at(rabbit, "servers");
+        let at = maker.mount_key(rabbit, "servers");
         maker.mount_or_create(&at, || {
-            if is_ready { maker.new_server(&at, vec![mount()]) } else { None }
+            if is_ready { maker.new_rabbit_mount(&at, vec![mount()]) } else { None }
         })
     };
-    let objects = all.iter().filter(|one| one.label == "ost").map(|one| one.rabbit.as_str());
-    let mut objects: BTreeSet<&str> =
-        objects.filter(|_| view.computes().next().is_some()).collect();
-    objects.extend(container::rabbits(view, index));
-    let clients = view.computes().map(on_compute).chain(objects.into_iter().map(on_rabbit));
+    let rabbits = all
+        .iter()
+        .filter(|allocation| allocation.label == "ost")
+        .map(|allocation| allocation.rabbit.as_str());
+    let mut rabbits: BTreeSet<&str> =
+        rabbits.filter(|_| view.computes().next().is_some()).collect();
+    rabbits.extend(container::rabbits_using(view, index));
+    let clients = view.computes().map(on_compute).chain(rabbits.into_iter().map(on_rabbit));
     let waited = clients.fold(MountProgress::default(), MountProgress::and);
-    // Who mounted it is not troubled by a target that comes back.
+    // Errors of targets matter only while a client still mounts: a client that has mounted waits for a target to come back.
     if waited.nodes.is_empty() {
         Progress::default()
     } else {
@@ -65,12 +73,12 @@ pub fn mounted(view: &View<'_>, index: usize, servers: &Servers, all: &[Allocati
     }
 }
 
-/// What a client mounts.
-pub fn device(servers: &Servers, named: &Named) -> ClientMountDevice {
+/// Returns the device that a client mounts.
+pub fn device(servers: &Servers, source: &LustreSource) -> ClientMountDevice {
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
     let lustre = ClientMountDeviceLustre {
-        file_system_name: named.name.clone(),
-        mgs_addresses: named.address.clone(),
+        file_system_name: source.name.clone(),
+        mgs_addresses: source.address.clone(),
     };
     let reference = ClientMountDeviceReference {
         object_reference: reference(OWNER_KIND, &name, &namespace),

@@ -1,5 +1,5 @@
-//! A new Lustre file system belongs to root: it is mounted once on the rabbit of its first object target, given to its user
-//! there, and unmounted.
+//! Gives a new Lustre file system, which belongs to root, to its user: mounts it once on the rabbit of its first object
+//! target, changes the owner there, and unmounts it.
 
 use api::{
     ClientMount,
@@ -8,50 +8,50 @@ use api::{
 use directive::FileSystem;
 use kube::ResourceExt;
 
-use super::{mgt::Named, mounts::device, targets::Target};
+use super::{mgt::LustreSource, mounts::device, targets::Target};
 use crate::{
     change::Change,
     plan::{
         mounts::{self, desire, is_mounted, says_unmounted},
-        setup::Maker,
+        setup::StorageMaker,
     },
     progress::{Progress, internal_error},
 };
 
-/// Done when the file system belongs to its user.
-pub fn given(maker: &Maker<'_>, first: &Target, named: &Named) -> Progress {
+/// Changes the owner of the file system; done when its user owns it.
+pub fn change_owner(maker: &StorageMaker<'_>, first: &Target, source: &LustreSource) -> Progress {
     let rabbit = &first.allocation.rabbit;
-    let makers = mounts::Maker {
+    let mount_maker = mounts::MountMaker {
         view: maker.view,
         index: maker.index,
         file_system: FileSystem::Lustre,
         group: maker.group(),
     };
-    let at = makers.at(rabbit, "ownergroup");
+    let at = mount_maker.mount_key(rabbit, "ownergroup");
     match maker.group().mounts.get(&at) {
         Some(mount) if says_unmounted(mount) => Progress::default(),
         Some(mount) if is_mounted(mount) => {
             Progress::default().with(desire(mount, MountState::Unmounted))
         }
         Some(_) => Progress::wait(format!("change of owner of the file system on {rabbit}")),
-        None => match object(maker, &makers, &at, named) {
+        None => match owner_mount(maker, &mount_maker, &at, source) {
             Some(object) => Progress::default().with([Change::create(&object)]),
-            None => Progress::failed(internal_error("its Servers has no uid")),
+            None => Progress::failed(internal_error("the Servers of this directive has no uid")),
         },
     }
 }
 
-fn object(
-    maker: &Maker<'_>,
-    mounts: &mounts::Maker<'_>,
+fn owner_mount(
+    maker: &StorageMaker<'_>,
+    mounts: &mounts::MountMaker<'_>,
     at: &controller::ObjectKey,
-    named: &Named,
+    source: &LustreSource,
 ) -> Option<ClientMount> {
     let (root, uid) = (&maker.view.site.settings.mount_root, maker.view.workflow.uid()?);
     let path = format!("{root}/{uid}-{}-owner", maker.index);
     let mount = ClientMountInfo {
         set_permissions: true,
-        ..mounts.mount(path, device(maker.servers, named), None)
+        ..mounts.mount_info(path, device(maker.servers, source), None)
     };
-    mounts.object(at, vec![mount])
+    mounts.client_mount(at, vec![mount])
 }

@@ -1,5 +1,5 @@
-//! Where targets go when nobody says so, and which rabbits may hold which targets together. Clients come over the network, so
-//! any rabbit will do; those that serve the job's computes come first.
+//! Places Lustre targets when no workload manager does, and checks which targets share a rabbit. Clients reach targets
+//! over the network, so any rabbit will do; rabbits that serve the job's computes come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,26 +20,26 @@ use crate::{
     plan::{
         allocation::mgs_rabbit,
         checks,
-        place::{set, wanted},
+        place::{to_servers_set, to_wanted},
     },
     progress::{Outcome, transient_error, wlm_error},
     view::View,
 };
 
-/// The key of targets of which a kernel runs one.
+/// `colocation` key of management targets: a kernel runs only one.
 const MGT_KEY: &str = "lustre-mgt";
 
-/// Whether a set is of Lustre targets.
+/// Returns true if the label is that of a set of Lustre targets.
 #[must_use]
 pub fn is_lustre(label: &str) -> bool {
-    matches!(Label::of(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
+    matches!(Label::from_text(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
 }
 
-/// Places all sets.
+/// Places all sets of a Lustre file system.
 ///
 /// # Errors
-/// Why a set has no place.
-pub fn placed(
+/// The reason why a set cannot be placed.
+pub fn place_sets(
     view: &View<'_>,
     servers: &Servers,
     sets: &[StorageAllocationSet],
@@ -48,33 +48,34 @@ pub fn placed(
     let mut placed: BTreeMap<&str, ServersAllocationSet> = BTreeMap::new();
     let mut alone: BTreeSet<String> = BTreeSet::new();
     let mut order: Vec<&StorageAllocationSet> = sets.iter().collect();
-    // Who must be alone chooses first.
+    // Sets that must be alone on their rabbits choose first.
     order.sort_by_key(|set| !is_alone(set));
-    for one in order {
-        let wanted = wanted(one)?;
+    for set in order {
+        let wanted = to_wanted(set)?;
         let is_free = |served: &&Served| {
             !alone.contains(&served.rabbit)
-                && (!has_key(one, MGT_KEY) || mgs_on(view, servers, &served.rabbit).is_none())
-                && has_labels(view, one, &served.rabbit)
+                && (!has_key(set, MGT_KEY) || mgs_on(view, servers, &served.rabbit).is_none())
+                && has_labels(view, set, &served.rabbit)
         };
         let near: Vec<Served> = near.iter().filter(is_free).cloned().collect();
         let far: Vec<Served> = far.iter().filter(is_free).cloned().collect();
-        let on = candidates(&wanted, near, far, !alone.is_empty() || is_alone(one));
-        let of = place(&[wanted], &on, LUSTRE_LEAST).map_err(|_| no_place(view, servers, one))?;
-        for found in of.into_iter().map(set) {
-            if is_alone(one) {
+        let on = candidates(&wanted, near, far, !alone.is_empty() || is_alone(set));
+        let placed_sets =
+            place(&[wanted], &on, LUSTRE_LEAST).map_err(|_| no_place_error(view, servers, set))?;
+        for found in placed_sets.into_iter().map(to_servers_set) {
+            if is_alone(set) {
                 alone.extend(found.storage.iter().map(|storage| storage.name.clone()));
             }
-            placed.insert(&one.label, found);
+            placed.insert(&set.label, found);
         }
     }
-    Ok(sets.iter().filter_map(|one| placed.remove(one.label.as_str())).collect())
+    Ok(sets.iter().filter_map(|set| placed.remove(set.label.as_str())).collect())
 }
 
-/// The rabbits that may have a target: those of the computes alone, unless targets must be apart from each other, or the computes
-/// have none. Of rabbits that are far away, a set without a count takes one.
-fn candidates(one: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool) -> Vec<Served> {
-    let is_counted = one.count.is_some() || one.strategy == Strategy::SingleServer;
+/// Returns the rabbits that a set may use: those of the computes, unless targets must be apart from each other, or the
+/// computes have no rabbit. Of rabbits that serve none of the computes, a set without a count uses one.
+fn candidates(wanted: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool) -> Vec<Served> {
+    let is_counted = wanted.count.is_some() || wanted.strategy == Strategy::SingleServer;
     match (near.is_empty(), is_counted) {
         (false, true) if is_apart => near.into_iter().chain(far).collect(),
         (false, _) => near,
@@ -83,7 +84,8 @@ fn candidates(one: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool)
     }
 }
 
-/// The rabbits that take storage: those of the job's computes in its order, and the others, the emptiest first.
+/// Returns the rabbits that take new storage: first those of the job's computes in its order, then
+/// the others, emptiest first.
 fn rabbits(
     view: &View<'_>,
     servers: &Servers,
@@ -110,7 +112,7 @@ fn rabbits(
     let asking: ObjectKey = (servers.namespace().unwrap_or_default(), servers.name_any());
     let free = |rabbit: &str| {
         let node = view.site.nodes.get(rabbit);
-        node.map_or(0, |node| view.site.ledger.space(rabbit, node, &asking).free)
+        node.map_or(0, |node| view.site.reservations.space(rabbit, node, &asking).free)
     };
     let all = view.site.rabbits().into_iter();
     let mut far: Vec<(i64, &str)> = all
@@ -118,63 +120,63 @@ fn rabbits(
         .map(|rabbit| (-free(rabbit), rabbit))
         .collect();
     far.sort_unstable();
-    near.retain(|one| serves(&one.rabbit));
+    near.retain(|served| serves(&served.rabbit));
     let far = far.into_iter().map(|(_, rabbit)| Served { rabbit: rabbit.to_owned(), computes: 1 });
     Ok((near, far.collect()))
 }
 
-/// Why a set has no place: it waits where a rabbit would take it but for a management target that it has.
-fn no_place(view: &View<'_>, servers: &Servers, set: &StorageAllocationSet) -> Outcome {
+/// Returns why a set has no place. It is Queued if a rabbit would take it once the rabbit's management target is removed.
+fn no_place_error(view: &View<'_>, servers: &Servers, set: &StorageAllocationSet) -> Outcome {
     let all = view.site.rabbits().into_iter().filter(|rabbit| {
         let storage = view.site.storages.get(*rabbit);
         storage.is_some_and(|storage| {
-            checks::serves(rabbit, storage).is_ok() && checks::lacking(storage, set).is_none()
+            checks::serves(rabbit, storage).is_ok() && checks::missing_label(storage, set).is_none()
         })
     });
     let taken = |rabbit| Some((rabbit, mgs_on(view, servers, rabbit)?));
     let mut taken = all.filter(|_| has_key(set, MGT_KEY)).filter_map(taken);
     if let Some((rabbit, whose)) = taken.next() {
         return Outcome::Queued(format!(
-            "a rabbit without a management target, of which each serves one only: such as {rabbit}, when the one of {whose} goes"
+            "a rabbit without a management target, because a rabbit serves only one: for example {rabbit}, once the target of {whose} is removed"
         ));
     }
     Outcome::Failed(transient_error(format!(
-        "no rabbit can take the {} targets: each is drained or disabled, lacks a label of the profile's storageLabels, or holds a target that it may not stand beside; it goes on when one is free",
+        "no rabbit can take the {} targets: each is drained or disabled, lacks a label of the profile's storageLabels, or holds a target that must not share a rabbit with it; the workflow continues when a rabbit is free",
         set.label
     )))
 }
 
 fn has_key(set: &StorageAllocationSet, key: &str) -> bool {
-    set.constraints.colocation.iter().any(|one| one.key == key)
+    set.constraints.colocation.iter().any(|entry| entry.key == key)
 }
 
-/// An empty key stands for every other target of the file system.
+/// Returns true if the targets must share a rabbit with no other target of the file system, which an empty key asks for.
 fn is_alone(set: &StorageAllocationSet) -> bool {
     has_key(set, "")
 }
 
 fn has_labels(view: &View<'_>, set: &StorageAllocationSet, rabbit: &str) -> bool {
     let storage = view.site.storages.get(rabbit);
-    storage.is_some_and(|storage| checks::lacking(storage, set).is_none())
+    storage.is_some_and(|storage| checks::missing_label(storage, set).is_none())
 }
 
-/// Whether targets stand together on a rabbit that may not.
+/// Checks that no targets share a rabbit that must not.
 ///
 /// # Errors
-/// Which, and where.
-pub fn colocation(
+/// The set and the rabbit.
+pub fn check_colocation(
     view: &View<'_>,
     servers: &Servers,
     sets: &[StorageAllocationSet],
 ) -> Result<(), Outcome> {
     for set in sets.iter().filter(|set| is_alone(set)) {
-        let of = |is_it: bool| {
+        let rabbits_of = |is_this: bool| {
             let sets = servers.spec.allocation_sets.iter();
-            let sets = sets.filter(move |given| (given.label == set.label) == is_it);
+            let sets = sets.filter(move |given| (given.label == set.label) == is_this);
             sets.flat_map(|given| &given.storage).map(|storage| storage.name.as_str())
         };
-        let others: BTreeSet<&str> = of(false).collect();
-        if let Some(rabbit) = of(true).find(|rabbit| others.contains(rabbit)) {
+        let others: BTreeSet<&str> = rabbits_of(false).collect();
+        if let Some(rabbit) = rabbits_of(true).find(|rabbit| others.contains(rabbit)) {
             return Err(Outcome::Failed(wlm_error(format!(
                 "Servers puts other targets beside {} on {rabbit}, which the profile excludes (colocation): name a rabbit of its own for it",
                 set.label
@@ -185,19 +187,19 @@ pub fn colocation(
     let Some(rabbit) = mgs_rabbit(servers).filter(|_| keyed) else { return Ok(()) };
     match mgs_on(view, servers, rabbit) {
         Some(whose) => Err(Outcome::Queued(format!(
-            "removal of the management target of {whose} from {rabbit}, which serves one only (colocation {MGT_KEY})"
+            "removal of the management target of {whose} from {rabbit}, which serves only one (colocation {MGT_KEY})"
         ))),
         None => Ok(()),
     }
 }
 
-/// Whose management target a rabbit has, or has been promised to.
+/// Returns the owner of the management target that a rabbit has, or is reserved for.
 fn mgs_on(view: &View<'_>, servers: &Servers, rabbit: &str) -> Option<String> {
     let asking: ObjectKey = (servers.namespace().unwrap_or_default(), servers.name_any());
     let is_other = |owner: &api::names::OwnerRef<'_>| {
         owner.kind != OWNER_KIND || (owner.namespace, owner.name) != (&*asking.0, &*asking.1)
     };
-    let there = view.site.mgts.on(rabbit).find_map(|mgt| {
+    let there = view.site.mgts.on_rabbit(rabbit).find_map(|mgt| {
         let owner = mgt.owner();
         match owner {
             Some(owner) if !is_other(&owner) => None,
@@ -208,7 +210,7 @@ fn mgs_on(view: &View<'_>, servers: &Servers, rabbit: &str) -> Option<String> {
         }
     });
     there.or_else(|| {
-        let promised = view.site.ledger.mgs_of(rabbit, &asking)?;
-        Some(format!("Servers {}/{}", promised.0, promised.1))
+        let holder = view.site.reservations.mgs_of(rabbit, &asking)?;
+        Some(format!("Servers {}/{}", holder.0, holder.1))
     })
 }

@@ -1,4 +1,4 @@
-//! Pools of persistent management targets, of which a file system uses one.
+//! Pools of persistent management targets: chooses one for each file system.
 
 use std::sync::Arc;
 
@@ -11,22 +11,26 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    names::{STANDALONE_MGT, claim},
-    plan::{checks, setup::Maker},
+    names::{STANDALONE_MGT, fs_name_holder},
+    plan::{checks, setup::StorageMaker},
     progress::{Progress, transient_error},
     view::Group,
 };
 
-/// A member of a pool of persistent targets. It is held before it is asked for a name, so that nobody destroys it meanwhile.
-pub(super) fn member(maker: &Maker<'_>, pool: &str) -> Result<Arc<NnfLustreMgt>, Progress> {
-    let held = maker.group().pools.iter().next();
-    let (at, member) = match held {
+/// Returns a member of a pool of persistent targets. The file system becomes a consumer of it before it asks for a name,
+/// so that the target cannot be destroyed meanwhile.
+pub(super) fn use_member(
+    maker: &StorageMaker<'_>,
+    pool: &str,
+) -> Result<Arc<NnfLustreMgt>, Progress> {
+    let used = maker.group().pools.iter().next();
+    let (at, member) = match used {
         Some((at, member)) => (at.clone(), member.clone()),
-        None => chosen(maker, pool).map_err(Progress::failed)?,
+        None => choose_member(maker, pool).map_err(Progress::failed)?,
     };
-    if held.is_none() {
+    if used.is_none() {
         let mut after = PersistentStorageInstance::clone(&member);
-        after.spec.consumer_references.push(claim(maker.servers));
+        after.spec.consumer_references.push(fs_name_holder(maker.servers));
         return Err(Progress::default().with(Change::patch(&*member, &after)));
     }
     let mgt = maker.view.site.mgts.of_owner(&at).next();
@@ -38,58 +42,60 @@ pub(super) fn member(maker: &Maker<'_>, pool: &str) -> Result<Arc<NnfLustreMgt>,
     })
 }
 
-/// The member with the fewest names of those that serve, a degraded one only if there is no other.
-fn chosen(
-    maker: &Maker<'_>,
+/// Chooses the usable member that has given the fewest names; a degraded one only if there is no other.
+fn choose_member(
+    maker: &StorageMaker<'_>,
     pool: &str,
 ) -> Result<(ObjectKey, Arc<PersistentStorageInstance>), ResourceError> {
     let site = maker.view.site;
-    let members = site
-        .persistent
-        .iter()
-        .filter(|(_, one)| one.labels().get(STANDALONE_MGT).is_some_and(|label| label == pool));
+    let members = site.persistent.iter().filter(|(_, instance)| {
+        instance.labels().get(STANDALONE_MGT).is_some_and(|label| label == pool)
+    });
     let members: Vec<_> = members.collect();
     if members.is_empty() {
         return Err(transient_error(format!(
-            "no persistent storage is in the pool {pool} of management targets (lustreStorage.mgtOptions.externalMgs of the profile): the administrator creates one with create_persistent and a profile whose standaloneMgtPoolName is {pool}"
+            "no persistent storage is in the pool {pool} of management targets (lustreStorage.mgtOptions.externalMgs of the profile): ask the administrator to create one with create_persistent and a profile whose standaloneMgtPoolName is {pool}"
         )));
     }
-    let mut why = String::new();
+    let mut unusable = String::new();
     let mut usable = Vec::new();
-    for (at, one) in members {
-        match is_usable(maker, at, one) {
-            Ok((is_degraded, claims)) => usable.push((is_degraded, claims, at, one)),
-            Err(reason) => why = format!("{}: {reason}", at.1),
+    for (at, instance) in members {
+        match is_usable(maker, at, instance) {
+            Ok((is_degraded, claims)) => usable.push((is_degraded, claims, at, instance)),
+            Err(reason) => unusable = format!("{}: {reason}", at.1),
         }
     }
     let best = usable
         .into_iter()
         .min_by_key(|(is_degraded, claims, at, _)| (*is_degraded, *claims, (*at).clone()));
-    best.map(|(_, _, at, one)| (at.clone(), one.clone())).ok_or_else(|| {
+    best.map(|(_, _, at, instance)| (at.clone(), instance.clone())).ok_or_else(|| {
         transient_error(format!(
-            "no management target of the pool {pool} can be used now, such as {why}"
+            "no management target of the pool {pool} can be used now; for example {unusable}"
         ))
     })
 }
 
-/// Whether it is degraded, and how many names it gave; or why it cannot be used.
+/// Returns whether a member is degraded and how many names it gave.
+///
+/// # Errors
+/// The reason why it cannot be used.
 fn is_usable(
-    maker: &Maker<'_>,
+    maker: &StorageMaker<'_>,
     at: &ObjectKey,
-    one: &PersistentStorageInstance,
+    instance: &PersistentStorageInstance,
 ) -> Result<(bool, usize), String> {
-    let is_going = one.metadata.deletion_timestamp.is_some()
-        || one.spec.state == PersistentStorageState::Destroying;
+    let is_going = instance.metadata.deletion_timestamp.is_some()
+        || instance.spec.state == PersistentStorageState::Destroying;
     if is_going {
         return Err("it is being destroyed".to_owned());
     }
-    let state = one.status.as_ref().map(|status| &status.state);
+    let state = instance.status.as_ref().map(|status| &status.state);
     let is_degraded = match state {
         Some(PersistentStorageStatusState::Active) => false,
         Some(PersistentStorageStatusState::Degraded) => true,
         other => {
-            let how = other.map_or("not known", PersistentStorageStatusState::as_str);
-            return Err(format!("its state is {how}"));
+            let reported = other.map_or("not known", PersistentStorageStatusState::as_str);
+            return Err(format!("its state is {reported}"));
         }
     };
     let site = maker.view.site;
@@ -100,14 +106,14 @@ fn is_usable(
     Ok((is_degraded, mgt.spec.claim_list.len()))
 }
 
-/// Withdraws the use of persistent targets.
+/// Withdraws the use of persistent management targets.
 pub(super) fn release(group: &Group) -> Vec<Change> {
     let Some(servers) = &group.servers else { return Vec::new() };
-    let claim = claim(servers);
-    let without = |one: &Arc<PersistentStorageInstance>| {
-        let mut after = PersistentStorageInstance::clone(one);
-        after.spec.consumer_references.retain(|other| *other != claim);
-        Change::patch(&**one, &after)
+    let holder = fs_name_holder(servers);
+    let without = |instance: &Arc<PersistentStorageInstance>| {
+        let mut after = PersistentStorageInstance::clone(instance);
+        after.spec.consumer_references.retain(|other| *other != holder);
+        Change::patch(&**instance, &after)
     };
     group.pools.values().filter_map(without).collect()
 }

@@ -1,4 +1,4 @@
-//! Setup: targets in their order, then the site's commands, then the owner.
+//! Setup: creates targets in their order, then runs the profile's commands, then changes the owner.
 
 use api::{
     NnfNodeStorage, NnfStorageProfile, ResourceError,
@@ -8,30 +8,30 @@ use api::{
 use kube::ResourceExt;
 
 use super::{
-    mgt::{self, Named},
+    mgt::{self, LustreSource},
     owner,
-    targets::{STAGES, Stage, Target, components, targets},
+    targets::{STAGES, Stage, Target, components, targets_of},
 };
 use crate::{
     change::Change,
     plan::{
         allocation::Allocation,
-        setup::{self, Maker, lost},
+        setup::{self, StorageMaker, deleted_storage_error},
     },
     progress::Progress,
     report::is_completed,
 };
 
 /// Makes the file system.
-pub fn storage(maker: &Maker<'_>, profile: &NnfStorageProfile) -> Progress {
-    let targets = targets(maker.servers);
-    let all: Vec<Allocation> = targets.iter().map(|one| one.allocation.clone()).collect();
+pub fn make_file_system(maker: &StorageMaker<'_>, profile: &NnfStorageProfile) -> Progress {
+    let targets = targets_of(maker.servers);
+    let all: Vec<Allocation> = targets.iter().map(|target| target.allocation.clone()).collect();
     let status = setup::servers_status::update(maker.group(), maker.servers, &all, maker.view.now);
-    all_made(maker, profile, &targets, &all).with(status)
+    make_all(maker, profile, &targets, &all).with(status)
 }
 
-fn all_made(
-    maker: &Maker<'_>,
+fn make_all(
+    maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
     targets: &[Target],
     all: &[Allocation],
@@ -40,73 +40,84 @@ fn all_made(
         return Progress::failed(error);
     }
     let group = maker.group();
-    // Space is taken everywhere at once; only what is made on it has an order.
-    let is_new = |one: &&Allocation| !group.blocks.contains_key(&place(one));
-    let blocks: Vec<Change> =
-        all.iter().filter(is_new).map(|one| Change::create(&maker.block(one))).collect();
-    let named = match mgt::named(maker, profile) {
-        Ok(named) => named,
+    // Block storage is created everywhere at once; only the targets on it have an order.
+    let is_new = |allocation: &&Allocation| !group.blocks.contains_key(&object_key(allocation));
+    let blocks: Vec<Change> = all
+        .iter()
+        .filter(is_new)
+        .map(|allocation| Change::create(&maker.block(allocation)))
+        .collect();
+    let source = match mgt::name_and_address(maker, profile) {
+        Ok(source) => source,
         Err(progress) => return progress.with(blocks),
     };
     setup::progress(group, all)
         .with(blocks)
-        .with(next(maker, targets, &named))
-        .then(|| whole(maker, profile, targets, &named))
+        .with(create_next(maker, targets, &source))
+        .then(|| finish_file_system(maker, profile, targets, &source))
 }
 
-/// What is done once to a whole file system. A lone management target has none yet.
-fn whole(
-    maker: &Maker<'_>,
+/// Does what is done once for a whole file system: the profile's commands, and the change of owner. Nothing if the
+/// Servers asks for a management target alone.
+fn finish_file_system(
+    maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
     targets: &[Target],
-    named: &Named,
+    source: &LustreSource,
 ) -> Progress {
-    let Some(first) = targets.iter().find(|one| one.stage() == Stage::First) else {
+    let Some(first) = targets.iter().find(|target| target.stage() == Stage::First) else {
         return Progress::default();
     };
-    mgt::commands(maker, profile, named).then(|| owner::given(maker, first, named))
+    mgt::run_commands(maker, profile, source).then(|| owner::change_owner(maker, first, source))
 }
 
-fn place(one: &Allocation) -> controller::ObjectKey {
-    (one.rabbit.clone(), one.name.clone())
+fn object_key(allocation: &Allocation) -> controller::ObjectKey {
+    (allocation.rabbit.clone(), allocation.name.clone())
 }
 
-/// The targets whose turn it is.
-fn next(maker: &Maker<'_>, targets: &[Target], named: &Named) -> Vec<Change> {
+/// Creates the targets of the first stage that is not ready.
+fn create_next(maker: &StorageMaker<'_>, targets: &[Target], source: &LustreSource) -> Vec<Change> {
     let group = maker.group();
     let mut changes = Vec::new();
     for stage in STAGES {
-        let of: Vec<&Target> = targets.iter().filter(|one| one.stage() == stage).collect();
-        let missing =
-            of.iter().filter(|one| !group.file_systems.contains_key(&place(&one.allocation)));
-        changes.extend(missing.map(|one| Change::create(&target(maker, one, named))));
-        if !of.iter().all(|one| setup::is_ready(group, &one.allocation)) {
+        let in_stage: Vec<&Target> =
+            targets.iter().filter(|target| target.stage() == stage).collect();
+        let missing = in_stage
+            .iter()
+            .filter(|target| !group.file_systems.contains_key(&object_key(&target.allocation)));
+        changes.extend(missing.map(|target| Change::create(&new_target(maker, target, source))));
+        if !in_stage.iter().all(|target| setup::is_ready(group, &target.allocation)) {
             break;
         }
     }
     changes
 }
 
-/// What was made and is gone: of a finished Setup anything, of another what later targets were made with.
-fn lost_target(maker: &Maker<'_>, targets: &[Target], all: &[Allocation]) -> Option<ResourceError> {
+/// Returns an error if a target was deleted: after Setup any target, during Setup one that later targets need.
+fn lost_target(
+    maker: &StorageMaker<'_>,
+    targets: &[Target],
+    all: &[Allocation],
+) -> Option<ResourceError> {
     let group = maker.group();
     if is_completed(maker.view, maker.index, "Setup") {
-        return lost(group, all);
+        return deleted_storage_error(group, all);
     }
-    let is_there = |one: &&Target| group.file_systems.contains_key(&place(&one.allocation));
+    let is_there =
+        |target: &&Target| group.file_systems.contains_key(&object_key(&target.allocation));
     let latest = targets.iter().filter(is_there).map(Target::stage).max()?;
-    let before = targets.iter().filter(|one| one.stage() < latest);
-    let before: Vec<Allocation> = before.map(|one| one.allocation.clone()).collect();
-    lost(group, &before)
+    let before = targets.iter().filter(|target| target.stage() < latest);
+    let before: Vec<Allocation> = before.map(|target| target.allocation.clone()).collect();
+    deleted_storage_error(group, &before)
 }
 
-fn target(maker: &Maker<'_>, target: &Target, named: &Named) -> NnfNodeStorage {
+fn new_target(maker: &StorageMaker<'_>, target: &Target, source: &LustreSource) -> NnfNodeStorage {
     let mut object = maker.file_system(&target.allocation);
     object.spec.lustre_storage = LustreStorageSpec {
-        file_system_name: named.name.clone(),
+        file_system_name: source.name.clone(),
         target_type: Some(target.kind.clone()),
         start_index: target.start,
-        mgs_address: named.address.clone(),
+        mgs_address: source.address.clone(),
         back_fs: Some(BackFs::Zfs),
         lustre_components: components(maker.servers).into(),
     }

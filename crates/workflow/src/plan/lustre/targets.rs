@@ -1,4 +1,4 @@
-//! The targets of a Lustre file system, from its Servers.
+//! Derives the targets of a Lustre file system from its Servers.
 
 use std::collections::BTreeMap;
 
@@ -9,42 +9,42 @@ use api::{
 
 use crate::plan::allocation::{Allocation, allocations};
 
-/// Like targets on one rabbit: one NnfNodeBlockStorage and one NnfNodeStorage.
+/// Targets of one kind on one rabbit: one NnfNodeBlockStorage and one NnfNodeStorage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Where, and how many.
+    /// Rabbit, size and number of the targets.
     pub allocation: Allocation,
-    /// Which service.
+    /// Kind of the targets.
     pub kind: LustreTargetType,
-    /// Index of the first among all of its kind.
+    /// Lustre index of the first of them.
     pub start: i64,
 }
 
-/// When a target comes up; it goes in the opposite order.
+/// Stages of Setup; Teardown goes through them in reverse order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// The management server.
+    /// The management target, alone or combined with metadata.
     Management,
-    /// Metadata.
+    /// Metadata targets without a management server.
     Metadata,
-    /// Object targets.
+    /// All object targets but the first.
     Objects,
-    /// The rabbit of the first object target.
+    /// The first object target.
     First,
 }
 
-/// From the first to come up to the last.
+/// All stages in the order of Setup.
 pub const STAGES: [Stage; 4] = [Stage::Management, Stage::Metadata, Stage::Objects, Stage::First];
 
 impl Target {
-    /// When it comes up.
+    /// The stage in which the target is created.
     #[must_use]
     pub fn stage(&self) -> Stage {
         stage(Some(&self.kind), self.start)
     }
 }
 
-/// When a target that was made came up.
+/// Returns the stage in which an existing target was created.
 #[must_use]
 pub fn stage_of(target: &NnfNodeStorage) -> Stage {
     stage(target.spec.lustre_storage.target_type.as_ref(), target.spec.lustre_storage.start_index)
@@ -59,16 +59,16 @@ fn stage(kind: Option<&LustreTargetType>, start: i64) -> Stage {
     }
 }
 
-/// Whether it is a Lustre target.
+/// Returns true if a file system object is a Lustre target.
 #[must_use]
 pub fn is_lustre(storage: &NnfNodeStorage) -> bool {
     storage.spec.file_system_type == FileSystemType::Lustre
 }
 
-/// The targets that a Servers asks for, in its order. Only one target can be the management server: of a combined set it is the
-/// first, and the others serve metadata alone.
+/// Returns the targets that a Servers asks for, in its order. Only one target can be the management server: the first
+/// of a `mgtmdt` set; the others become metadata targets.
 #[must_use]
-pub fn targets(servers: &Servers) -> Vec<Target> {
+pub fn targets_of(servers: &Servers) -> Vec<Target> {
     let mut starts: BTreeMap<String, i64> = BTreeMap::new();
     let target = |allocation: Allocation| {
         let next = starts.entry(allocation.label.clone()).or_default();
@@ -83,26 +83,26 @@ pub fn targets(servers: &Servers) -> Vec<Target> {
     allocations(servers).into_iter().map(target).collect()
 }
 
-/// Where all targets are, as agents and hooks are told it.
+/// Returns the rabbits of all targets, in the form that agents and hooks get.
 #[must_use]
 pub fn components(servers: &Servers) -> LustreComponents {
-    let mut all = LustreComponents::default();
+    let mut components = LustreComponents::default();
     for set in &servers.spec.allocation_sets {
-        for one in &set.storage {
-            let of = match set.label.as_str() {
-                "mgt" => &mut all.mgts,
-                "mdt" => &mut all.mdts,
-                "mgtmdt" => &mut all.mgtmdts,
-                _ => &mut all.osts,
+        for storage in &set.storage {
+            let rabbits = match set.label.as_str() {
+                "mgt" => &mut components.mgts,
+                "mdt" => &mut components.mdts,
+                "mgtmdt" => &mut components.mgtmdts,
+                _ => &mut components.osts,
             };
-            let count = usize::try_from(one.allocation_count).unwrap_or_default();
-            of.extend(std::iter::repeat_n(one.name.clone(), count));
-            if !all.nnf_nodes.contains(&one.name) {
-                all.nnf_nodes.push(one.name.clone());
+            let count = usize::try_from(storage.allocation_count).unwrap_or_default();
+            rabbits.extend(std::iter::repeat_n(storage.name.clone(), count));
+            if !components.nnf_nodes.contains(&storage.name) {
+                components.nnf_nodes.push(storage.name.clone());
             }
         }
     }
-    all
+    components
 }
 
 #[cfg(test)]
@@ -126,22 +126,27 @@ mod tests {
         .unwrap()
     }
 
-    fn told(servers: &Servers) -> Vec<String> {
-        let told = |one: &Target| {
-            let Allocation { rabbit, name, count, .. } = &one.allocation;
-            format!("{rabbit} {name}: {count} {} from {}, {:?}", one.kind, one.start, one.stage())
+    fn describe(servers: &Servers) -> Vec<String> {
+        let to_text = |target: &Target| {
+            let Allocation { rabbit, name, count, .. } = &target.allocation;
+            format!(
+                "{rabbit} {name}: {count} {} from {}, {:?}",
+                target.kind,
+                target.start,
+                target.stage()
+            )
         };
-        targets(servers).iter().map(told).collect()
+        targets_of(servers).iter().map(to_text).collect()
     }
 
     #[test]
-    fn one_target_is_the_management_server_and_indexes_go_on_from_rabbit_to_rabbit() {
+    fn only_the_first_mgtmdt_is_a_management_server_and_indexes_continue_across_rabbits() {
         let servers = servers(&[
             ("ost", &[("r1", 2), ("r2", 1), ("r1", 1)]),
             ("mgtmdt", &[("r2", 2), ("r1", 1)]),
         ]);
         assert_eq!(
-            told(&servers),
+            describe(&servers),
             [
                 "r1 default-w-0-ost-0: 2 ost from 0, First",
                 "r2 default-w-0-ost-0: 1 ost from 2, Objects",
@@ -156,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn separate_targets_have_stages_of_their_own() {
+    fn mgt_mdt_and_ost_sets_have_their_own_stages() {
         let servers =
             servers(&[("ost", &[("r1", 1)]), ("mdt", &[("r1", 2)]), ("mgt", &[("r2", 1)])]);
-        let stages: Vec<Stage> = targets(&servers).iter().map(Target::stage).collect();
+        let stages: Vec<Stage> = targets_of(&servers).iter().map(Target::stage).collect();
         assert_eq!(stages, [Stage::First, Stage::Metadata, Stage::Management]);
     }
 }

@@ -1,4 +1,4 @@
-//! Makes the ClientMounts of a directive's storage.
+//! Creates the ClientMounts of a directive's storage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,22 +15,22 @@ use directive::FileSystem;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use super::{desire, is_mounted, path};
+use super::{desire, is_mounted, mount_path};
 use crate::{
     change::Change,
-    names::{of_directive, of_mount, reference},
+    names::{directive_object_name, mount_labels, reference},
     plan::allocation::{Allocation, Slot, slot},
     progress::{Progress, some_of},
     site::IndexNames,
     view::{Group, View},
 };
 
-/// How far mounts are: the changes that bring them further, and the nodes that are waited for.
+/// How far mounts are: the changes that bring them further, and the nodes whose mounts are not complete.
 #[derive(Debug, Default)]
 pub struct MountProgress {
     pub changes: Vec<Change>,
     pub nodes: BTreeSet<String>,
-    /// The rabbits that these nodes need.
+    /// Rabbits on which these nodes depend.
     pub rabbits: BTreeSet<String>,
 }
 
@@ -42,13 +42,14 @@ impl MountProgress {
         self
     }
 
-    /// Waits for this node.
-    fn node(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
+    /// Waits for a node.
+    fn wait_for(name: &str, changes: impl IntoIterator<Item = Change>) -> Self {
         let nodes = BTreeSet::from([name.to_owned()]);
         Self { changes: changes.into_iter().collect(), nodes, rabbits: BTreeSet::new() }
     }
 
-    /// Errors of nodes that are not waited for are ignored: the job may go on without them.
+    /// Returns the wait for the nodes, or their worst error. Errors of other nodes are ignored: the job
+    /// may proceed without them.
     pub fn progress(self, group: &Group, what: &str) -> Progress {
         let is_needed = |node: &String| self.nodes.contains(node) || self.rabbits.contains(node);
         let error = group.error_of(|object| object.namespace.as_ref().is_some_and(is_needed));
@@ -63,23 +64,23 @@ impl MountProgress {
     }
 }
 
-/// The ClientMounts of one directive.
+/// Plans the ClientMounts of one directive.
 #[derive(Debug)]
-pub struct Maker<'a> {
+pub struct MountMaker<'a> {
     pub view: &'a View<'a>,
     pub index: usize,
     pub file_system: FileSystem,
     pub group: &'a Group,
 }
 
-impl Maker<'_> {
-    /// Where a node's mount of this directive is.
-    pub fn at(&self, node: &str, end: &str) -> ObjectKey {
-        let of = of_directive(&self.view.workflow, self.index);
-        (node.to_owned(), format!("{}-{of}-{end}", self.view.namespace()))
+impl MountMaker<'_> {
+    /// Returns the key of a node's ClientMount for this directive.
+    pub fn mount_key(&self, node: &str, end: &str) -> ObjectKey {
+        let name = directive_object_name(&self.view.workflow, self.index);
+        (node.to_owned(), format!("{}-{name}-{end}", self.view.namespace()))
     }
 
-    /// Asks for an existing mount to be mounted, or creates it with `new`; waits for its node until everything of it is mounted.
+    /// Sets an existing mount to Mounted, or creates it with `new`; waits for its node until all of it is mounted.
     pub fn mount_or_create(
         &self,
         at: &ObjectKey,
@@ -87,23 +88,23 @@ impl Maker<'_> {
     ) -> MountProgress {
         match self.group.mounts.get(at) {
             Some(mount) if is_mounted(mount) => MountProgress::default(),
-            Some(mount) => MountProgress::node(&at.0, desire(mount, MountState::Mounted)),
-            None => MountProgress::node(&at.0, new()),
+            Some(mount) => MountProgress::wait_for(&at.0, desire(mount, MountState::Mounted)),
+            None => MountProgress::wait_for(&at.0, new()),
         }
     }
 
-    /// On a compute.
-    pub fn compute(&self, compute: &str, slot: &Slot) -> MountProgress {
-        let at = self.at(compute, "computes");
-        let mut waited = self.mount_or_create(&at, || self.new_compute(&at, slot));
+    /// Mounts an allocation on a compute.
+    pub fn mount_on_compute(&self, compute: &str, slot: &Slot) -> MountProgress {
+        let at = self.mount_key(compute, "computes");
+        let mut waited = self.mount_or_create(&at, || self.new_compute_mount(&at, slot));
         if !waited.nodes.is_empty() {
             waited.rabbits.insert(slot.rabbit.clone());
         }
         waited
     }
 
-    /// The mount of a compute, once its rabbit made the file system and gave access.
-    fn new_compute(&self, at: &ObjectKey, slot: &Slot) -> Option<Change> {
+    /// Creates a compute's mount, once the rabbit has made the file system and given access.
+    fn new_compute_mount(&self, at: &ObjectKey, slot: &Slot) -> Option<Change> {
         let block = self.group.blocks.get(&(slot.rabbit.clone(), slot.name.clone()))?;
         let file_system = self.group.file_systems.get(&(slot.rabbit.clone(), slot.name.clone()))?;
         if !file_system.status.as_ref().is_some_and(|status| status.ready) {
@@ -128,58 +129,65 @@ impl Maker<'_> {
             logical_volume: String::new(),
         };
         let device = ClientMountDevice { lvm: Some(lvm), ..self.device(DeviceType::Lvm, slot) };
-        let mount = self.mount(self.path(), device, None);
-        Some(Change::create(&self.object(at, vec![mount])?))
+        let mount = self.mount_info(self.path(), device, None);
+        Some(Change::create(&self.client_mount(at, vec![mount])?))
     }
 
-    /// On a rabbit, where `of` says which compute uses which allocation.
-    pub fn rabbit(
+    /// Mounts a rabbit's allocations on the rabbit itself. `computes_of` is the compute of each allocation.
+    pub fn mount_on_rabbit(
         &self,
         rabbit: &str,
         here: &[&Allocation],
-        of: &BTreeMap<&Slot, &str>,
+        computes_of: &BTreeMap<&Slot, &str>,
     ) -> MountProgress {
-        let at = self.at(rabbit, "servers");
-        match self.group.mounts.get(&at).and_then(|mount| relinked(mount, of)) {
-            Some(change) => MountProgress::node(rabbit, [change]),
-            None => self.mount_or_create(&at, || self.new_rabbit(&at, here, of)),
+        let at = self.mount_key(rabbit, "servers");
+        match self.group.mounts.get(&at).and_then(|mount| relink(mount, computes_of)) {
+            Some(change) => MountProgress::wait_for(rabbit, [change]),
+            None => self.mount_or_create(&at, || self.new_rabbit_tree(&at, here, computes_of)),
         }
     }
 
-    /// The mounts of a rabbit: all of its allocations as one tree.
-    fn new_rabbit(
+    /// Creates the mount of a rabbit: all of its allocations in one tree.
+    fn new_rabbit_tree(
         &self,
         at: &ObjectKey,
         here: &[&Allocation],
-        of: &BTreeMap<&Slot, &str>,
+        computes_of: &BTreeMap<&Slot, &str>,
     ) -> Option<Change> {
-        let here: Vec<(&Allocation, i64)> =
-            here.iter().flat_map(|one| (0..one.count).map(move |index| (*one, index))).collect();
-        let is_ready = |one: &Allocation| {
-            let file_system = self.group.file_systems.get(&(one.rabbit.clone(), one.name.clone()));
+        let here: Vec<(&Allocation, i64)> = here
+            .iter()
+            .flat_map(|allocation| (0..allocation.count).map(move |index| (*allocation, index)))
+            .collect();
+        let is_ready = |allocation: &Allocation| {
+            let file_system =
+                self.group.file_systems.get(&(allocation.rabbit.clone(), allocation.name.clone()));
             file_system
                 .and_then(|file_system| file_system.status.as_ref())
                 .is_some_and(|status| status.ready)
         };
-        if !here.iter().all(|(one, _)| is_ready(one)) {
+        if !here.iter().all(|(allocation, _)| is_ready(allocation)) {
             return None;
         }
-        let mount = |(one, index): &(&Allocation, i64)| {
-            let slot = Slot { rabbit: one.rabbit.clone(), name: one.name.clone(), index: *index };
-            let compute = of.get(&slot).map(|compute| (*compute).to_owned());
+        let mount = |(allocation, index): &(&Allocation, i64)| {
+            let slot = Slot {
+                rabbit: allocation.rabbit.clone(),
+                name: allocation.name.clone(),
+                index: *index,
+            };
+            let compute = computes_of.get(&slot).map(|compute| (*compute).to_owned());
             let name = match self.view.site.settings.index_names {
                 IndexNames::Node => "node",
-                IndexNames::Rabbit => one.rabbit.as_str(),
+                IndexNames::Rabbit => allocation.rabbit.as_str(),
             };
-            let path = format!("{}/{name}-{}", self.path(), one.first + index);
-            self.mount(path, self.device(DeviceType::Reference, &slot), compute)
+            let path = format!("{}/{name}-{}", self.path(), allocation.first + index);
+            self.mount_info(path, self.device(DeviceType::Reference, &slot), compute)
         };
-        self.new_server(at, here.iter().map(mount).collect())
+        self.new_rabbit_mount(at, here.iter().map(mount).collect())
     }
 
-    /// A rabbit's mounts, which go with the job's.
-    pub fn new_server(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
-        let mut object = self.object(at, mounts)?;
+    /// Creates a rabbit's mount. Its label says that it is removed in PostRun, as those of the job.
+    pub fn new_rabbit_mount(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
+        let mut object = self.client_mount(at, mounts)?;
         object.labels_mut().insert(label::TEARDOWN_STATE.to_owned(), "PostRun".to_owned());
         Some(Change::create(&object))
     }
@@ -192,8 +200,8 @@ impl Maker<'_> {
         ClientMountDevice { kind, lustre: None, lvm: None, device_reference: Some(reference) }
     }
 
-    /// What is mounted at a path.
-    pub fn mount(
+    /// Returns an entry for `spec.mounts`.
+    pub fn mount_info(
         &self,
         mount_path: String,
         device: ClientMountDevice,
@@ -217,14 +225,14 @@ impl Maker<'_> {
         }
     }
 
-    /// A ClientMount, mounted from the beginning.
-    pub fn object(
+    /// Returns a new ClientMount whose desired state is Mounted.
+    pub fn client_mount(
         &self,
         (node, name): &ObjectKey,
         mounts: Vec<ClientMountInfo>,
     ) -> Option<ClientMount> {
         let servers = self.group.servers.as_ref()?;
-        let mut labels = of_mount(&self.view.workflow, self.index, servers);
+        let mut labels = mount_labels(&self.view.workflow, self.index, servers);
         labels.insert(label::TARGET_OWNER_UID.to_owned(), servers.uid()?);
         Some(ClientMount {
             metadata: ObjectMeta {
@@ -242,28 +250,28 @@ impl Maker<'_> {
         })
     }
 
-    /// Where a node sees the storage.
+    /// Directory where nodes mount the storage.
     pub fn path(&self) -> String {
-        path(self.view, self.index, self.file_system)
+        mount_path(self.view, self.index, self.file_system)
     }
 }
 
-/// A rabbit's mount whose links name who has which allocation now. The link of a compute that left the job stays until another
-/// has its allocation, or it has another itself.
-fn relinked(mount: &ClientMount, of: &BTreeMap<&Slot, &str>) -> Option<Change> {
+/// Updates the computes that a rabbit's mount links to. The link of a compute that left the job stays until another
+/// compute gets its allocation, or that compute gets another one.
+fn relink(mount: &ClientMount, computes_of: &BTreeMap<&Slot, &str>) -> Option<Change> {
     if mount.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let mut after = mount.clone();
     after.spec.desired_state = MountState::Mounted;
     let mut is_other = false;
-    for one in &mut after.spec.mounts {
-        let has = slot(one).and_then(|slot| of.get(&slot).copied());
-        let before = one.compute.clone();
-        let stays = || before.filter(|name| !of.values().any(|other| other == name));
+    for mount_info in &mut after.spec.mounts {
+        let has = slot(mount_info).and_then(|slot| computes_of.get(&slot).copied());
+        let before = mount_info.compute.clone();
+        let stays = || before.filter(|name| !computes_of.values().any(|other| other == name));
         let compute = has.map(str::to_owned).or_else(stays);
-        is_other |= compute != one.compute;
-        one.compute = compute;
+        is_other |= compute != mount_info.compute;
+        mount_info.compute = compute;
     }
     if is_other { Change::patch(mount, &after) } else { None }
 }

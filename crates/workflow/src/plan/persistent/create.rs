@@ -1,5 +1,5 @@
-//! `create_persistent`: one transaction. Until the storage is made it belongs to its workflow and goes with it; one change of
-//! one object gives it away, and from then on it stays. Setup is done only after that.
+//! `create_persistent`: one transaction. Until the storage is complete its workflow owns it and takes it along when
+//! deleted; one patch transfers the ownership, and from then on the storage stays. Setup is done only after that patch.
 
 use api::{
     DirectiveBreakdownStatus, NnfStorageProfile, PersistentStorageInstance,
@@ -15,47 +15,54 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    instance::{Named, is_going, is_made, is_of, is_usable},
+    instance::{NamedStorage, is_being_destroyed, is_made, is_made_by, is_usable},
     names::{
-        PERSISTENT_FINALIZER, STANDALONE_MGT, of_instance, of_persistent as metadata_of, owned,
+        PERSISTENT_FINALIZER, STANDALONE_MGT, instance_object_name, owned_metadata,
+        persistent_metadata,
     },
     plan::{proposal, setup},
     progress::{Outcome, Progress, user_error},
     view::View,
 };
 
-/// Takes the name, and makes the objects that the workload manager fills in.
+/// Reserves the name, and creates the objects that the workload manager fills in.
 pub(super) fn propose(view: &View<'_>, index: usize, create: &CreatePersistent) -> Progress {
     let named = view.directives[index].persistent.as_ref();
     match named.and_then(|named| named.object.as_ref()) {
-        None => match named.and_then(|named| named.taken.as_ref()) {
-            Some(taken) => Progress::failed(user_error(format!(
-                "argument name={}: the name is taken by {taken}: write another name",
+        None => match named.and_then(|named| named.name_conflict.as_ref()) {
+            Some(other) => Progress::failed(user_error(format!(
+                "argument name={}: the name is taken by {other}: write another name",
                 create.name
             ))),
-            None => Progress::default().with([Change::create(&new(view, index, create))]),
+            None => Progress::default().with([Change::create(&new_instance(view, index, create))]),
         },
-        Some(object) if !is_of(object, &view.workflow) => Progress::failed(collision(object)),
-        Some(object) if is_going(object) => {
+        Some(object) if !is_made_by(object, &view.workflow) => {
+            Progress::failed(name_taken_error(object))
+        }
+        Some(object) if is_being_destroyed(object) => {
             Progress::wait(format!("removal of persistent storage {}", create.name))
         }
-        Some(object) => objects(view, index, create, object),
+        Some(object) => create_objects(view, index, create, object),
     }
 }
 
-/// Whose name it is.
-fn collision(object: &PersistentStorageInstance) -> api::ResourceError {
+/// Returns the error for a name that other storage has.
+fn name_taken_error(object: &PersistentStorageInstance) -> api::ResourceError {
     let (name, owner) = (object.name_any(), object.spec.user_id);
-    let how = match object.label(label::WORKFLOW_NAME) {
+    let state = match object.label(label::WORKFLOW_NAME) {
         Some(workflow) if !is_made(object) => format!("is being made by workflow {workflow}"),
         _ => "exists".to_owned(),
     };
     user_error(format!(
-        "argument name={name}: persistent storage {name} {how} and belongs to user {owner}: write another name, or destroy that one first"
+        "argument name={name}: persistent storage {name} {state} and belongs to user {owner}: write another name, or destroy that one first"
     ))
 }
 
-fn new(view: &View<'_>, index: usize, create: &CreatePersistent) -> PersistentStorageInstance {
+fn new_instance(
+    view: &View<'_>,
+    index: usize,
+    create: &CreatePersistent,
+) -> PersistentStorageInstance {
     let mut object = PersistentStorageInstance::new(
         &create.name,
         PersistentStorageInstanceSpec {
@@ -67,48 +74,51 @@ fn new(view: &View<'_>, index: usize, create: &CreatePersistent) -> PersistentSt
             consumer_references: Vec::new(),
         },
     );
-    object.metadata = owned(&view.workflow, &create.name);
+    object.metadata = owned_metadata(&view.workflow, &create.name);
     object.metadata.finalizers = Some(vec![PERSISTENT_FINALIZER.to_owned()]);
     object
 }
 
-/// Its pinned profile, its Servers, and the directive's breakdown.
-fn objects(
+/// Creates the pinned profile, the Servers, and the directive's breakdown.
+fn create_objects(
     view: &View<'_>,
     index: usize,
     create: &CreatePersistent,
     object: &PersistentStorageInstance,
 ) -> Progress {
-    let metadata = || metadata_of(object, &view.workflow);
+    let metadata = || persistent_metadata(object, &view.workflow);
     let sets = |profile: &StorageProfile| of_persistent(create, profile);
     let lifetime = StorageLifetime::Persistent;
-    // One that an earlier version of the engine made has the name of the storage.
+    // A Servers that an earlier version of the engine made has the name of the storage.
     let servers = view.directives[index].storage.servers.as_ref().map(|servers| servers.name_any());
-    let servers = servers.unwrap_or_else(|| of_instance(&create.name));
+    let servers = servers.unwrap_or_else(|| instance_object_name(&create.name));
     let status = |sets: &[AllocationSet]| DirectiveBreakdownStatus {
-        storage: Some(proposal::storage(lifetime, &servers, &view.namespace(), sets)),
+        storage: Some(proposal::storage_breakdown(lifetime, &servers, &view.namespace(), sets)),
         ..DirectiveBreakdownStatus::default()
     };
-    proposal::missing(view, index, &as_jobdw(create), &metadata, sets, status)
+    proposal::create_missing(view, index, &as_jobdw(create), &metadata, sets, status)
 }
 
-/// Makes the storage, and then gives it away.
+/// Creates the storage, and transfers its ownership when it is complete.
 pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> Progress {
-    if let Some(object) = mine(view, index).filter(|object| is_made(object)) {
-        // Its own plan tells that it may be used.
+    if let Some(object) = own_instance(view, index).filter(|object| is_made(object)) {
+        // The plan of the storage sets its status.
         let outcome = if is_usable(object) { Outcome::Done } else { Outcome::Working };
         return Progress { changes: Vec::new(), outcome };
     }
     let finished = propose(view, index, create)
-        .then(|| setup::proposed_storage(view, index, &as_jobdw(create)));
+        .then(|| setup::set_up_proposed_storage(view, index, &as_jobdw(create)));
     let profile = view.directives[index].storage.profile.as_deref();
-    let given_away = || given_away(mine(view, index)?, profile?);
-    finished.then(|| Progress::default().with(given_away()))
+    let transfer = || transfer_ownership(own_instance(view, index)?, profile?);
+    finished.then(|| Progress::default().with(transfer()))
 }
 
-/// The one change after which it is nobody's but its user's, and a management target is in its pool. The workflow's uid stays,
-/// as that of who made it.
-fn given_away(object: &PersistentStorageInstance, profile: &NnfStorageProfile) -> Option<Change> {
+/// The patch that transfers ownership: it removes the Workflow owner reference, and gives a management target its pool
+/// label. The label with the workflow's uid stays: it says who made the storage.
+fn transfer_ownership(
+    object: &PersistentStorageInstance,
+    profile: &NnfStorageProfile,
+) -> Option<Change> {
     let mut after = object.clone();
     let mut owners = after.metadata.owner_references.take().unwrap_or_default();
     owners.retain(|owner| owner.kind != "Workflow");
@@ -124,9 +134,9 @@ fn given_away(object: &PersistentStorageInstance, profile: &NnfStorageProfile) -
     Change::patch(object, &after)
 }
 
-/// Removes what was not made to its end; what was stays.
+/// Removes storage that is not complete; complete storage stays.
 pub(super) fn roll_back(view: &View<'_>, index: usize) -> Progress {
-    let Some(object) = mine(view, index).filter(|object| !is_made(object)) else {
+    let Some(object) = own_instance(view, index).filter(|object| !is_made(object)) else {
         return Progress::default();
     };
     let storage = &view.directives[index].storage;
@@ -137,13 +147,13 @@ pub(super) fn roll_back(view: &View<'_>, index: usize) -> Progress {
     waits.with(Change::delete(object))
 }
 
-/// The object, if this workflow makes it or made it.
-fn mine<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
-    let Named { object, .. } = view.directives[index].persistent.as_ref()?;
-    object.as_deref().filter(|object| is_of(object, &view.workflow))
+/// Returns the instance if this workflow makes it or made it.
+fn own_instance<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
+    let NamedStorage { object, .. } = view.directives[index].persistent.as_ref()?;
+    object.as_deref().filter(|object| is_made_by(object, &view.workflow))
 }
 
-/// As storage of a job: what its allocations need to know.
+/// Presents the directive as a `jobdw`, so that the planner of Setup can use it.
 fn as_jobdw(create: &CreatePersistent) -> Jobdw {
     Jobdw {
         file_system: create.file_system,

@@ -1,5 +1,5 @@
-//! `destroy_persistent`: its owner may, once nobody uses it. One change of one object decides that: after it nobody becomes a
-//! consumer.
+//! `destroy_persistent`: the owner destroys persistent storage that no workflow uses. One patch of one object decides
+//! this: after it no workflow becomes a consumer.
 
 use api::{
     PersistentStorageInstance, ResourceError, persistent_storage_instance::PersistentStorageState,
@@ -8,21 +8,22 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    instance::{consumers, is_going, is_made, is_ours},
+    instance::{consumers, is_being_destroyed, is_made, is_ours},
     progress::{Progress, some_of, user_error},
     report::is_completed,
     view::View,
 };
 
-/// Whether the user may.
+/// Fails unless the workflow's user owns the storage and Warren made it.
 pub(super) fn propose(view: &View<'_>, index: usize) -> Progress {
-    let Some(object) = object(view, index) else { return Progress::default() };
+    let Some(object) = named_instance(view, index) else { return Progress::default() };
     refusal(view, object).map_or_else(Progress::default, Progress::failed)
 }
 
-/// Asks for its end, and waits for it. A workflow that is deleted, or was refused in Proposal, destroys nothing.
+/// Sets the state Destroying, and waits for the removal. A workflow that is deleted, or failed in
+/// Proposal, destroys nothing.
 pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
-    let Some(object) = object(view, index) else { return Progress::default() };
+    let Some(object) = named_instance(view, index) else { return Progress::default() };
     if view.is_deleted() || !is_completed(view, index, "Proposal") {
         return Progress::default();
     }
@@ -33,7 +34,7 @@ pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
     if !is_made(object) {
         return Progress::wait(format!("persistent storage {name}, which is being made"));
     }
-    if is_going(object) {
+    if is_being_destroyed(object) {
         let error = view.directives[index].storage.error();
         let waits = || Progress::wait(format!("removal of persistent storage {name}"));
         return error.map_or_else(waits, Progress::failed);
@@ -41,7 +42,7 @@ pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
     let consumers = consumers(object);
     if !consumers.is_empty() {
         return Progress::failed(user_error(format!(
-            "persistent storage {name} is used by {}: end what uses it first, or delete this workflow to keep it",
+            "persistent storage {name} is used by {}: end them first, or delete this workflow to keep it",
             some_of(consumers.iter().map(String::as_str))
         )));
     }
@@ -50,7 +51,7 @@ pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
     Progress::default().with(Change::patch(object, &after))
 }
 
-fn object<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
+fn named_instance<'a>(view: &'a View<'_>, index: usize) -> Option<&'a PersistentStorageInstance> {
     view.directives[index].persistent.as_ref()?.object.as_deref()
 }
 

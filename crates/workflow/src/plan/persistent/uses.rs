@@ -1,5 +1,6 @@
-//! `persistentdw`: a workflow becomes a consumer in Setup, has the storage mounted in PreRun, and is none any more once nothing
-//! of it is mounted. The storage's own plan does it; this one says how far it is.
+//! `persistentdw`: a workflow becomes a consumer in Setup, has the storage mounted in PreRun, and stops being
+//! a consumer once nothing of it is mounted. The plan of the storage makes these changes; this plan returns
+//! how far they are.
 
 use api::{
     DirectiveBreakdownStatus, PersistentStorageInstance, Servers, WorkflowState,
@@ -13,31 +14,31 @@ use kube::ResourceExt;
 
 use crate::{
     instance::{
-        Named, as_jobdw, consumer, is_allowed, is_exclusive, is_going, is_made, is_mount_of,
-        is_ours, is_target, is_usable,
+        NamedStorage, as_jobdw, consumer, is_allowed, is_being_destroyed, is_exclusive, is_made,
+        is_mount_of, is_ours, is_target, is_usable,
     },
-    names::of_instance,
+    names::instance_object_name,
     plan::{allocation::allocations, container, mounts, proposal, setup, teardown},
     progress::{Outcome, Progress, user_error},
     view::{Group, View},
 };
 
-/// How far a use of persistent storage is in a state.
+/// Returns how far the use of persistent storage is in a state.
 pub(super) fn advance(
     view: &View<'_>,
     index: usize,
     used: &Persistentdw,
     state: &WorkflowState,
 ) -> Progress {
-    let of = &view.directives[index];
-    let Some(named) = of.persistent.as_ref() else { return Progress::default() };
+    let directive = &view.directives[index];
+    let Some(named) = directive.persistent.as_ref() else { return Progress::default() };
     if *state == WorkflowState::Teardown {
-        return left(view, index, named);
+        return end_use(view, index, named);
     }
     let name = &used.name;
     let Some(object) = named.object.as_deref() else {
         return Progress::failed(user_error(format!(
-            "persistent storage {name} is gone, and its data with it: tear the workflow down"
+            "persistent storage {name} does not exist any more, nor does its data: tear the workflow down"
         )));
     };
     if !is_ours(object) {
@@ -55,65 +56,69 @@ pub(super) fn advance(
     }
     match state {
         WorkflowState::Proposal => propose(view, index, used, object),
-        WorkflowState::Setup => joined(view, index, object).then(|| {
-            of.storage.servers.as_ref().map_or_else(Progress::default, |servers| {
-                setup::progress(&of.storage, &allocations(servers))
+        WorkflowState::Setup => require_consumer(view, index, object).then(|| {
+            directive.storage.servers.as_ref().map_or_else(Progress::default, |servers| {
+                setup::progress(&directive.storage, &allocations(servers))
             })
         }),
         WorkflowState::PreRun => {
-            joined(view, index, object).then(|| mounted(view, index, named, object))
+            require_consumer(view, index, object).then(|| mount(view, index, named, object))
         }
-        WorkflowState::PostRun => unmounted(view, index, named),
+        WorkflowState::PostRun => unmount(view, index, named),
         _ => Progress::default(),
     }
 }
 
-/// Says where the computes have to be: by the rabbits that hold it.
+/// Writes the breakdown, which tells near which rabbits the computes have to be.
 fn propose(
     view: &View<'_>,
     index: usize,
     used: &Persistentdw,
     object: &PersistentStorageInstance,
 ) -> Progress {
-    let of = &view.directives[index];
-    let Some(servers) = &of.storage.servers else {
-        return proposal::without_servers(
+    let directive = &view.directives[index];
+    let Some(servers) = &directive.storage.servers else {
+        return proposal::wait_for_servers(
             view.site,
-            &(view.namespace(), of_instance(&object.name_any())),
+            &(view.namespace(), instance_object_name(&object.name_any())),
         );
     };
-    let compute = || compute(object, servers);
-    let breakdown = proposal::breakdown(view, index, || DirectiveBreakdownStatus {
+    let compute = || compute_breakdown(object, servers);
+    let breakdown = proposal::write_breakdown(view, index, || DirectiveBreakdownStatus {
         compute: Some(compute()),
         requires: used.requires.clone(),
         ..DirectiveBreakdownStatus::default()
     });
-    let ready =
-        of.breakdown.as_ref().and_then(|one| one.status.as_ref()).is_some_and(|one| one.ready);
+    let ready = directive
+        .breakdown
+        .as_ref()
+        .and_then(|known| known.status.as_ref())
+        .is_some_and(|status| status.ready);
     let outcome = if ready { Outcome::Done } else { Outcome::Working };
     Progress { changes: Vec::new(), outcome }.with(breakdown)
 }
 
-fn compute(object: &PersistentStorageInstance, servers: &Servers) -> ComputeBreakdown {
+fn compute_breakdown(object: &PersistentStorageInstance, servers: &Servers) -> ComputeBreakdown {
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
     let label = match object.spec.fs_type.parse() {
         Ok(FileSystem::Raw) => Label::Raw,
         Ok(FileSystem::Gfs2) => Label::Gfs2,
-        // Every set of a Lustre is reached over the network.
+        // All sets of a Lustre are reached over the network.
         Ok(FileSystem::Lustre) => Label::Ost,
         Ok(FileSystem::Xfs) | Err(_) => Label::Xfs,
     };
     let sets = 0..servers.spec.allocation_sets.len();
-    let location = sets
-        .map(|place| proposal::location(place, breakdown::access(label, false), &name, &namespace));
+    let location = sets.map(|place| {
+        proposal::compute_location(place, breakdown::access(label, false), &name, &namespace)
+    });
     ComputeBreakdown { constraints: ComputeConstraints { location: location.collect() } }
 }
 
-/// Whether the workflow is among the consumers, and the storage is there.
-fn joined(view: &View<'_>, index: usize, object: &PersistentStorageInstance) -> Progress {
-    let (of, name) = (&view.directives[index], object.name_any());
+/// Checks that the workflow is a consumer and that the storage exists.
+fn require_consumer(view: &View<'_>, index: usize, object: &PersistentStorageInstance) -> Progress {
+    let (directive, name) = (&view.directives[index], object.name_any());
     if !object.spec.consumer_references.contains(&consumer(&view.workflow, index)) {
-        if is_going(object) {
+        if is_being_destroyed(object) {
             return Progress::failed(user_error(format!(
                 "persistent storage {name} is being destroyed"
             )));
@@ -124,26 +129,27 @@ fn joined(view: &View<'_>, index: usize, object: &PersistentStorageInstance) -> 
                 "persistent storage {name} belongs to user {owner}, and this workflow to user {asking}"
             )));
         }
-        let outcome = if is_usable(object) { Outcome::Working } else { waits(&name) };
+        let outcome = if is_usable(object) { Outcome::Working } else { wait_until_active(&name) };
         return Progress { changes: Vec::new(), outcome };
     }
-    let Some(servers) = &of.storage.servers else {
-        return proposal::without_servers(
+    let Some(servers) = &directive.storage.servers else {
+        return proposal::wait_for_servers(
             view.site,
-            &(view.namespace(), of_instance(&object.name_any())),
+            &(view.namespace(), instance_object_name(&object.name_any())),
         );
     };
-    setup::lost(&of.storage, &allocations(servers)).map_or_else(Progress::default, Progress::failed)
+    setup::deleted_storage_error(&directive.storage, &allocations(servers))
+        .map_or_else(Progress::default, Progress::failed)
 }
 
-fn waits(name: &str) -> Outcome {
+fn wait_until_active(name: &str) -> Outcome {
     Outcome::Wait(format!("persistent storage {name}, which is not Active yet"))
 }
 
-fn mounted(
+fn mount(
     view: &View<'_>,
     index: usize,
-    named: &Named,
+    named: &NamedStorage,
     object: &PersistentStorageInstance,
 ) -> Progress {
     let mine = (view.namespace(), view.workflow.name_any());
@@ -153,23 +159,23 @@ fn mounted(
                 "persistent storage {}, which workflow {other} has mounted: one workflow at a time mounts an XFS",
                 object.name_any()
             )),
-            // Its turn comes with its status.
+            // `turn` is set once this workflow's status says PreRun; the engine plans again then.
             None => Progress { changes: Vec::new(), outcome: Outcome::Working },
         };
     }
     let Some(jobdw) = as_jobdw(object) else { return Progress::default() };
-    Progress { changes: Vec::new(), ..mounts::clients(view, index, &jobdw).0 }
+    Progress { changes: Vec::new(), ..mounts::mount_clients(view, index, &jobdw).0 }
 }
 
-/// Whether nothing is mounted, and no compute of this workflow has access that nobody else needs.
-fn unmounted(view: &View<'_>, index: usize, named: &Named) -> Progress {
-    let storage = container::without_held(view, index);
-    if let Some(error) = mounts::unreadable(storage.unreadable.iter()) {
+/// Waits until nothing is mounted, and no compute of this workflow has access, except nodes that other workflows need.
+fn unmount(view: &View<'_>, index: usize, named: &NamedStorage) -> Progress {
+    let storage = container::without_mounts_in_use(view, index);
+    if let Some(error) = mounts::unreadable_error(storage.unreadable.iter()) {
         return Progress::failed(error);
     }
-    let unmounts = mounts::unmounts(view.site, &storage);
-    // Who deletes a block storage takes all access away, and asks no list.
-    let blocks = || storage.blocks.values().filter(|block| !mounts::is_going(block));
+    let unmounts = mounts::unmount_all(view.site, &storage);
+    // A block storage that is being deleted loses all access, whatever its access list says.
+    let blocks = || storage.blocks.values().filter(|block| !mounts::is_deleted(block));
     let has_access = |node: &str| blocks().any(|block| mounts::has_access(block, node));
     let nodes = storage.mounts.values().map(|mount| mount.spec.node.as_str());
     let is_rabbit = |node: &str| storage.blocks.keys().any(|(rabbit, _)| rabbit == node);
@@ -181,16 +187,16 @@ fn unmounted(view: &View<'_>, index: usize, named: &Named) -> Progress {
     Progress { changes: Vec::new(), ..unmounts.and(access) }
 }
 
-/// Whether the workflow has no mount and is no consumer any more.
-fn left(view: &View<'_>, index: usize, named: &Named) -> Progress {
+/// Waits until the workflow has no mount and is no consumer any more.
+fn end_use(view: &View<'_>, index: usize, named: &NamedStorage) -> Progress {
     let (storage, entry) = (&view.directives[index].storage, consumer(&view.workflow, index));
     let unreadable = storage.unreadable.iter().filter(|(_, name)| is_mount_of(name, &entry));
-    if let Some(error) = mounts::unreadable(unreadable) {
+    if let Some(error) = mounts::unreadable_error(unreadable) {
         return Progress::failed(error);
     }
     if !storage.mounts.is_empty() {
         let mounts = Group { mounts: storage.mounts.clone(), ..Group::default() };
-        return teardown::progress(&mounts);
+        return teardown::removal_progress(&mounts);
     }
     let is_consumer = named
         .object

@@ -1,4 +1,4 @@
-//! The errors that nodes report of a directive's storage.
+//! Errors that nodes report for a directive's storage.
 
 use api::ResourceError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,26 +9,26 @@ use crate::{
 };
 
 impl Group {
-    /// The worst error that the nodes report.
+    /// Returns the worst error that nodes report.
     #[must_use]
     pub fn error(&self) -> Option<ResourceError> {
         self.error_of(|_| true)
     }
 
-    /// The worst error that the nodes report of these objects.
+    /// Returns the worst error that nodes report for those objects for which `which` is true.
     pub fn error_of(&self, which: impl Fn(&ObjectMeta) -> bool) -> Option<ResourceError> {
-        let blocks = self.blocks.values().map(|one| {
-            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        let blocks = self.blocks.values().map(|block| {
+            (&block.metadata, block.status.as_ref().and_then(|status| status.error.as_ref()))
         });
-        let file_systems = self.file_systems.values().map(|one| {
-            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        let file_systems = self.file_systems.values().map(|storage| {
+            (&storage.metadata, storage.status.as_ref().and_then(|status| status.error.as_ref()))
         });
-        let mounts = self.mounts.values().map(|one| {
-            (&one.metadata, one.status.as_ref().and_then(|status| status.error.as_ref()))
+        let mounts = self.mounts.values().map(|mount| {
+            (&mount.metadata, mount.status.as_ref().and_then(|status| status.error.as_ref()))
         });
         let all = blocks.chain(file_systems).chain(mounts);
         let errors = all.filter(|(metadata, _)| which(metadata)).filter_map(|(metadata, error)| {
-            Some(of_node(metadata.namespace.as_deref().unwrap_or_default(), error?))
+            Some(name_node(metadata.namespace.as_deref().unwrap_or_default(), error?))
         });
         let worst = errors.map(Progress::failed).reduce(Progress::and)?;
         match worst.outcome {
@@ -38,8 +38,8 @@ impl Group {
     }
 }
 
-/// An error of a node, with its name, which our agents' messages have already.
-pub fn of_node(node: &str, error: &ResourceError) -> ResourceError {
+/// Adds the node's name to its error, unless the message already begins with it.
+pub fn name_node(node: &str, error: &ResourceError) -> ResourceError {
     let named = |message: &str| {
         let own = message.strip_prefix(node).and_then(|rest| rest.strip_prefix(": "));
         format!("Node: {node}: {}", own.unwrap_or(message))

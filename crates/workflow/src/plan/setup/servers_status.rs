@@ -1,4 +1,4 @@
-//! What the status of Servers says of the allocations.
+//! Writes the status of Servers.
 
 use api::{
     Servers, ServersStatus,
@@ -8,21 +8,21 @@ use api::{
 use k8s_openapi::jiff::Timestamp;
 
 use super::is_ready;
-use crate::{change::Change, plan::allocation::Allocation, report::micro, view::Group};
+use crate::{change::Change, plan::allocation::Allocation, report::micro_time, view::Group};
 
-/// With at most so many allocations left, the status says at once when one of them is made.
+/// While no more than this many allocations are missing, the status is written as soon as one of them is made.
 const FEW: usize = 4;
 
-/// The status of Servers, if it is to be written. The engine writes it when it begins, when all allocations are made, when
-/// something is wrong, and when few are left, because a workload manager then wants to know on which rabbits: not once for each
-/// rabbit, of which there may be hundreds.
+/// Plans the status of Servers if it has to be written: at the beginning, when all allocations are made, on errors, and
+/// when few allocations are missing, because a workload manager then wants to know on which rabbits. There may be
+/// hundreds of rabbits, so the status is not written for each of them.
 pub fn update(
     group: &Group,
     servers: &Servers,
     all: &[Allocation],
     now: Timestamp,
 ) -> Option<Change> {
-    let late = all.iter().filter(|one| !is_ready(group, one)).count();
+    let late = all.iter().filter(|allocation| !is_ready(group, allocation)).count();
     let ready = late == 0;
     let known = servers.status.clone().unwrap_or_default();
     let is_begun = !known.allocation_sets.is_empty();
@@ -31,24 +31,25 @@ pub fn update(
         return None;
     }
     let mut sets: Vec<ServersStatusAllocationSet> = Vec::new();
-    for one in all {
-        let of = match sets.iter_mut().find(|set| set.label == one.label) {
+    for allocation in all {
+        let set = match sets.iter_mut().find(|set| set.label == allocation.label) {
             Some(set) => set,
             None => {
-                let label = one.label.clone();
+                let label = allocation.label.clone();
                 sets.push(ServersStatusAllocationSet { label, ..Default::default() });
-                let Some(set) = sets.last_mut() else { continue };
-                set
+                let Some(new_set) = sets.last_mut() else { continue };
+                new_set
             }
         };
-        let storage = of
+        let storage = set
             .storage
-            .entry(one.rabbit.clone())
+            .entry(allocation.rabbit.clone())
             .or_insert(ServersStatusStorage { ready: true, allocation_size: 0 });
-        storage.allocation_size += group.allocated(&(one.rabbit.clone(), one.name.clone()));
-        storage.ready &= is_ready(group, one);
+        storage.allocation_size +=
+            group.allocated_bytes(&(allocation.rabbit.clone(), allocation.name.clone()));
+        storage.ready &= is_ready(group, allocation);
     }
-    if is_quiet && readiness(&sets).eq(readiness(&known.allocation_sets)) {
+    if is_quiet && readiness_by_label(&sets).eq(readiness_by_label(&known.allocation_sets)) {
         return None;
     }
     let mut after = servers.clone();
@@ -59,24 +60,24 @@ pub fn update(
         ..known.clone()
     });
     let status = after.status.as_mut().filter(|status| **status != known)?;
-    status.last_update = Some(micro(now));
+    status.last_update = Some(micro_time(now));
     Change::status(servers, &after)
 }
 
-/// Which rabbits are ready, set by set.
-fn readiness(sets: &[ServersStatusAllocationSet]) -> impl Iterator<Item = (&str, bool)> {
+/// Returns label by label which rabbits are ready.
+fn readiness_by_label(sets: &[ServersStatusAllocationSet]) -> impl Iterator<Item = (&str, bool)> {
     let all = sets.iter().flat_map(|set| &set.storage);
     all.map(|(rabbit, storage)| (rabbit.as_str(), storage.ready))
 }
 
 impl Group {
-    /// Bytes that an object has on its rabbit's drives.
-    fn allocated(&self, at: &controller::ObjectKey) -> i64 {
+    /// Returns the bytes that a block storage has allocated on its rabbit's drives.
+    fn allocated_bytes(&self, at: &controller::ObjectKey) -> i64 {
         let status = self.blocks.get(at).and_then(|block| block.status.as_ref());
         status
             .into_iter()
             .flat_map(|status| &status.allocations)
-            .map(|one| one.capacity_allocated)
+            .map(|allocation| allocation.capacity_allocated)
             .sum()
     }
 }

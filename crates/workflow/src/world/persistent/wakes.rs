@@ -1,4 +1,4 @@
-//! What to plan again when persistent storage changes, or who names it.
+//! Wakes the keys that depend on persistent storage, and persistent storage that depends on workflows.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::{
     instance::{self, is_target},
-    names::{OWNER_KIND, persistent_of},
-    world::{Kept, Key, Wake, World, keep, place, wake_workflow, workflow_of},
+    names::{OWNER_KIND, persistent_key},
+    world::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow, workflow_of},
 };
 
 impl World {
-    /// Takes in which persistent storage a workflow names, and says that what has to look again.
-    pub(in crate::world) fn name_instances(&mut self, change: &Change<Workflow>) -> Vec<Wake> {
+    /// Records which persistent storage a workflow names, and wakes it.
+    pub(in crate::world) fn update_names(&mut self, change: &Change<Workflow>) -> Vec<Wake> {
         let mut wakes = Vec::new();
         for (object, is_there) in [(&change.old, false), (&change.new, true)] {
             let Some(object) = object else { continue };
-            let workflow = place(&**object);
+            let workflow = object_key(&**object);
             for line in &object.spec.directives {
                 let Some((_, name)) = instance::command(line) else { continue };
                 let at = (workflow.0.clone(), name);
@@ -34,20 +34,25 @@ impl World {
                 wakes.push(Wake::Key(Key::Persistent(at)));
             }
         }
-        // Most of what a workflow's status says is nothing to its storage.
-        let relevant = |one: &Option<Arc<Workflow>>| {
-            one.as_ref().map(|one| {
-                let status = one.status.as_ref();
+        // Of a workflow's status only its state matters to the storage.
+        let relevant = |workflow: &Option<Arc<Workflow>>| {
+            workflow.as_ref().map(|workflow| {
+                let status = workflow.status.as_ref();
                 let state =
                     status.map(|status| (status.state.clone(), status.desired_state_change));
-                (one.spec.desired_state.clone(), state, one.metadata.deletion_timestamp.clone())
+                (
+                    workflow.spec.desired_state.clone(),
+                    state,
+                    workflow.metadata.deletion_timestamp.clone(),
+                )
             })
         };
         if relevant(&change.old) == relevant(&change.new) { Vec::new() } else { wakes }
     }
 
-    /// Those that see a difference between two versions: of consumers that came or went, they alone; of the last one's end and
-    /// of all else, every workflow that names it.
+    /// Wakes the workflows that see a difference between two versions. If only consumers changed, these are
+    /// the consumers that came or went; after the last consumer left, or another field changed, all workflows
+    /// that name the storage.
     fn wake_by_change(
         &self,
         at: &ObjectKey,
@@ -70,43 +75,43 @@ impl World {
             return self.wake_instance(at);
         }
         let (old, new) = (&old.spec.consumer_references, &new.spec.consumer_references);
-        // Whoever is to destroy it waited for the last.
+        // A `destroy_persistent` waits for the last consumer to leave.
         let all = if new.is_empty() { self.wake_instance(at) } else { Vec::new() };
-        let differ = old.iter().filter(|one| !new.contains(one));
-        let differ = differ.chain(new.iter().filter(|one| !old.contains(one)));
-        let wakes = differ.flat_map(|one| self.wake_consumer(one));
+        let differ = old.iter().filter(|entry| !new.contains(entry));
+        let differ = differ.chain(new.iter().filter(|entry| !old.contains(entry)));
+        let wakes = differ.flat_map(|entry| self.wake_consumer(entry));
         wakes.chain(all).chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
     }
 
-    /// Who put an entry among the consumers: a workflow, or the Servers of a file system that has its name on a management target.
+    /// Wakes the owner of a consumer entry: a workflow, or the Servers of a Lustre whose name a management target holds.
     fn wake_consumer(&self, entry: &ObjectReference) -> Vec<Wake> {
         let Some((namespace, name)) = entry.namespace.clone().zip(entry.name.clone()) else {
             return Vec::new();
         };
         if entry.kind.as_deref() == Some(OWNER_KIND) {
             let servers = self.servers.get(&namespace, &name);
-            return servers.map(|one| self.wake_storage(one)).unwrap_or_default();
+            return servers.map(|servers| self.wake_storage(servers)).unwrap_or_default();
         }
         let workflow = name.rsplit_once('-').map(|(workflow, _)| (namespace, workflow.to_owned()));
         wake_workflow(workflow)
     }
 
-    /// Whoever makes or removes the storage of a Servers.
+    /// Wakes the key that plans the storage of a Servers.
     pub(in crate::world) fn wake_storage(&self, servers: &Servers) -> Vec<Wake> {
-        match persistent_of(servers) {
+        match persistent_key(servers) {
             Some(instance) => self.wake_instance(&instance),
             None => wake_workflow(workflow_of(servers)),
         }
     }
 
-    /// Persistent storage itself, and every workflow that names it.
+    /// Wakes persistent storage and every workflow that names it.
     pub(in crate::world) fn wake_instance(&self, at: &ObjectKey) -> Vec<Wake> {
         let naming = self.naming.get(at).into_iter().flatten();
         let workflows = naming.map(|workflow| Wake::Key(Key::Workflow(workflow.clone())));
         workflows.chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
     }
 
-    /// The persistent storage that a workflow names: what its computes are has changed.
+    /// Wakes the persistent storage that a workflow names, after the workflow's computes or containers changed.
     pub(in crate::world) fn wake_named_by(&self, workflow: &ObjectKey) -> Vec<Wake> {
         let Some(object) = self.workflows.get(&workflow.0, &workflow.1) else { return Vec::new() };
         let named = object.spec.directives.iter().filter_map(|line| instance::command(line));
@@ -114,18 +119,18 @@ impl World {
     }
 }
 
-impl Kept for PersistentStorageInstance {
+impl WatchedKind for PersistentStorageInstance {
     fn store(world: &mut World) -> &mut controller::Store<Self> {
         &mut world.persistent
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
-        keep(&mut world.site.persistent, at.clone(), change.new.clone());
+        let at = object_key(&**object);
+        set_or_remove(&mut world.site.persistent, at.clone(), change.new.clone());
         let mut wakes = world.wake_by_change(&at, change);
-        // Who found no management target in a pool may find one now.
-        if [&change.old, &change.new].into_iter().flatten().any(|one| is_target(one)) {
+        // A Lustre that found no usable management target in a pool may find one now.
+        if [&change.old, &change.new].into_iter().flatten().any(|object| is_target(object)) {
             wakes.push(Wake::Failing);
         }
         wakes

@@ -1,11 +1,11 @@
-//! How containers end, and what waits for it.
+//! How containers end, and what waits for their end.
 
 use serde_json::{Value, json};
 
 use super::{complete, failed, lines, running, site};
 use crate::site::{Site, at};
 
-/// A pod of a Job, as a kubelet tells of it.
+/// Adds a pod of a Job with the status that a kubelet reports.
 fn pod(site: &mut Site, job: &str, status: &Value) {
     let template = site.get("Job", "default", job)["spec"]["template"].clone();
     let mut labels = template["metadata"]["labels"].clone();
@@ -25,32 +25,36 @@ fn container(state: &Value) -> Value {
 }
 
 #[test]
-fn one_that_does_not_start_says_why_it_waits_and_is_an_error_at_its_deadline() {
+fn prerun_shows_why_a_container_waits_and_fails_at_the_start_deadline() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
     let waits = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
     pod(&mut site, "w-r", &container(&waits));
     site.settle();
     let why = "r: container app: ImagePullBackOff: no such image";
     assert!(site.message("w").ends_with(why), "{}", site.message("w"));
-    site.jobs_tell(&failed("DeadlineExceeded"));
-    let (state, ready, status, message) = site.told("w");
+    site.set_all_job_status(&failed("DeadlineExceeded"));
+    let (state, ready, status, message) = site.status_of("w");
     assert_eq!((state.as_str(), ready, status.as_str()), ("PreRun", false, "Error"));
     let expected = "container on r was not ready after 60 seconds: container app: ImagePullBackOff";
     assert!(message.contains(expected), "{message}");
 }
 
 #[test]
-fn one_that_fails_is_an_error_in_postrun_with_its_last_words() {
+fn postrun_fails_with_the_termination_message_of_a_failed_container() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
     let ended = json!({"terminated": {"exitCode": 3, "message": "no input\n"}});
     pod(&mut site, "w-r", &container(&ended));
-    site.jobs_tell(&failed("BackoffLimitExceeded"));
-    assert!(site.is_ready("w", "PreRun"), "the job may go on without it: {:?}", site.told("w"));
+    site.set_all_job_status(&failed("BackoffLimitExceeded"));
+    assert!(
+        site.is_ready("w", "PreRun"),
+        "the job may go on without it: {:?}",
+        site.status_of("w")
+    );
     site.ask("w", "PostRun");
     site.settle();
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "Error");
     let expected = "container on r failed to run successfully after 3 attempts: container app exited with 3: no input";
     assert!(message.contains(expected), "{message}");
@@ -61,28 +65,28 @@ fn one_that_fails_is_an_error_in_postrun_with_its_last_words() {
 }
 
 #[test]
-fn one_that_does_not_end_in_time_is_an_error_in_postrun() {
+fn postrun_fails_at_the_end_deadline() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.jobs_tell(&running());
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_job_status(&running());
     site.ask("w", "PostRun");
     site.settle();
-    site.jobs_tell(&failed("DeadlineExceeded"));
+    site.set_all_job_status(&failed("DeadlineExceeded"));
     let expected = "container on r failed to complete after 90 seconds";
     assert!(site.message("w").contains(expected), "{}", site.message("w"));
 }
 
 #[test]
-fn who_waits_for_none_finds_the_storage_mounted_until_the_containers_are_gone() {
+fn without_end_deadline_storage_stays_mounted_until_teardown_ends_the_containers() {
     let mut site = site();
     site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
         profile["data"]["postRunTimeoutSeconds"] = json!(0);
     });
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.jobs_tell(&running());
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_job_status(&running());
     site.ask("w", "PostRun");
     site.settle();
-    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
     let state = |site: &Site, node: &str, end: &str| {
         site.get("ClientMount", node, &format!("default-w-0-{end}"))["spec"]["desiredState"].clone()
     };
@@ -95,27 +99,27 @@ fn who_waits_for_none_finds_the_storage_mounted_until_the_containers_are_gone() 
         site.ask("w", state);
         site.settle();
     }
-    assert!(site.message("w").contains("containers"), "{:?}", site.told("w"));
-    assert_eq!(state(&site, "r", "servers"), "mounted", "their pods still end");
+    assert!(site.message("w").contains("containers"), "{:?}", site.status_of("w"));
+    assert_eq!(state(&site, "r", "servers"), "mounted", "the pods have not ended yet");
     assert_eq!(site.names("NnfNodeStorage").len(), 2);
     site.pods_stay = false;
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
 fn a_pod_that_outlives_its_job_keeps_the_storage() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.jobs_tell(&running());
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_job_status(&running());
     pod(&mut site, "w-r", &json!({"phase": "Running"}));
     site.edit("Pod", "default", "w-r-x", |pod| {
         pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
     });
     site.ask("w", "Teardown");
     site.settle();
-    assert!(!site.told("w").1 && !site.names("NnfNodeStorage").is_empty());
+    assert!(!site.status_of("w").1 && !site.names("NnfNodeStorage").is_empty());
     site.edit("Pod", "default", "w-r-x", |pod| pod["metadata"]["finalizers"] = json!([]));
     site.collect();
     site.settle();
@@ -123,79 +127,90 @@ fn a_pod_that_outlives_its_job_keeps_the_storage() {
 }
 
 #[test]
-fn a_workflow_that_is_deleted_while_its_containers_run_leaves_nothing() {
+fn a_workflow_deleted_while_its_containers_run_leaves_nothing() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.jobs_tell(&running());
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_job_status(&running());
     site.remove("w");
     assert!(site.names("Job").is_empty());
 }
 
 #[test]
-fn jobs_that_somebody_deleted_are_told() {
+fn postrun_fails_when_the_jobs_were_deleted() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.jobs_tell(&complete());
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_job_status(&complete());
     for name in ["w-r", "w-s"] {
         site.delete(&at("Job", "default", name));
     }
     site.ask("w", "PostRun");
     site.settle();
-    assert!(site.message("w").contains("Jobs are gone"), "{}", site.message("w"));
+    assert!(site.message("w").contains("Jobs were deleted"), "{}", site.message("w"));
 }
 
-/// A rabbit without power: its Job's pods never go, so that the Job does not fail either.
+/// A rabbit without power: the pods of its Job are never removed, so the Job controller does not call the Job failed either.
 #[test]
-fn a_rabbit_that_is_silent_after_the_deadline_is_told_and_nothing_of_it_is_taken_for_ended() {
+fn a_silent_rabbit_is_reported_and_its_containers_count_as_running() {
     for state in ["PreRun", "PostRun"] {
         let mut site = site();
-        site.towards("w", &lines("gfs2"), "PreRun");
-        site.jobs_tell(&json!({"active": 1, "ready": 0, "startTime": "2027-01-15T08:00:00Z"}));
+        site.bring_towards("w", &lines("gfs2"), "PreRun");
+        site.set_all_job_status(
+            &json!({"active": 1, "ready": 0, "startTime": "2027-01-15T08:00:00Z"}),
+        );
         if state == "PostRun" {
-            site.jobs_tell(&running());
+            site.set_all_job_status(&running());
             site.ask("w", "PostRun");
             site.settle();
         }
-        let silent = site.next_look("w").expect("a moment");
+        let silent = site.replan_time("w").expect("a moment");
         let until = u64::try_from(silent.duration_since(site.now()).as_secs()).unwrap();
         site.pass_time(until - 1);
         site.settle();
         assert!(!site.message("w").contains("silent"), "{state}: {}", site.message("w"));
         site.pass_time(2);
         site.settle();
-        let (of, ready, status, message) = site.told("w");
-        assert_eq!((&*of, ready, &*status), (state, false, "TransientCondition"), "{message}");
+        let (reported_state, ready, status, message) = site.status_of("w");
+        assert_eq!(
+            (&*reported_state, ready, &*status),
+            (state, false, "TransientCondition"),
+            "{message}"
+        );
         assert!(message.contains("rabbit r is silent"), "{message}");
         assert!(message.ends_with("also on s"), "{message}");
-        assert_eq!(site.next_look("w"), None, "only its next word helps");
+        assert_eq!(site.replan_time("w"), None, "only its next report changes the plan");
         assert_eq!(site.names("Job").len(), 2);
         assert_eq!(site.world().count(site.now()).containers, [("silent", 2)].into());
-        site.jobs_tell(&failed("DeadlineExceeded"));
+        site.set_all_job_status(&failed("DeadlineExceeded"));
         assert_eq!(site.world().count(site.now()).containers, [("too late", 2)].into());
-        assert_eq!(site.told("w").2, "Error", "it speaks again: {:?}", site.told("w"));
+        assert_eq!(
+            site.status_of("w").2,
+            "Error",
+            "the rabbit reports again: {:?}",
+            site.status_of("w")
+        );
     }
 }
 
 #[test]
-fn containers_that_are_suspended_stop_and_are_made_anew_with_all_attempts() {
+fn suspended_containers_stop_and_are_created_again_with_all_attempts() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.jobs_tell(&running());
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_job_status(&running());
     super::mpi::suspend(&mut site, true);
     let before = site.get("Job", "default", "w-r").clone();
     assert_eq!(before["spec"]["suspend"], true);
-    site.jobs_tell(&super::mpi::stopped());
+    site.set_all_job_status(&super::mpi::stopped());
     super::mpi::suspend(&mut site, false);
     let after = site.get("Job", "default", "w-r").clone();
     assert_ne!(before["metadata"]["uid"], after["metadata"]["uid"]);
     assert_eq!(after["spec"]["suspend"], Value::Null);
-    site.jobs_tell(&running());
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    site.set_all_job_status(&running());
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     super::mpi::suspend(&mut site, true);
-    site.jobs_tell(&super::mpi::stopped());
+    site.set_all_job_status(&super::mpi::stopped());
     site.ask("w", "PostRun");
     site.settle();
-    assert!(site.message("w").contains("go on to Teardown"), "{:?}", site.told("w"));
+    assert!(site.message("w").contains("continue with Teardown"), "{:?}", site.status_of("w"));
     site.ask("w", "Teardown");
     site.settle();
     site.remove("w");

@@ -1,4 +1,4 @@
-//! Containers that see a Lustre of the site's own.
+//! Containers that use a global Lustre file system of the site.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
 
 const CLAIM: &str = "polly-default-readwritemany-pvc";
 
-/// A LustreFileSystem whose claims are made in `default` in this mode.
+/// Returns a LustreFileSystem whose claims exist in `default` with this access mode.
 pub(crate) fn polly(name: &str, root: &str, mode: &str) -> Value {
     json!({
         "kind": "LustreFileSystem", "metadata": {"name": name, "namespace": "lus"},
@@ -45,24 +45,24 @@ fn lines(path: &str) -> Vec<String> {
     vec![directive("gfs2", "scratch"), container]
 }
 
-/// The volumes of a pod, and where its first container has those of storage.
+/// Returns the storage volumes of a pod, and their mounts in its first container.
 fn storage_of(pod: &Value) -> (Vec<Value>, Vec<Value>) {
-    let is_storage = |one: &&Value| one["name"].as_str().unwrap().starts_with("storage-");
-    let those = |list: &Value| -> Vec<Value> {
+    let is_storage = |entry: &&Value| entry["name"].as_str().unwrap().starts_with("storage-");
+    let storage = |list: &Value| -> Vec<Value> {
         list.as_array().unwrap().iter().filter(is_storage).cloned().collect()
     };
-    (those(&pod["volumes"]), those(&pod["containers"][0]["volumeMounts"]))
+    (storage(&pod["volumes"]), storage(&pod["containers"][0]["volumeMounts"]))
 }
 
 fn variable(env: &Value) -> Value {
     let env = env.as_array().unwrap();
-    env.iter().find(|one| one["name"] == "DW_GLOBAL_lus").unwrap()["value"].clone()
+    env.iter().find(|entry| entry["name"] == "DW_GLOBAL_lus").unwrap()["value"].clone()
 }
 
 #[test]
-fn pods_have_its_claim_at_its_root() {
+fn pods_mount_the_claim_of_a_global_lustre_at_its_root() {
     let mut site = with_polly(super::site());
-    site.towards("w", &lines("/lus/polly/in"), "PreRun");
+    site.bring_towards("w", &lines("/lus/polly/in"), "PreRun");
     for job in ["w-r", "w-s"] {
         let pod = &site.get("Job", "default", job)["spec"]["template"]["spec"];
         let (volumes, mounts) = storage_of(pod);
@@ -76,14 +76,14 @@ fn pods_have_its_claim_at_its_root() {
 }
 
 #[test]
-fn the_pods_of_mpi_have_it_too() {
+fn mpi_pods_mount_a_global_lustre() {
     let mut site = with_polly(super::site());
     super::mpi::with_profile(&mut site);
     site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
         profile["data"]["storages"] = json!([{"name": "DW_GLOBAL_lus"}]);
     });
     let line = "#DW container name=beside profile=app DW_GLOBAL_lus=/lus/polly";
-    site.towards("w", &[line.to_owned()], "PreRun");
+    site.bring_towards("w", &[line.to_owned()], "PreRun");
     let jobs: Vec<_> = site.objects.keys().filter(|at| at.0 == "Job").cloned().collect();
     assert!(!jobs.is_empty(), "{}", site.message("w"));
     for at in jobs {
@@ -95,13 +95,13 @@ fn the_pods_of_mpi_have_it_too() {
 }
 
 #[test]
-fn rabbits_are_told_where_it_is() {
-    // Nobody makes claims there, so the namespaces say nothing.
+fn agents_get_the_root_of_a_global_lustre() {
+    // Without Kubernetes there are no claims, so the namespaces are ignored.
     let mut site = with_polly(on_rabbits::site());
     site.edit("LustreFileSystem", "lus", "polly", |object| {
         object["spec"]["namespaces"] = json!({});
     });
-    site.towards("w", &lines("/lus/polly"), "PreRun");
+    site.bring_towards("w", &lines("/lus/polly"), "PreRun");
     for rabbit in ["r", "s"] {
         let spec = &site.get("NodeContainers", rabbit, "default-w-1")["spec"];
         assert_eq!(spec["globalLustre"], json!(["/lus/polly"]), "{}", site.message("w"));
@@ -112,9 +112,9 @@ fn rabbits_are_told_where_it_is() {
 }
 
 #[test]
-fn a_path_elsewhere_or_a_namespace_without_the_mode_is_refused_with_the_remedy() {
+fn a_wrong_path_or_a_missing_access_mode_fails_with_the_remedy() {
     type Edit = fn(&mut Site);
-    let told = |edit: Edit, path: &str| {
+    let propose = |edit: Edit, path: &str| {
         let mut site = with_polly(super::site());
         edit(&mut site);
         site.create("w", &lines(path));
@@ -138,47 +138,47 @@ fn a_path_elsewhere_or_a_namespace_without_the_mode_is_refused_with_the_remedy()
         (
             read_only,
             "/lus/polly",
-            "argument DW_GLOBAL_lus=/lus/polly: LustreFileSystem lus/polly does not give the namespace default the mode ReadOnlyMany; the administrator adds it to spec.namespaces.default.modes",
+            "argument DW_GLOBAL_lus=/lus/polly: LustreFileSystem lus/polly does not give the namespace default the mode ReadOnlyMany; ask the administrator to add it to spec.namespaces.default.modes",
         ),
     ];
     for (edit, path, part) in cases {
-        let message = told(edit, path);
+        let message = propose(edit, path);
         assert!(message.contains(part), "{part}: {message}");
     }
 }
 
 #[test]
-fn of_several_the_longest_root_wins_and_of_equal_ones_that_which_pods_may_have() {
+fn the_longest_root_wins_then_the_access_mode_for_pods() {
     let mut site = with_polly(super::site());
     site.put(polly("outer", "/lus", "ReadWriteMany"));
     site.put(polly("also", "/lus/polly/", "ReadOnlyMany"));
     site.put(polly("zulu", "/lus/polly", "ReadOnlyMany"));
-    site.towards("w", &lines("/lus/polly/in"), "PreRun");
+    site.bring_towards("w", &lines("/lus/polly/in"), "PreRun");
     let pod = &site.get("Job", "default", "w-r")["spec"]["template"]["spec"];
     assert_eq!(storage_of(pod).0[1]["persistentVolumeClaim"], json!({"claimName": CLAIM}));
 }
 
-/// As after an upgrade whose ClusterRole was forgotten.
+/// As after an upgrade without the new ClusterRole.
 #[test]
-fn while_nobody_may_list_them_only_those_wait_who_name_one() {
-    // A copy has an engine of its own, which starts then.
+fn workflows_that_name_a_global_lustre_wait_until_it_can_be_listed() {
+    // A copy of the site starts a new engine.
     let mut site = with_polly(super::site()).clone();
     site.unlisted.push("LustreFileSystem");
     site.create("w", &lines("/lus/polly"));
     site.create("other", &super::lines("gfs2"));
     site.settle();
-    assert!(site.is_ready("other", "Proposal"), "{:?}", site.told("other"));
-    let (_, _, status, message) = site.told("w");
+    assert!(site.is_ready("other", "Proposal"), "{:?}", site.status_of("other"));
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "TransientCondition", "{message}");
     assert!(message.contains("LustreFileSystems cannot be listed"), "{message}");
     let mut site = site.clone();
     site.unlisted.clear();
     site.settle();
-    assert!(site.is_ready("w", "Proposal"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Proposal"), "{:?}", site.status_of("w"));
 }
 
 #[test]
-fn who_waits_for_a_list_is_woken_when_it_comes() {
+fn the_first_list_of_lustrefilesystems_wakes_waiting_workflows() {
     let mut world = World::new(Settings::default());
     let refused = Event::Failing(Trouble::Kind("forbidden".to_owned()));
     assert!(world.take::<LustreFileSystem>(refused).is_empty() && world.site.lustre.is_none());
@@ -187,14 +187,18 @@ fn who_waits_for_a_list_is_woken_when_it_comes() {
 }
 
 #[test]
-fn nothing_starts_while_it_is_gone_and_all_goes_on_when_it_is_back() {
+fn no_container_starts_while_its_global_lustre_is_missing() {
     for mut site in [super::site(), on_rabbits::site()].map(with_polly) {
-        site.towards("w", &lines("/lus/polly"), "DataIn");
+        site.bring_towards("w", &lines("/lus/polly"), "DataIn");
         site.delete(&at("LustreFileSystem", "lus", "polly"));
         site.ask("w", "PreRun");
         site.settle();
         assert!(site.message("w").contains("mounted there any more"), "{}", site.message("w"));
-        assert_eq!(site.told("w").2, "TransientCondition", "it may come back");
+        assert_eq!(
+            site.status_of("w").2,
+            "TransientCondition",
+            "an administrator may create it again"
+        );
         assert!(site.names("Job").is_empty() && site.names("NodeContainers").is_empty());
         site.put(polly("polly", "/lus/polly", "ReadWriteMany"));
         site.settle();
@@ -208,7 +212,7 @@ impl Site {
     fn remove_after_teardown(&mut self) {
         self.ask("w", "Teardown");
         self.settle();
-        assert!(self.is_ready("w", "Teardown"), "{:?}", self.told("w"));
+        assert!(self.is_ready("w", "Teardown"), "{:?}", self.status_of("w"));
         self.remove("w");
     }
 }

@@ -1,4 +1,4 @@
-//! MPI: who starts when, with which keys, and what stays.
+//! MPI under Kubernetes: the order of starts, the keys, and what remains after the end.
 
 use std::cell::{Cell, RefCell};
 
@@ -13,7 +13,7 @@ mod suspended;
 const LAUNCHER: &str = "w-launcher";
 const WORKERS: [&str; 2] = ["w-worker-0", "w-worker-1"];
 
-/// Makes the profile `app` one of MPI.
+/// Turns the profile `app` into one for MPI.
 pub(super) fn with_profile(site: &mut Site) {
     let mut profile = profile();
     let data = profile["data"].as_object_mut().unwrap();
@@ -29,47 +29,47 @@ pub(super) fn with_profile(site: &mut Site) {
     site.settle();
 }
 
-/// A site whose profile has this policy, and a workflow in PreRun.
+/// Returns a site with a run policy, and a workflow in PreRun.
 fn started(kind: &str, policy: &Value) -> Site {
     started_in(site(), kind, policy)
 }
 
-/// The same, in a site as it is given.
+/// Brings a workflow to PreRun in this site, with a run policy.
 pub(super) fn started_in(mut site: Site, kind: &str, policy: &Value) -> Site {
     with_profile(&mut site);
     site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
         profile["data"]["mpiSpec"]["runPolicy"] = policy.clone();
     });
-    site.towards("w", &lines(kind), "PreRun");
+    site.bring_towards("w", &lines(kind), "PreRun");
     site
 }
 
-fn job_tells(site: &mut Site, job: &str, status: &Value) {
+fn set_job_status_of(site: &mut Site, job: &str, status: &Value) {
     site.edit("Job", "default", job, |object| object["status"] = status.clone());
     site.settle();
 }
 
-fn workers_tell(site: &mut Site, status: &Value) {
-    WORKERS.iter().for_each(|worker| job_tells(site, worker, status));
+fn set_worker_status(site: &mut Site, status: &Value) {
+    WORKERS.iter().for_each(|worker| set_job_status_of(site, worker, status));
 }
 
 fn jobs(site: &Site) -> Vec<String> {
     site.names("Job").iter().map(|name| name.replace("default/", "")).collect()
 }
 
-fn annotate(site: &mut Site, is: bool) {
+fn annotate(site: &mut Site, is_suspended: bool) {
     site.edit("Workflow", "default", "w", |workflow| {
         workflow["metadata"]["annotations"]["nnf.cray.hpe.com/suspend-containers"] =
-            json!(is.to_string());
+            json!(is_suspended.to_string());
     });
 }
 
-pub(super) fn suspend(site: &mut Site, is: bool) {
-    annotate(site, is);
+pub(super) fn suspend(site: &mut Site, is_suspended: bool) {
+    annotate(site, is_suspended);
     site.settle();
 }
 
-/// What the Job controller writes into a Job that it has stopped.
+/// The status that the Job controller writes into a Job that it has suspended.
 pub(super) fn stopped() -> Value {
     json!({"active": 0, "ready": 0, "terminating": 0, "conditions": [
         {"type": "Suspended", "status": "True", "reason": "JobSuspended"}]})
@@ -80,41 +80,41 @@ fn is_asked_to_stop(site: &Site, job: &str) -> bool {
 }
 
 #[test]
-fn a_launcher_starts_when_every_worker_answers_and_its_end_is_told() {
+fn the_launcher_starts_when_all_workers_are_ready_and_postrun_reports_its_end() {
     for kind in ["gfs2", "lustre"] {
         let mut site = started(kind, &Value::Null);
         assert_eq!(jobs(&site), WORKERS, "{kind}: {}", site.message("w"));
-        job_tells(&mut site, WORKERS[0], &running());
-        assert_eq!(jobs(&site), WORKERS, "one does not answer yet");
+        set_job_status_of(&mut site, WORKERS[0], &running());
+        assert_eq!(jobs(&site), WORKERS, "w-worker-1 is not ready yet");
         assert!(site.message("w").contains("containers on s"), "{}", site.message("w"));
-        job_tells(&mut site, WORKERS[1], &running());
+        set_job_status_of(&mut site, WORKERS[1], &running());
         assert_eq!(jobs(&site), [LAUNCHER, WORKERS[0], WORKERS[1]]);
-        assert!(!site.told("w").1, "the launcher is not ready");
-        job_tells(&mut site, LAUNCHER, &running());
-        assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+        assert!(!site.status_of("w").1, "the launcher is not ready");
+        set_job_status_of(&mut site, LAUNCHER, &running());
+        assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
         assert_eq!(site.deadlines(), [Value::Null, Value::Null, Value::Null]);
         let env = &site.workflow("w")["status"]["env"];
         assert_eq!(env["NNF_CONTAINER_LAUNCHER"], "r");
-        assert_eq!(env["NNF_CONTAINER_PORTS"], "5000", "of the launcher's one container");
+        assert_eq!(env["NNF_CONTAINER_PORTS"], "5000", "only the launcher's container gets a port");
         site.ask("w", "PostRun");
         site.settle();
         assert!(site.message("w").contains("end of containers on r"), "{}", site.message("w"));
-        job_tells(&mut site, LAUNCHER, &complete());
-        assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+        set_job_status_of(&mut site, LAUNCHER, &complete());
+        assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
         assert!(WORKERS.iter().all(|worker| is_asked_to_stop(&site, worker)));
-        assert!(site.names("Secret").is_empty(), "keys go with the launcher's end");
-        workers_tell(&mut site, &stopped());
+        assert!(site.names("Secret").is_empty(), "the keys are deleted with the launcher's end");
+        set_worker_status(&mut site, &stopped());
         for state in ["DataOut", "Teardown"] {
             site.ask("w", state);
             site.settle();
-            assert!(site.is_ready("w", state), "{kind} {state}: {:?}", site.told("w"));
+            assert!(site.is_ready("w", state), "{kind} {state}: {:?}", site.status_of("w"));
         }
         site.remove("w");
     }
 }
 
 #[test]
-fn each_worker_is_on_the_rabbit_of_its_number_and_files_are_of_one_attempt() {
+fn workers_run_on_their_rabbits_with_the_files_of_one_attempt() {
     let site = started("gfs2", &Value::Null);
     for (worker, rabbit) in WORKERS.iter().zip(["r", "s"]) {
         let pod = &site.get("Job", "default", worker)["spec"]["template"]["spec"];
@@ -128,18 +128,18 @@ fn each_worker_is_on_the_rabbit_of_its_number_and_files_are_of_one_attempt() {
 }
 
 #[test]
-fn workers_that_do_not_answer_are_an_error_with_their_names() {
+fn prerun_fails_with_the_names_of_workers_that_do_not_answer() {
     let mut site = started("gfs2", &Value::Null);
-    job_tells(&mut site, WORKERS[0], &running());
-    job_tells(&mut site, WORKERS[1], &failed("DeadlineExceeded"));
+    set_job_status_of(&mut site, WORKERS[0], &running());
+    set_job_status_of(&mut site, WORKERS[1], &failed("DeadlineExceeded"));
     let message = site.message("w");
     assert!(message.contains("container on s was not ready after 60 seconds"), "{message}");
     assert_eq!(jobs(&site), WORKERS, "nothing is launched");
     site.remove("w");
 
-    // One that goes after it answered is named by the launcher's pod.
+    // The launcher's pod names a worker that stops answering later.
     let mut site = started("gfs2", &Value::Null);
-    workers_tell(&mut site, &running());
+    set_worker_status(&mut site, &running());
     let template = site.get("Job", "default", LAUNCHER)["spec"]["template"].clone();
     let mut labels = template["metadata"]["labels"].clone();
     labels["batch.kubernetes.io/job-name"] = json!(LAUNCHER);
@@ -153,28 +153,28 @@ fn workers_that_do_not_answer_are_an_error_with_their_names() {
         "status": {"phase": "Failed", "initContainerStatuses": [
             {"name": "nnf-wait", "ready": false, "restartCount": 0, "image": "i", "imageID": "", "state": state}]},
     }));
-    job_tells(&mut site, LAUNCHER, &failed("DeadlineExceeded"));
+    set_job_status_of(&mut site, LAUNCHER, &failed("DeadlineExceeded"));
     let message = site.message("w");
     assert!(message.contains("container on r was not ready after 60 seconds"), "{message}");
     assert!(message.contains("1 of 2 workers do not answer: w-worker-1.w.default"), "{message}");
 }
 
 #[test]
-fn a_worker_that_fails_for_good_before_the_launcher_is_an_error() {
+fn prerun_fails_if_a_worker_fails_before_the_launcher_starts() {
     let mut site = started("gfs2", &Value::Null);
-    job_tells(&mut site, WORKERS[1], &failed("BackoffLimitExceeded"));
+    set_job_status_of(&mut site, WORKERS[1], &failed("BackoffLimitExceeded"));
     let message = site.message("w");
     assert!(message.contains("container on s failed to run successfully after 3"), "{message}");
     assert_eq!(jobs(&site), WORKERS);
-    assert!(site.names("Secret").is_empty(), "nobody needs the keys any more");
+    assert!(site.names("Secret").is_empty(), "the keys are not needed any more");
     assert!(is_asked_to_stop(&site, WORKERS[0]) && !is_asked_to_stop(&site, WORKERS[1]));
-    job_tells(&mut site, WORKERS[0], &stopped());
+    set_job_status_of(&mut site, WORKERS[0], &stopped());
     assert_eq!((jobs(&site), site.message("w")), (WORKERS.map(str::to_owned).to_vec(), message));
     site.remove("w");
 }
 
 #[test]
-fn an_engine_that_is_stopped_after_any_change_goes_on() {
+fn an_engine_stopped_after_any_change_continues_with_mpi() {
     let found = Cell::new(0);
     for seed in 0..3 {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -210,31 +210,31 @@ fn an_engine_that_is_stopped_after_any_change_goes_on() {
         assert_eq!(site.names("Secret").len(), 1, "{seed}: {:?}", site.names("Secret"));
         site.delete(&at("Workflow", "default", "w"));
         site.settle_with(cut);
-        site.is_clean();
+        site.assert_clean();
         found.set(found.get() + site.keys_found);
     }
     assert!(found.get() > 0, "no engine was stopped between the keys and the launcher");
 }
 
 #[test]
-fn who_reaches_pods_is_said_before_they_start_and_goes_with_the_run() {
+fn the_network_policy_exists_from_before_the_first_pod_to_the_end() {
     let mut mpi = site();
     with_profile(&mut mpi);
-    guards(mpi, &json!("worker"), &Value::Null);
-    guards(site(), &Value::Null, &json!([{"port": 5000}]));
+    assert_policy(mpi, &json!("worker"), &Value::Null);
+    assert_policy(site(), &Value::Null, &json!([{"port": 5000}]));
 }
 
-/// The policy is about pods with this role, and opens these ports.
-fn guards(mut site: Site, role: &Value, ports: &Value) {
-    site.towards("w", &lines("gfs2"), "DataIn");
+/// Checks that a NetworkPolicy selects pods with this role, and opens these ports.
+fn assert_policy(mut site: Site, role: &Value, ports: &Value) {
+    site.bring_towards("w", &lines("gfs2"), "DataIn");
     assert!(site.names("NetworkPolicy").is_empty());
     site.ask("w", "PreRun");
     let mut before = Vec::new();
     while site.names("Job").is_empty() {
         before = site.names("NetworkPolicy");
-        assert!(site.step(|length| (0..length).collect()), "{:?}", site.told("w"));
+        assert!(site.step(|length| (0..length).collect()), "{:?}", site.status_of("w"));
     }
-    assert_eq!(before, ["default/w"], "there before the first pod");
+    assert_eq!(before, ["default/w"], "the policy exists before the first pod");
     let policy = &site.get("NetworkPolicy", "default", "w")["spec"];
     assert_eq!(policy["podSelector"]["matchLabels"]["nnf.cray.hpe.com/role"], *role);
     assert_eq!(policy["ingress"][1]["ports"], *ports);
@@ -244,20 +244,20 @@ fn guards(mut site: Site, role: &Value, ports: &Value) {
     site.settle();
     site.ask("w", "Teardown");
     site.settle();
-    assert!(site.names("NetworkPolicy").is_empty(), "{:?}", site.told("w"));
+    assert!(site.names("NetworkPolicy").is_empty(), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn a_coordinator_that_has_no_image_any_more_says_so() {
+fn mpi_fails_when_the_podhelper_image_is_not_configured_any_more() {
     let mut site = site();
     with_profile(&mut site);
-    site.towards("w", &lines("gfs2"), "DataIn");
+    site.bring_towards("w", &lines("gfs2"), "DataIn");
     site.containers.as_mut().unwrap().podhelper_image = None;
     site.ask("w", "PreRun");
     site.settle();
     let message = site.message("w");
-    let expected = "User error: argument profile=app: data.mpiSpec is not carried out here; name a profile with data.spec, or the administrator starts the coordinator with --podhelper-image";
+    let expected = "User error: argument profile=app: data.mpiSpec needs podhelper, which is not configured here; name a profile with data.spec, or ask the administrator to start the coordinator with --podhelper-image";
     assert!(message.contains(expected), "{message}");
     assert!(site.names("Job").is_empty());
     site.remove("w");

@@ -1,4 +1,4 @@
-//! Containers that the rabbits' agents run, where no Kubernetes is. The agents are played by what they were seen to write.
+//! Containers that the rabbits' agents run without Kubernetes. The tests write what agents were observed to write.
 
 mod mpi;
 
@@ -11,7 +11,7 @@ use crate::{
     site::{Site, at},
 };
 
-/// The same site without Kubernetes.
+/// Returns the same site without Kubernetes.
 pub(super) fn site() -> Site {
     let mut site = super::site();
     let containers = site.containers.as_mut().unwrap();
@@ -20,21 +20,21 @@ pub(super) fn site() -> Site {
 }
 
 impl Site {
-    /// What the agents write into all NodeContainers.
-    pub(super) fn agents_tell(&mut self, status: &Value) {
+    /// Writes a status into all NodeContainers, as the agents do.
+    pub(super) fn set_all_agent_status(&mut self, status: &Value) {
         for place in self.on_rabbits() {
-            self.agent_tells(&place.1, status);
+            self.set_agent_status(&place.1, status);
         }
         self.settle();
     }
 
-    /// What the agent of a rabbit writes.
-    pub(super) fn agent_tells(&mut self, rabbit: &str, status: &Value) {
+    /// Writes a status into the NodeContainers of a rabbit, as its agent does.
+    pub(super) fn set_agent_status(&mut self, rabbit: &str, status: &Value) {
         let all = self.on_rabbits();
         let place = all.iter().find(|place| place.1 == rabbit).unwrap();
         self.edit(&place.0, &place.1, &place.2, |object| {
-            let told = object["status"].as_object_mut().unwrap();
-            told.extend(status.as_object().unwrap().clone());
+            let old = object["status"].as_object_mut().unwrap();
+            old.extend(status.as_object().unwrap().clone());
         });
     }
 
@@ -53,19 +53,19 @@ pub(super) fn state(state: &str) -> Value {
 }
 
 #[test]
-fn each_rabbit_is_told_what_it_runs_from_prerun_to_teardown() {
+fn agents_run_containers_from_prerun_to_teardown() {
     for kind in ["gfs2", "raw", "lustre"] {
         let mut site = site();
-        site.towards("w", &lines(kind), "PreRun");
+        site.bring_towards("w", &lines(kind), "PreRun");
         let there = ["r/default-w-1", "s/default-w-1"];
         assert_eq!(site.names("NodeContainers"), there, "{kind}: {}", site.message("w"));
         for kubernetes in ["Job", "Service"] {
             assert!(site.names(kubernetes).is_empty(), "{kubernetes}");
         }
         assert_eq!(site.names("ConfigMap"), ["default/w-1"], "all rabbits read the same files");
-        assert!(!site.told("w").1, "{kind}: nothing is ready yet");
-        site.agents_tell(&state("Ready"));
-        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.told("w"));
+        assert!(!site.status_of("w").1, "{kind}: nothing is ready yet");
+        site.set_all_agent_status(&state("Ready"));
+        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
         assert_eq!(site.workflow("w")["status"]["env"]["NNF_CONTAINER_PORTS"], "5000");
         let spec = &site.get("NodeContainers", "s", "default-w-1")["spec"];
         assert_eq!(spec["containers"][0]["ports"], json!([5000]));
@@ -74,12 +74,12 @@ fn each_rabbit_is_told_what_it_runs_from_prerun_to_teardown() {
         site.ask("w", "PostRun");
         site.settle();
         assert!(site.message("w").contains("end of containers on r, s"), "{}", site.message("w"));
-        site.agents_tell(&state("Succeeded"));
-        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.told("w"));
+        site.set_all_agent_status(&state("Succeeded"));
+        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.status_of("w"));
         for state in ["DataOut", "Teardown"] {
             site.ask("w", state);
             site.settle();
-            assert!(site.is_ready("w", state), "{kind}: {:?}", site.told("w"));
+            assert!(site.is_ready("w", state), "{kind}: {:?}", site.status_of("w"));
         }
         for kind in ["NodeContainers", "ConfigMap"] {
             assert!(site.names(kind).is_empty(), "{kind}");
@@ -89,9 +89,9 @@ fn each_rabbit_is_told_what_it_runs_from_prerun_to_teardown() {
 }
 
 #[test]
-fn nothing_is_told_to_a_rabbit_before_it_has_everything_mounted() {
+fn agents_get_no_containers_before_all_storage_is_mounted() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "DataIn");
+    site.bring_towards("w", &lines("gfs2"), "DataIn");
     site.agents_sleep = true;
     site.ask("w", "PreRun");
     site.settle();
@@ -104,10 +104,10 @@ fn nothing_is_told_to_a_rabbit_before_it_has_everything_mounted() {
 }
 
 #[test]
-fn who_asks_for_logs_and_who_answers_has_the_engine_write_nothing() {
+fn requests_and_answers_for_logs_cause_no_writes() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.agents_tell(&state("Ready"));
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_agent_status(&state("Ready"));
     let (writes, moment) = (site.writes, "2026-11-27T03:00:00.000000Z");
     for place in site.on_rabbits() {
         site.edit(&place.0, &place.1, &place.2, |object| {
@@ -116,49 +116,49 @@ fn who_asks_for_logs_and_who_answers_has_the_engine_write_nothing() {
     }
     site.settle();
     let logs = json!([{"attempt": 1, "container": "view", "text": "so far\n"}]);
-    site.agents_tell(&json!({"logs": logs, "logsAnswered": moment}));
+    site.set_all_agent_status(&json!({"logs": logs, "logsAnswered": moment}));
     assert_eq!(site.writes, writes);
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
 }
 
 #[test]
-fn limits_are_those_of_the_start_none_while_all_run_and_that_of_the_end() {
+fn agents_get_the_start_deadline_then_none_then_the_end_deadline() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
     assert_eq!(site.limits(), [json!(60), json!(60)]);
-    site.agent_tells("r", &state("Ready"));
+    site.set_agent_status("r", &state("Ready"));
     site.settle();
-    assert_eq!(site.limits(), [json!(60), json!(60)], "one is not ready yet");
+    assert_eq!(site.limits(), [json!(60), json!(60)], "the rabbit s is not ready yet");
     assert!(site.message("w").contains("containers on s"), "{}", site.message("w"));
-    site.agents_tell(&state("Ready"));
+    site.set_all_agent_status(&state("Ready"));
     assert_eq!(site.limits(), [Value::Null, Value::Null]);
     site.ask("w", "PostRun");
     site.settle();
     for limit in site.limits() {
         assert!(limit.as_i64().unwrap() > 90, "from the start, not from PostRun: {limit}");
     }
-    site.agents_tell(&state("TooLate"));
+    site.set_all_agent_status(&state("TooLate"));
     let expected = "container on r failed to complete after 90 seconds";
     assert!(site.message("w").contains(expected), "{}", site.message("w"));
 }
 
 #[test]
-fn what_an_agent_says_of_a_wait_or_a_failure_is_told() {
+fn messages_of_agents_are_in_the_status() {
     let mut site = site();
     site.dead = vec!["s".to_owned()];
-    site.towards("w", &["#DW container name=beside profile=app".to_owned()], "PreRun");
+    site.bring_towards("w", &["#DW container name=beside profile=app".to_owned()], "PreRun");
     assert!(
-        site.message("w").contains("s: its agent has not taken them up"),
+        site.message("w").contains("s: its agent has not started them"),
         "{}",
         site.message("w")
     );
     site.dead.clear();
     site.settle();
-    site.agent_tells("r", &json!({"message": "no such image"}));
+    site.set_agent_status("r", &json!({"message": "no such image"}));
     site.settle();
     assert!(site.message("w").ends_with("r: no such image"), "{}", site.message("w"));
-    site.agents_tell(&json!({"state": "TooLate", "message": "no such image"}));
-    let (state, ready, status, message) = site.told("w");
+    site.set_all_agent_status(&json!({"state": "TooLate", "message": "no such image"}));
+    let (state, ready, status, message) = site.status_of("w");
     assert_eq!((state.as_str(), ready, status.as_str()), ("PreRun", false, "Error"));
     let expected = "container on r was not ready after 60 seconds: no such image";
     assert!(message.contains(expected), "{message}");
@@ -166,13 +166,17 @@ fn what_an_agent_says_of_a_wait_or_a_failure_is_told() {
 }
 
 #[test]
-fn one_that_failed_is_an_error_in_postrun_with_its_last_words() {
+fn postrun_fails_with_the_message_of_a_failed_agent_container() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.agents_tell(&state("Ready"));
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_agent_status(&state("Ready"));
     let words = "container app exited with 3: no input";
-    site.agents_tell(&json!({"state": "Failed", "message": words, "attempt": 3}));
-    assert!(site.is_ready("w", "PreRun"), "the job may go on without it: {:?}", site.told("w"));
+    site.set_all_agent_status(&json!({"state": "Failed", "message": words, "attempt": 3}));
+    assert!(
+        site.is_ready("w", "PreRun"),
+        "the job may go on without it: {:?}",
+        site.status_of("w")
+    );
     site.ask("w", "PostRun");
     site.settle();
     let message = site.message("w");
@@ -181,7 +185,7 @@ fn one_that_failed_is_an_error_in_postrun_with_its_last_words() {
     site.remove("w");
 }
 
-/// The site's check holds after each change: nothing is unmounted on a rabbit whose containers run.
+/// [`Site::make`] panics if a mount is taken from a rabbit whose containers run.
 #[test]
 fn storage_stays_mounted_until_the_agents_have_removed_the_containers() {
     let mut site = site();
@@ -190,43 +194,43 @@ fn storage_stays_mounted_until_the_agents_have_removed_the_containers() {
     });
     site.keep("gfs2", "kept", &["c1", "c2", "d1"]);
     let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
-    site.towards("w", &lines, "PreRun");
-    site.agents_tell(&state("Ready"));
+    site.bring_towards("w", &lines, "PreRun");
+    site.set_all_agent_status(&state("Ready"));
     for state in ["PostRun", "DataOut"] {
         site.ask("w", state);
         site.settle();
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
         assert_eq!(site.mounted_on(), ["r", "s"], "{state}");
     }
     site.pods_stay = true;
     site.ask("w", "Teardown");
     site.settle();
-    assert!(!site.told("w").1, "{:?}", site.told("w"));
+    assert!(!site.status_of("w").1, "{:?}", site.status_of("w"));
     assert_eq!(site.mounted_on(), ["r", "s"]);
     site.pods_stay = false;
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.delete(&at("Workflow", "default", "w"));
     site.end("kept");
 }
 
 #[test]
-fn what_cannot_be_read_may_run() {
+fn an_unreadable_nodecontainers_keeps_the_storage_mounted() {
     let mut site = site();
-    site.towards("w", &lines("raw"), "PreRun");
-    site.agents_tell(&state("Ready"));
+    site.bring_towards("w", &lines("raw"), "PreRun");
+    site.set_all_agent_status(&state("Ready"));
     site.unreadable = vec![at("NodeContainers", "r", "default-w-1")];
     site.ask("w", "Teardown");
     site.settle();
     assert!(["r", "s"].iter().all(|rabbit| site.mounted_on().contains(rabbit)));
     site.unreadable.clear();
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn an_engine_that_is_stopped_after_any_change_goes_on() {
+fn an_engine_stopped_after_any_change_continues_with_agents() {
     for seed in 0..3 {
         let mut random = fastrand::Rng::with_seed(seed);
         let random = std::cell::RefCell::new(&mut random);
@@ -242,25 +246,25 @@ fn an_engine_that_is_stopped_after_any_change_goes_on() {
             site.ask("w", asked);
             site.settle_with(cut);
             match *asked {
-                "PreRun" => site.agents_tell(&state("Ready")),
-                "PostRun" => site.agents_tell(&state("Succeeded")),
+                "PreRun" => site.set_all_agent_status(&state("Ready")),
+                "PostRun" => site.set_all_agent_status(&state("Succeeded")),
                 _ => {}
             }
-            assert!(site.is_ready("w", asked), "{seed} {asked}: {:?}", site.told("w"));
+            assert!(site.is_ready("w", asked), "{seed} {asked}: {:?}", site.status_of("w"));
         }
         site.delete(&at("Workflow", "default", "w"));
         site.settle_with(cut);
-        site.is_clean();
+        site.assert_clean();
     }
 }
 
-/// Somebody took the workflow's finalizer off.
+/// An administrator has removed the workflow's finalizer.
 #[test]
-fn what_runs_for_a_workflow_that_is_no_more_is_ended_before_its_storage_goes() {
+fn containers_of_a_vanished_workflow_end_before_its_storage_is_removed() {
     for comes_again in [false, true] {
         let mut site = site();
-        site.towards("w", &lines("gfs2"), "PreRun");
-        site.agents_tell(&state("Ready"));
+        site.bring_towards("w", &lines("gfs2"), "PreRun");
+        site.set_all_agent_status(&state("Ready"));
         site.objects.remove(&at("Workflow", "default", "w"));
         if comes_again {
             site.create("w", &lines("gfs2"));

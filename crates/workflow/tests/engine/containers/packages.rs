@@ -1,5 +1,5 @@
-//! Packages: on every rabbit of a run before anything of it starts on one, whoever runs the containers. The agents are played by what
-//! they were seen to write.
+//! Job packages: placed on every rabbit of a run before any container of it starts. The tests write what agents
+//! were observed to write.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn package() -> Value {
     json!({"name": "data", "url": URL, "sha256": "0".repeat(64), "size": 1})
 }
 
-/// A site whose profile has a package.
+/// Gives the site's profile a package.
 fn with_package(mut site: Site) -> Site {
     site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
         profile["data"]["packages"] = json!([package()]);
@@ -21,35 +21,42 @@ fn with_package(mut site: Site) -> Site {
     site
 }
 
-/// A rabbit that has the package.
-fn has(rabbit: &str) -> Value {
+/// Returns the status of a rabbit that package_status the package.
+fn package_status(rabbit: &str) -> Value {
     let path = format!("/var/lib/{rabbit}/data");
     json!({"state": "Ready", "packages": [{"name": "data", "path": path}]})
 }
 
 impl Site {
-    /// The rabbits have the packages, one after the other; `nothing` of these is there before the last has.
+    /// Lets one rabbit after the other have the package. `nothing` must be true until the last one package_status it.
     fn fetch_all(&mut self, nothing: impl Fn(&Site) -> bool) {
         assert_eq!(self.names("NodeContainers"), NAMES, "{}", self.message("w"));
-        self.agent_tells("s", &json!({"message": format!("package data from {URL} is fetched")}));
-        self.agent_tells("r", &has("r"));
+        self.set_agent_status(
+            "s",
+            &json!({"message": format!("package data from {URL} is fetched")}),
+        );
+        self.set_agent_status("r", &package_status("r"));
         self.settle();
-        assert!(nothing(self), "only one rabbit has the package: {:?}", self.objects.keys());
+        assert!(
+            nothing(self),
+            "only one rabbit package_status the package: {:?}",
+            self.objects.keys()
+        );
         assert!(self.message("w").ends_with(&format!("s: package data from {URL} is fetched")));
-        self.agent_tells("s", &has("s"));
+        self.set_agent_status("s", &package_status("s"));
         self.settle();
         assert!(!nothing(self), "{}", self.message("w"));
     }
 }
 
 #[test]
-fn a_job_is_made_once_every_rabbit_has_the_packages_and_its_pod_sees_those_of_its_rabbit() {
+fn jobs_are_created_after_all_rabbits_have_the_packages() {
     let mut site = with_package(super::site());
-    site.towards("w", &lines("gfs2"), "PreRun");
-    let told = site.get("NodeContainers", "r", "default-w-1-packages")["spec"].clone();
-    assert_eq!(told["packages"], json!([package()]));
-    assert!(told["containers"].is_null() && told["storages"].is_null(), "{told:#}");
-    assert_eq!(told["activeDeadlineSeconds"], 60);
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    let spec = site.get("NodeContainers", "r", "default-w-1-packages")["spec"].clone();
+    assert_eq!(spec["packages"], json!([package()]));
+    assert!(spec["containers"].is_null() && spec["storages"].is_null(), "{spec:#}");
+    assert_eq!(spec["activeDeadlineSeconds"], 60);
     site.fetch_all(|site| site.names("Job").is_empty());
     for rabbit in ["r", "s"] {
         let job = site.get("Job", "default", &format!("w-{rabbit}"));
@@ -62,48 +69,48 @@ fn a_job_is_made_once_every_rabbit_has_the_packages_and_its_pod_sees_those_of_it
         let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
         assert!(mounts.contains(&mount), "{pod:#}");
     }
-    site.jobs_tell(&running());
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    site.set_all_job_status(&running());
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     site.ask("w", "PostRun");
-    site.jobs_tell(&complete());
-    assert!(site.is_ready("w", "PostRun"), "{:?}", site.told("w"));
+    site.set_all_job_status(&complete());
+    assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
     for state in ["DataOut", "Teardown"] {
-        assert_eq!(site.names("NodeContainers"), NAMES, "they stay while a container is there");
+        assert_eq!(site.names("NodeContainers"), NAMES, "packages stay while containers exist");
         site.ask("w", state);
         site.settle();
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
     assert!(site.names("NodeContainers").is_empty());
     site.remove("w");
 }
 
 #[test]
-fn without_kubernetes_no_rabbit_runs_anything_before_every_rabbit_has_the_packages() {
+fn agents_start_containers_after_all_rabbits_have_the_packages() {
     let mut site = with_package(on_rabbits::site());
-    site.towards("w", &lines("gfs2"), "PreRun");
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.fetch_all(|site| site.names("NodeContainers") == NAMES);
-    let told = &site.get("NodeContainers", "r", "default-w-1")["spec"]["packages"];
-    assert_eq!(*told, json!([package()]));
-    site.agents_tell(&state("Ready"));
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.told("w"));
+    let packages = &site.get("NodeContainers", "r", "default-w-1")["spec"]["packages"];
+    assert_eq!(*packages, json!([package()]));
+    site.set_all_agent_status(&state("Ready"));
+    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     site.ask("w", "Teardown");
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert!(site.names("NodeContainers").is_empty());
     site.remove("w");
 }
 
 #[test]
-fn no_worker_of_mpi_is_made_before_every_rabbit_has_the_packages() {
+fn mpi_workers_are_created_after_all_rabbits_have_the_packages() {
     let mut site = super::site();
     mpi::with_profile(&mut site);
     let mut site = with_package(site);
-    site.towards("w", &lines("gfs2"), "PreRun");
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.fetch_all(|site| site.names("Job").is_empty());
     assert_eq!(site.names("Job"), ["default/w-worker-0", "default/w-worker-1"]);
     site.ask("w", "Teardown");
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert!(site.names("NodeContainers").is_empty());
     site.remove("w");
 }
@@ -111,39 +118,39 @@ fn no_worker_of_mpi_is_made_before_every_rabbit_has_the_packages() {
 #[test]
 fn packages_stay_until_the_last_pod_is_gone() {
     let mut site = with_package(super::site());
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.agents_tell(&has("r"));
-    site.jobs_tell(&running());
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_agent_status(&package_status("r"));
+    site.set_all_job_status(&running());
     site.pods_stay = true;
     site.ask("w", "Teardown");
     site.settle();
     assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
     for rabbit in ["r", "s"] {
         let packages = site.get("NodeContainers", rabbit, "default-w-1-packages");
-        assert!(packages["metadata"]["deletionTimestamp"].is_null(), "pods have them mounted");
+        assert!(packages["metadata"]["deletionTimestamp"].is_null(), "pods still use them");
     }
     site.pods_stay = false;
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert!(site.names("NodeContainers").is_empty());
     site.remove("w");
 }
 
 #[test]
-fn a_package_that_cannot_be_had_ends_the_start_with_rabbit_package_address_and_cause() {
+fn a_package_that_cannot_be_fetched_fails_prerun_with_rabbit_url_and_cause() {
     for (site, is_late) in [super::site(), on_rabbits::site()].into_iter().zip([true, false]) {
         let mut site = with_package(site);
-        site.towards("w", &lines("gfs2"), "PreRun");
-        // The run has what the profile said at Proposal.
+        site.bring_towards("w", &lines("gfs2"), "PreRun");
+        // The run uses the profile as it was at Proposal.
         site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
             profile["data"]["packages"] = json!([]);
         });
-        site.agent_tells("s", &has("s"));
+        site.set_agent_status("s", &package_status("s"));
         let why = format!("package data from {URL}: its SHA-256 is another");
         let end = if is_late { "TooLate" } else { "Unprepared" };
-        site.agent_tells("r", &json!({"state": end, "message": why}));
+        site.set_agent_status("r", &json!({"state": end, "message": why}));
         site.settle();
-        let (state, ready, status, message) = site.told("w");
+        let (state, ready, status, message) = site.status_of("w");
         assert_eq!((state.as_str(), ready, status.as_str()), ("PreRun", false, "Error"));
         let begin = if is_late {
             "container on r was not ready after 60 seconds"
@@ -154,23 +161,23 @@ fn a_package_that_cannot_be_had_ends_the_start_with_rabbit_package_address_and_c
         assert_eq!((site.names("Job").len(), site.names("NodeContainers").len()), (0, 2));
         site.ask("w", "Teardown");
         site.settle();
-        assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
         site.remove("w");
     }
 }
 
-/// Nobody knows what an object is for that cannot be read.
+/// An object that cannot be read may have packages.
 #[test]
-fn packages_that_cannot_be_read_may_be_there() {
+fn teardown_waits_while_a_packages_object_cannot_be_read() {
     let mut site = with_package(super::site());
-    site.towards("w", &lines("gfs2"), "PreRun");
-    site.agents_tell(&has("r"));
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_agent_status(&package_status("r"));
     site.unreadable = vec![at("NodeContainers", "r", "default-w-1-packages")];
     site.ask("w", "Teardown");
     site.settle();
-    assert!(!site.told("w").1, "{:?}", site.told("w"));
+    assert!(!site.status_of("w").1, "{:?}", site.status_of("w"));
     site.unreadable.clear();
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }

@@ -1,4 +1,4 @@
-//! What is refused in Proposal, and in which words.
+//! Container directives that Proposal refuses, and the messages.
 
 use api::Severity;
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ use workflow::{
 use super::{lines, profile, site};
 use crate::{job::directive, site::Site};
 
-fn told(site: &mut Site, lines: &[String]) -> String {
+fn refusal_of(site: &mut Site, lines: &[String]) -> String {
     site.create("w", lines);
     site.settle();
-    let (state, _, status, message) = site.told("w");
+    let (state, _, status, message) = site.status_of("w");
     assert_eq!((state.as_str(), status.as_str()), ("Proposal", "Error"), "{message}");
     assert!(site.names("Job").is_empty());
     site.remove("w");
@@ -23,10 +23,10 @@ fn told(site: &mut Site, lines: &[String]) -> String {
 }
 
 #[test]
-fn a_site_where_no_containers_run_says_so() {
+fn containers_are_refused_where_they_are_switched_off() {
     let mut site = site();
     site.containers = None;
-    let message = told(&mut site, &lines("gfs2"));
+    let message = refusal_of(&mut site, &lines("gfs2"));
     assert!(
         message.contains("DW Directive 1: User error: command container: no containers run here"),
         "{message}"
@@ -34,19 +34,19 @@ fn a_site_where_no_containers_run_says_so() {
 }
 
 #[test]
-fn mpi_needs_an_image_of_podhelper_and_names_that_hosts_may_have() {
+fn mpi_needs_a_podhelper_image_and_valid_host_names() {
     let mut without = site();
     without.containers.as_mut().unwrap().podhelper_image = None;
     let container = ["#DW container name=beside profile=app".to_owned()];
     super::mpi::with_profile(&mut without);
-    let message = told(&mut without, &container);
-    assert!(message.contains("starts the coordinator with --podhelper-image"), "{message}");
+    let message = refusal_of(&mut without, &container);
+    assert!(message.contains("start the coordinator with --podhelper-image"), "{message}");
     let mut site = site();
     super::mpi::with_profile(&mut site);
     let long = "w".repeat(55);
     site.create(&long, &container);
     site.settle();
-    let message = site.told(&long).3;
+    let message = site.status_of(&long).3;
     assert!(message.contains("-launcher has 64 characters and may have 63"), "{message}");
 }
 
@@ -54,7 +54,7 @@ fn mpi_needs_an_image_of_podhelper_and_names_that_hosts_may_have() {
 fn containers_run_in_one_namespace() {
     let mut site = site();
     site.containers.as_mut().unwrap().namespace = Some("jobs".to_owned());
-    let message = told(&mut site, &lines("gfs2"));
+    let message = refusal_of(&mut site, &lines("gfs2"));
     assert!(message.contains("in the Kubernetes namespace jobs only"), "{message}");
 }
 
@@ -71,13 +71,13 @@ fn a_directive_that_its_profile_does_not_admit_is_refused() {
     for (line, part) in cases {
         let lines =
             [("gfs2", "scratch"), ("xfs", "small")].map(|(kind, name)| directive(kind, name));
-        let message = told(&mut site(), &[&lines[..], &[line]].concat());
+        let message = refusal_of(&mut site(), &[&lines[..], &[line]].concat());
         assert!(message.contains(part), "{part}: {message}");
     }
 }
 
 #[test]
-fn a_profile_that_cannot_be_carried_out_is_refused() {
+fn an_unsupported_profile_is_refused() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 6] = [
         (|data| data["userID"] = json!(7), "only for user 7, and the workflow's is 1001"),
@@ -102,13 +102,13 @@ fn a_profile_that_cannot_be_carried_out_is_refused() {
         edit(&mut profile["data"]);
         site.put(profile);
         let container = "#DW container name=beside profile=app".to_owned();
-        let message = told(&mut site, &[container]);
+        let message = refusal_of(&mut site, &[container]);
         assert!(message.contains(part), "{part}: {message}");
     }
 }
 
 #[test]
-fn packages_are_refused_where_nobody_fetches_them_and_bad_ones_everywhere() {
+fn packages_are_refused_without_agents_and_wrong_ones_everywhere() {
     for on_kubernetes in [true, false] {
         for (url, part) in [
             ("ftp://server/data", "data.packages[0].url is \"ftp://server/data\""),
@@ -126,28 +126,32 @@ fn packages_are_refused_where_nobody_fetches_them_and_bad_ones_everywhere() {
             site.put(profile);
             let container = ["#DW container name=beside profile=app".to_owned()];
             if on_kubernetes || url.starts_with("ftp") {
-                let message = told(&mut site, &container);
+                let message = refusal_of(&mut site, &container);
                 assert!(message.contains("argument profile=app"), "{message}");
                 assert!(message.contains(part), "{message}");
             } else {
                 site.create("w", &container);
                 site.settle();
-                assert!(site.is_ready("w", "Proposal"), "{:?}", site.told("w"));
+                assert!(site.is_ready("w", "Proposal"), "{:?}", site.status_of("w"));
             }
         }
     }
 }
 
 #[test]
-fn a_name_that_no_service_can_have_is_refused() {
+fn a_workflow_name_that_no_service_can_have_is_refused() {
     let mut site = site();
     site.create("w.x", &lines("gfs2"));
     site.settle();
-    assert!(site.told("w.x").3.contains("its name is that of a Service"), "{:?}", site.told("w.x"));
+    assert!(
+        site.status_of("w.x").3.contains("its name is that of a Service"),
+        "{:?}",
+        site.status_of("w.x")
+    );
 }
 
 #[test]
-fn a_compute_that_no_rabbit_serves_has_no_container() {
+fn a_compute_without_a_rabbit_gets_no_container() {
     let mut site = site();
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["externalComputeNodes"] = json!([{"name": "far"}]);
@@ -159,40 +163,44 @@ fn a_compute_that_no_rabbit_serves_has_no_container() {
         site.ask("w", state);
         site.settle();
     }
-    assert!(site.told("w").3.contains("Computes names no compute"), "{:?}", site.told("w"));
+    assert!(
+        site.status_of("w").3.contains("Computes names no compute"),
+        "{:?}",
+        site.status_of("w")
+    );
     site.fill_computes("w", &["far"]);
     site.settle();
     assert!(
-        site.told("w").3.contains("Computes names far, which no rabbit serves"),
+        site.status_of("w").3.contains("Computes names far, which no rabbit serves"),
         "{:?}",
-        site.told("w")
+        site.status_of("w")
     );
     site.fill_computes("w", &["c1"]);
     site.settle();
     assert_eq!(site.names("Job"), ["default/w-r"]);
 }
 
-/// A name that is taken, a right or a quota that is missing: until somebody acts, the API says the same each time.
+/// A name is taken, or a right or a quota is missing: the API refuses the change each time until an administrator acts.
 #[test]
-fn what_the_api_refuses_again_is_told() {
+fn a_repeated_refusal_of_the_api_is_in_the_status() {
     let mut site = site();
-    site.towards("w", &lines("gfs2"), "DataIn");
+    site.bring_towards("w", &lines("gfs2"), "DataIn");
     site.ask("w", "PreRun");
-    while !site.planned().iter().any(|change| change.to_string().starts_with("create Job")) {
+    while !site.plan_all().iter().any(|change| change.to_string().starts_with("create Job")) {
         assert!(site.step(|all| (0..all).collect()), "no Job is ever planned");
     }
     let key = Key::Workflow(("default".to_owned(), "w".to_owned()));
-    let refused = || {
+    let refusals = || {
         let text = r#"create Job default/w-r: jobs.batch "w-r" already exists"#.to_owned();
         vec![Refusal { text, is_final: false }]
     };
     let mut world = site.world();
     let outcome = |world: &World| plan_key(world, &key, site.now()).outcomes.pop();
-    assert!(world.set_refused(&key, refused()), "it is new");
-    assert_eq!(outcome(&world), Some(Outcome::Working), "the next plan may see what is there");
-    assert!(!world.set_refused(&key, refused()), "it is known");
+    assert!(world.set_refused(&key, refusals()), "it is new");
+    assert_eq!(outcome(&world), Some(Outcome::Working), "the next plan may know the object");
+    assert!(!world.set_refused(&key, refusals()), "it is known");
     let Some(Outcome::Failed(error)) = outcome(&world) else { panic!("{:?}", outcome(&world)) };
-    assert_eq!(error.severity, Severity::Major, "it goes when its cause goes");
+    assert_eq!(error.severity, Severity::Major, "the error may pass");
     let message = error.user_message.unwrap();
     assert!(message.starts_with("create Job default/w-r: ") && message.ends_with("tries again"));
     world.set_refused(&key, Vec::new());

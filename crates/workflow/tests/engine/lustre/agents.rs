@@ -1,4 +1,4 @@
-//! What a rabbit's agent does with a management target, and what must never happen to Lustre.
+//! Acts as a rabbit's agent on a management target, and checks the invariants of Lustre.
 
 use serde_json::{Value, json};
 use workflow::change::Change;
@@ -12,7 +12,7 @@ fn list<'a>(object: &'a Value, part: &str, name: &str) -> &'a [Value] {
     object[part][name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// When a target comes up.
+/// Returns the number of the stage in which a target is created.
 fn stage(object: &Value) -> u8 {
     let lustre = &object["spec"]["lustreStorage"];
     match lustre["targetType"].as_str() {
@@ -28,7 +28,7 @@ fn is_going(object: &Value) -> bool {
 }
 
 impl Site {
-    /// Gives names to claims, erases what is claimed no more, and runs commands, all in one pass.
+    /// Gives out names, erases names without holder, and runs commands, all in one pass.
     pub(crate) fn act_on_mgt(&mut self, place: &At) -> bool {
         let object = &self.objects[place];
         if is_going(object) {
@@ -59,7 +59,7 @@ impl Site {
         true
     }
 
-    /// What must never happen to a Lustre file system.
+    /// Panics if a change breaks an invariant of Lustre.
     pub(crate) fn check_lustre(&self, change: &Change, place: &At) {
         match change {
             Change::Create(_, object) if place.0 == "NnfNodeStorage" => {
@@ -71,8 +71,10 @@ impl Site {
             Change::Create(_, object) if place.0 == "ClientMount" => {
                 let object = serde_json::to_value(object).unwrap();
                 if object["spec"]["mounts"][0]["type"] == "lustre" {
-                    let waits = self.of_same(&object).find(|one| one["status"]["ready"] != true);
-                    assert!(waits.is_none(), "{change} before {waits:?} serves");
+                    let not_ready = self
+                        .targets_beside(&object)
+                        .find(|target| target["status"]["ready"] != true);
+                    assert!(not_ready.is_none(), "{change} before {not_ready:?} is ready");
                 }
             }
             Change::Delete(..) if place.0 == "NnfNodeStorage" => {
@@ -83,51 +85,58 @@ impl Site {
             }
             Change::Delete(..) if place.0 == "NnfLustreMGT" => {
                 let object = &self.objects[place];
-                let claims = list(object, "status", "claimList");
-                assert!(claims.is_empty(), "{change} while it has {claims:?}");
+                let holders = list(object, "status", "claimList");
+                assert!(holders.is_empty(), "{change} while it has {holders:?}");
             }
             _ => {}
         }
     }
 
-    /// Targets of the same file system.
-    fn of_same<'a>(&'a self, object: &Value) -> impl Iterator<Item = &'a Value> {
+    /// Returns the targets of the same file system.
+    fn targets_beside<'a>(&'a self, object: &Value) -> impl Iterator<Item = &'a Value> {
         let uid = object["metadata"]["labels"][UID].clone();
         let all = self.objects.iter().filter(|((kind, ..), _)| kind == "NnfNodeStorage");
-        all.map(|(_, one)| &**one).filter(move |one| one["metadata"]["labels"][UID] == uid)
+        all.map(|(_, target)| &**target)
+            .filter(move |target| target["metadata"]["labels"][UID] == uid)
     }
 
     fn check_target(&self, object: &Value) {
         let lustre = &object["spec"]["lustreStorage"];
         let (name, mgs) = (&lustre["fileSystemName"], &lustre["mgsAddress"]);
         assert!(name.as_str().is_some_and(|name| name.len() == 8) && mgs.is_string(), "{object:#}");
-        let earlier = self.of_same(object).filter(|one| stage(one) < stage(object));
-        let late: Vec<&Value> =
-            earlier.filter(|one| one["status"]["ready"] != true || is_going(one)).collect();
-        assert!(late.is_empty(), "{object:#} is made before {late:#?} serve");
-        let others = self.objects.iter().filter(|((kind, ..), one)| {
+        let earlier = self.targets_beside(object).filter(|target| stage(target) < stage(object));
+        let late: Vec<&Value> = earlier
+            .filter(|target| target["status"]["ready"] != true || is_going(target))
+            .collect();
+        assert!(late.is_empty(), "{object:#} is created before {late:#?} are ready");
+        let others = self.objects.iter().filter(|((kind, ..), target)| {
             kind == "NnfNodeStorage"
-                && one["spec"]["lustreStorage"]["fileSystemName"] == *name
-                && one["metadata"]["labels"][UID] != object["metadata"]["labels"][UID]
+                && target["spec"]["lustreStorage"]["fileSystemName"] == *name
+                && target["metadata"]["labels"][UID] != object["metadata"]["labels"][UID]
         });
-        assert_eq!(others.count(), 0, "{name} is another's: a node serves each name once");
+        assert_eq!(
+            others.count(),
+            0,
+            "{name} belongs to another file system: a node serves each name only once"
+        );
     }
 
     fn check_end(&self, change: &Change, object: &Value) {
-        let later = self.of_same(object).find(|one| stage(one) > stage(object));
+        let later = self.targets_beside(object).find(|target| stage(target) > stage(object));
         assert!(later.is_none(), "{change} before {later:?} is gone");
         if stage(object) > 0 {
             return;
         }
         let uid = &object["metadata"]["labels"][UID];
-        for one in self.objects.values().filter(|one| one["kind"] == "NnfLustreMGT") {
-            let mut claims = list(one, "status", "claimList").iter();
-            let claim = claims.find(|claim| claim["reference"]["uid"] == *uid);
-            assert!(claim.is_none(), "{change} before its name {claim:?} is erased");
+        for mgt in self.objects.values().filter(|mgt| mgt["kind"] == "NnfLustreMGT") {
+            let mut entries = list(mgt, "status", "claimList").iter();
+            let entry = entries.find(|entry| entry["reference"]["uid"] == *uid);
+            assert!(entry.is_none(), "{change} before its name {entry:?} is erased");
         }
     }
 
-    /// What a site lends to workflows: management targets of its own, and persistent ones of other controllers.
+    /// Returns true for objects that the site lends to workflows: management targets outside of the
+    /// rabbits, and persistent ones.
     pub(crate) fn is_lent(&self, place: &At) -> bool {
         let labels = &self.objects[place]["metadata"]["labels"];
         match &*place.0 {
@@ -142,8 +151,8 @@ impl Site {
         }
     }
 
-    /// Nothing lent is held or claimed by anybody.
-    pub(crate) fn nothing_is_claimed(&self) {
+    /// Checks that no workflow uses anything that the site lends.
+    pub(crate) fn assert_nothing_lent_is_used(&self) {
         for ((kind, ..), object) in &self.objects {
             if kind == "NnfLustreMGT" {
                 for (part, name) in
@@ -160,21 +169,21 @@ impl Site {
 }
 
 fn give_out(object: &Value, status: &mut Value) {
-    let claims = list(object, "spec", "claimList");
+    let holders = list(object, "spec", "claimList");
     let given = status["claimList"].as_array_mut().unwrap();
-    given.retain(|given| claims.contains(&given["reference"]));
-    let missing: Vec<&Value> = claims
+    given.retain(|given| holders.contains(&given["reference"]));
+    let unnamed: Vec<&Value> = holders
         .iter()
-        .filter(|claim| !given.iter().any(|given| given["reference"] == **claim))
+        .filter(|holder| !given.iter().any(|given| given["reference"] == **holder))
         .collect();
-    for claim in missing {
+    for holder in unnamed {
         let avoided = list(object, "spec", "fsNameBlackList").iter();
         let avoided = avoided.map(|name| name.as_str().unwrap().to_owned()).collect();
         let name = status["fsNameNext"].as_str().unwrap().parse::<api::fs_name::FsName>().unwrap();
         let name = name.first_free(&avoided);
         let (name, next) = (name.to_string(), name.next().to_string());
         let given = status["claimList"].as_array_mut().unwrap();
-        given.push(json!({"reference": claim, "fsname": name}));
+        given.push(json!({"reference": holder, "fsname": name}));
         status["fsNameNext"] = json!(next);
     }
 }
@@ -185,11 +194,11 @@ fn run(object: &Value, status: &mut Value) {
 }
 
 #[test]
-fn the_invariants_see_what_must_not_happen() {
+fn check_lustre_panics_when_a_management_target_is_deleted_first() {
     let mut site = super::two_rabbits();
     site.bring("w", &[super::LUSTRE.to_owned()], "Setup", &["c1"]);
     let targets = site.targets("w");
-    let of = |kind: &str| {
+    let target_key = |kind: &str| {
         let target = targets.iter().find(|target| target.contains(kind)).unwrap();
         let (rabbit, name) = target.split(' ').next().unwrap().split_once('/').unwrap();
         at("NnfNodeStorage", rabbit, name)
@@ -199,6 +208,6 @@ fn the_invariants_see_what_must_not_happen() {
         let change = Change::delete(&object.unwrap()).unwrap();
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| site.check_lustre(&change, place)))
     };
-    assert!(delete(&of(" mgtmdt ")).is_err(), "the management target first");
-    assert!(delete(&of(" ost ")).is_ok(), "the object target first");
+    assert!(delete(&target_key(" mgtmdt ")).is_err(), "the management target first");
+    assert!(delete(&target_key(" ost ")).is_ok(), "the object target first");
 }

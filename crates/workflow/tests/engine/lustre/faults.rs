@@ -1,4 +1,4 @@
-//! Lives with mishaps.
+//! Lives of Lustre with faults.
 
 use std::cell::RefCell;
 
@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::{LUSTRE, put_persistent, two_rabbits, with_external, with_profile};
 use crate::{
-    faults::lived,
+    faults::run_life,
     job::STATES,
     site::{Site, at, some_in_any_order},
 };
 
-/// A site for each way to a management target.
+/// Returns a site for each way to get a management target.
 fn sites() -> Vec<(&'static str, Site)> {
     let commands = json!({"preMountCommands": ["lctl conf_param $FS_NAME.sys.timeout=200"]});
     let mut combined = two_rabbits();
@@ -30,11 +30,11 @@ fn sites() -> Vec<(&'static str, Site)> {
 }
 
 fn life(site: Site, cut: &impl Fn(usize) -> Vec<usize>) -> Site {
-    lived(site, &[LUSTRE.to_owned()], &["c1", "d1", "d2"], cut)
+    run_life(site, &[LUSTRE.to_owned()], &["c1", "d1", "d2"], cut)
 }
 
 #[test]
-fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
+fn an_engine_restarted_after_every_change_makes_and_removes_lustre() {
     for (name, site) in sites() {
         let whole = life(site.clone(), &|length| (0..length).collect());
         let first = life(site.clone(), &|length| (0..length.min(1)).collect());
@@ -49,7 +49,7 @@ fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
 }
 
 #[test]
-fn a_workflow_may_be_deleted_after_any_change() {
+fn a_lustre_workflow_may_be_deleted_after_any_change() {
     for (_, mut site) in sites().into_iter().skip(1) {
         site.create("w", &[LUSTRE.to_owned()]);
         site.after_each_change("w", &["c1", "d1"], |mut ended| ended.remove("w"));
@@ -57,7 +57,7 @@ fn a_workflow_may_be_deleted_after_any_change() {
 }
 
 #[test]
-fn objects_that_somebody_deletes_are_made_again_or_told() {
+fn deleted_lustre_objects_are_created_again_or_reported() {
     let shared = ["SystemConfiguration", "NnfNode", "DWDirectiveRule", "Workflow"];
     for (name, start) in sites().into_iter().step_by(3) {
         for state in ["Setup", "PreRun", "Teardown"] {
@@ -69,14 +69,14 @@ fn objects_that_somebody_deletes_are_made_again_or_told() {
                 site.delete(&place);
                 site.settle();
                 let next = STATES.iter().skip_while(|known| **known != state).nth(1);
-                if let Some(next) = next.filter(|_| site.told("w").1) {
+                if let Some(next) = next.filter(|_| site.status_of("w").1) {
                     site.ask("w", next);
                     site.settle();
                 }
-                let (_, ready, status, message) = site.told("w");
-                let is_told =
+                let (_, ready, status, message) = site.status_of("w");
+                let is_reported =
                     ["Error", "TransientCondition"].contains(&&*status) && !message.is_empty();
-                assert!(ready || is_told, "{name}, {state}, {place:?}: {status} {message}");
+                assert!(ready || is_reported, "{name}, {state}, {place:?}: {status} {message}");
                 site.delete(&at("Workflow", "default", "w"));
                 site.settle();
                 let left: Vec<_> =
@@ -88,7 +88,7 @@ fn objects_that_somebody_deletes_are_made_again_or_told() {
 }
 
 #[test]
-fn a_management_target_that_fails_is_waited_for() {
+fn setup_waits_for_a_failing_management_target() {
     let mut site = two_rabbits();
     site.propose("w", LUSTRE, &["c1"]);
     site.errors.insert(
@@ -96,9 +96,9 @@ fn a_management_target_that_fails_is_waited_for() {
         json!({"debugMessage": "no ConfigMap", "userMessage": "names cannot be given out", "type": "Internal", "severity": "Major"}),
     );
     site.ask_and_settle("w", "Setup");
-    let told = |site: &Site| (site.told("w").2, site.told("w").3);
+    let status_and_message = |site: &Site| (site.status_of("w").2, site.status_of("w").3);
     let message = "DW Directive 0: Internal error: Node: r: names cannot be given out";
-    assert_eq!(told(&site), ("TransientCondition".to_owned(), message.to_owned()));
+    assert_eq!(status_and_message(&site), ("TransientCondition".to_owned(), message.to_owned()));
     site.errors.clear();
     site.errors.insert(
         "NnfNodeStorage".to_owned(),
@@ -106,70 +106,74 @@ fn a_management_target_that_fails_is_waited_for() {
     );
     site.settle();
     let message = "DW Directive 0: Internal error: Node: r: the target does not serve";
-    assert_eq!(told(&site), ("TransientCondition".to_owned(), message.to_owned()));
-    assert_eq!(site.targets("w"), ["r/default-w-0-mgtmdt-0 mgtmdt 0"], "no other is begun");
+    assert_eq!(status_and_message(&site), ("TransientCondition".to_owned(), message.to_owned()));
+    assert_eq!(
+        site.targets("w"),
+        ["r/default-w-0-mgtmdt-0 mgtmdt 0"],
+        "no later target is created"
+    );
     site.errors.clear();
     site.settle();
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn a_rabbit_that_dies_is_named_and_holds_up_only_what_needs_it() {
+fn a_dead_rabbit_is_named_and_holds_up_only_dependent_targets() {
     let mut site = two_rabbits();
     site.propose("w", LUSTRE, &["c1", "c2", "d1"]);
     site.dead = vec!["s".to_owned()];
     site.ask_and_settle("w", "Setup");
-    assert_eq!(site.told("w").3, "DW Directive 0: pending storage on r, s");
+    assert_eq!(site.status_of("w").3, "DW Directive 0: pending storage on r, s");
     assert_eq!(
         site.targets("w").len(),
         2,
-        "the first object target waits for the other: {:?}",
+        "the first object target comes last: {:?}",
         site.targets("w")
     );
     site.dead.clear();
     site.settle();
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.dead = vec!["s".to_owned()];
     site.ask_and_settle("w", "Teardown");
-    assert_eq!(site.told("w").3, "DW Directive 0: pending removal on r, s");
-    assert_eq!(site.targets("w").len(), 2, "the management target outlives what needs it");
+    assert_eq!(site.status_of("w").3, "DW Directive 0: pending removal on r, s");
+    assert_eq!(site.targets("w").len(), 2, "the management target is removed last");
     site.dead.clear();
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn a_rabbit_that_has_no_lustre_is_told() {
+fn a_rabbit_without_an_lnet_address_is_reported() {
     let mut site = two_rabbits();
     for rabbit in ["r", "s"] {
         site.edit("NnfNode", rabbit, "nnf-nlc", |object| object["status"]["lnetNid"] = json!(""));
     }
     site.propose("w", LUSTRE, &["c1"]);
     site.ask_and_settle("w", "Setup");
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "TransientCondition");
-    assert!(message.contains("r has told no LNet address"), "{message}");
+    assert!(message.contains("r has reported no LNet address"), "{message}");
     site.edit("NnfNode", "r", "nnf-nlc", |object| {
         object["status"]["lnetNid"] = json!("10.0.0.1@tcp");
     });
     site.settle();
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn who_was_mounted_is_unmounted_before_any_target_goes() {
+fn targets_are_removed_after_all_clients_have_unmounted() {
     let mut site = two_rabbits();
     site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["c1", "d1"]);
     site.dead = vec!["d1".to_owned()];
     let before = site.targets("w");
     site.ask_and_settle("w", "Teardown");
-    assert_eq!(site.told("w").3, "DW Directive 0: pending removal on d1, r, s");
+    assert_eq!(site.status_of("w").3, "DW Directive 0: pending removal on d1, r, s");
     assert_eq!(site.targets("w"), before);
     site.put(json!({"kind": "SystemStatus", "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"d1": "Disabled"}}}));
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }

@@ -1,4 +1,4 @@
-//! Lives without mishap.
+//! Lives of Lustre without faults.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{LUSTRE, put_external, two_rabbits, with_profile};
 use crate::{job::STATES, site::at};
 
 #[test]
-fn a_combined_target_serves_metadata_and_names_and_nothing_is_left() {
+fn a_combined_target_gives_names_and_nothing_is_left() {
     let mut site = two_rabbits();
     let before = site.objects.len();
     site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["c1", "d1", "d2"]);
@@ -18,7 +18,7 @@ fn a_combined_target_serves_metadata_and_names_and_nothing_is_left() {
             "s/default-w-0-ost-0 ost 1"
         ]
     );
-    assert_eq!(site.named("w").1, "10.0.0.2@tcp");
+    assert_eq!(site.name_and_address("w").1, "10.0.0.2@tcp");
     let uid = site.workflow("w")["metadata"]["uid"].as_str().unwrap().to_owned();
     let path = format!("/mnt/nnf/{uid}-0");
     let env = &site.workflow("w")["status"]["env"];
@@ -35,12 +35,12 @@ fn a_combined_target_serves_metadata_and_names_and_nothing_is_left() {
             &site.get("ClientMount", node, &format!("default-w-0-{end}"))["spec"]["mounts"][0];
         assert_eq!(mount["mountPath"], path);
         let lustre = &mount["device"]["lustre"];
-        let name = site.named("w").0;
+        let name = site.name_and_address("w").0;
         assert_eq!(*lustre, json!({"fileSystemName": name, "mgsAddresses": "10.0.0.2@tcp"}));
     }
     for state in ["PostRun", "DataOut", "Teardown"] {
         site.ask_and_settle("w", state);
-        assert!(site.is_ready("w", state), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
     for kind in ["NnfNodeStorage", "NnfNodeBlockStorage", "NnfLustreMGT", "ClientMount"] {
         assert!(site.names(kind).is_empty(), "{:?}", site.names(kind));
@@ -50,27 +50,27 @@ fn a_combined_target_serves_metadata_and_names_and_nothing_is_left() {
 }
 
 #[test]
-fn it_is_given_to_its_user_once_before_anybody_mounts_it() {
+fn the_owner_is_changed_once_before_any_compute_mounts() {
     let mut site = two_rabbits();
     site.propose("w", LUSTRE, &["c1"]);
     site.ask("w", "Setup");
-    let mut owned = Vec::new();
+    let mut states = Vec::new();
     while site.step(|length| (0..length).collect()) {
         if let Some(mount) = site.objects.get(&at("ClientMount", "r", "default-w-0-ownergroup")) {
             let spec = &mount["spec"];
             let info = &spec["mounts"][0];
             assert_eq!((&info["setPermissions"], &info["userID"]), (&json!(true), &json!(1001)));
-            owned.push(spec["desiredState"].as_str().unwrap().to_owned());
+            states.push(spec["desiredState"].as_str().unwrap().to_owned());
         }
     }
-    owned.dedup();
-    assert_eq!(owned, ["mounted", "unmounted"]);
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    states.dedup();
+    assert_eq!(states, ["mounted", "unmounted"]);
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn separate_targets_and_the_sites_commands_on_the_management_target() {
+fn separate_targets_are_made_and_the_profiles_commands_run_on_the_mgt() {
     let mut site = two_rabbits();
     with_profile(
         &mut site,
@@ -90,7 +90,7 @@ fn separate_targets_and_the_sites_commands_on_the_management_target() {
     );
     let mgt = site.get("NnfLustreMGT", "r", "w-0");
     let commands = &mgt["spec"]["commandList"][0]["commands"];
-    let name = site.named("w").0;
+    let name = site.name_and_address("w").0;
     let line = format!("lctl conf_param {name}.sys.timeout=200 # 10.0.0.1@tcp 1001");
     assert_eq!(*commands, json!([line]));
     let storage = site.get("NnfNodeStorage", "s", "default-w-0-mdt-0");
@@ -102,7 +102,7 @@ fn separate_targets_and_the_sites_commands_on_the_management_target() {
 }
 
 #[test]
-fn a_management_target_of_the_sites_gives_a_name_and_stays() {
+fn an_external_management_target_gives_names_and_stays() {
     let mut site = two_rabbits();
     put_external(&mut site, "10.9.9.9@tcp");
     with_profile(
@@ -112,43 +112,50 @@ fn a_management_target_of_the_sites_gives_a_name_and_stays() {
     for (round, name) in ["bbbbbbbb", "bbbbbbbc"].into_iter().enumerate() {
         site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["c1"]);
         assert_eq!(site.targets("w"), ["r/default-w-0-mdt-0 mdt 0", "r/default-w-0-ost-0 ost 0"]);
-        assert_eq!(site.named("w"), (name.to_owned(), "10.9.9.9@tcp".to_owned()), "{round}");
+        assert_eq!(
+            site.name_and_address("w"),
+            (name.to_owned(), "10.9.9.9@tcp".to_owned()),
+            "{round}"
+        );
         let outside = site.get("NnfLustreMGT", "nnf-system", "outside");
-        assert!(outside["spec"]["commandList"].is_null(), "nobody runs them there: {outside:#}");
+        assert!(
+            outside["spec"]["commandList"].is_null(),
+            "no agent runs commands there: {outside:#}"
+        );
         assert_eq!(outside["spec"]["claimList"].as_array().unwrap().len(), 1);
         site.remove("w");
     }
 }
 
 #[test]
-fn computes_that_no_rabbit_serves_mount_it_too_and_unknown_ones_are_told() {
+fn computes_outside_of_the_rabbits_mount_too_and_unknown_ones_fail() {
     let mut site = two_rabbits();
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["externalComputeNodes"] = json!([{"name": "login1"}]);
     });
     site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["login1"]);
     assert!(site.names("ClientMount").contains(&"login1/default-w-0-computes".to_owned()));
-    assert_eq!(site.targets("w").len(), 2, "one of each, on the emptiest rabbit");
+    assert_eq!(site.targets("w").len(), 2, "one of each kind, on the emptiest rabbit");
     site.remove("w");
     site.propose("w", LUSTRE, &["nowhere"]);
     site.ask_and_settle("w", "Setup");
-    assert!(site.told("w").3.contains("Computes names nowhere"), "{:?}", site.told("w"));
+    assert!(site.status_of("w").3.contains("Computes names nowhere"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn teardown_is_reached_from_every_state() {
+fn teardown_of_lustre_is_reached_from_every_state() {
     for from in &STATES[..6] {
         let mut site = two_rabbits();
         site.bring("w", &[LUSTRE.to_owned()], from, &["c1", "d1"]);
         site.ask_and_settle("w", "Teardown");
-        assert!(site.is_ready("w", "Teardown"), "{from}: {:?}", site.told("w"));
+        assert!(site.is_ready("w", "Teardown"), "{from}: {:?}", site.status_of("w"));
         site.remove("w");
     }
 }
 
 #[test]
-fn no_target_is_smaller_than_lustre_formats() {
+fn no_target_is_smaller_than_the_lustre_minimum() {
     let mut site = two_rabbits();
     site.propose("w", "#DW jobdw type=lustre capacity=1GB name=lus", &["c1"]);
     let small = |label: &str| json!({"label": label, "allocationSize": 5_400_000_000_i64, "storage": [{"name": "r", "allocationCount": 1}]});
@@ -158,7 +165,7 @@ fn no_target_is_smaller_than_lustre_formats() {
         object["spec"]["allocationSets"] = json!([ost, small("mgtmdt")]);
     });
     site.ask_and_settle("w", "Setup");
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     let block = site.get("NnfNodeBlockStorage", "r", "default-w-0-ost-0");
     assert_eq!(
         block["spec"]["allocations"],

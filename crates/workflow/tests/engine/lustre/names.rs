@@ -1,4 +1,4 @@
-//! Two workflows and one management target, and one rabbit for two of them.
+//! File system names of several workflows, and the placement of their management targets.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{
 use crate::{job::GIB, site::Site};
 
 #[test]
-fn two_at_once_never_have_the_same_name() {
+fn two_file_systems_never_have_the_same_name() {
     for seed in 0..3 {
         let mut site = two_rabbits();
         put_external(&mut site, "10.9.9.9@tcp");
@@ -32,46 +32,53 @@ fn two_at_once_never_have_the_same_name() {
             order
         });
         for name in both {
-            assert!(site.is_ready(name, "Setup"), "{:?}", site.told(name));
+            assert!(site.is_ready(name, "Setup"), "{:?}", site.status_of(name));
         }
-        assert_ne!(site.named("a"), site.named("b"));
-        // One of the same name as one that went has another file system.
-        let old = site.named("a");
+        assert_ne!(site.name_and_address("a"), site.name_and_address("b"));
+        // A new workflow of the same name gets another file system.
+        let old = site.name_and_address("a");
         site.delete(&crate::site::at("Workflow", "default", "a"));
         site.settle();
         site.propose("a", LUSTRE, &["c1"]);
         site.ask_and_settle("a", "Setup");
-        assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
-        assert!(site.named("a") != old && site.named("a") != site.named("b"));
+        assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
+        assert!(
+            site.name_and_address("a") != old
+                && site.name_and_address("a") != site.name_and_address("b")
+        );
         site.delete(&crate::site::at("Workflow", "default", "b"));
         site.remove("a");
     }
 }
 
 #[test]
-fn a_rabbit_has_one_management_target_and_the_next_goes_elsewhere_or_waits() {
+fn a_rabbit_has_one_management_target_and_others_wait() {
     let mut site = two_rabbits();
     for name in ["a", "b", "c"] {
         site.propose(name, LUSTRE, &["c1"]);
         site.ask_and_settle(name, "Setup");
     }
-    assert!(site.is_ready("a", "Setup") && site.is_ready("b", "Setup"), "{:?}", site.told("b"));
+    assert!(
+        site.is_ready("a", "Setup") && site.is_ready("b", "Setup"),
+        "{:?}",
+        site.status_of("b")
+    );
     assert_eq!(
-        (site.named("a").1, site.named("b").1),
+        (site.name_and_address("a").1, site.name_and_address("b").1),
         ("10.0.0.1@tcp".to_owned(), "10.0.0.2@tcp".to_owned())
     );
-    let (_, _, status, message) = site.told("c");
+    let (_, _, status, message) = site.status_of("c");
     assert_eq!(status, "DriverWait", "Flux ends a job after 10 s of a TransientCondition");
-    assert!(message.contains("when the one of workflow default/a goes"), "{message}");
+    assert!(message.contains("once the target of workflow default/a is removed"), "{message}");
     site.delete(&crate::site::at("Workflow", "default", "b"));
     site.settle();
-    assert!(site.is_ready("c", "Setup"), "{:?}", site.told("c"));
+    assert!(site.is_ready("c", "Setup"), "{:?}", site.status_of("c"));
     site.delete(&crate::site::at("Workflow", "default", "a"));
     site.remove("c");
 }
 
 #[test]
-fn of_two_that_were_given_one_rabbit_the_older_comes_first() {
+fn of_two_management_targets_for_one_rabbit_the_older_comes_first() {
     let mut site = two_rabbits();
     for name in ["a", "b"] {
         site.propose(name, LUSTRE, &["c1"]);
@@ -79,19 +86,19 @@ fn of_two_that_were_given_one_rabbit_the_older_comes_first() {
         site.ask(name, "Setup");
     }
     site.settle_with(|length| (0..length.min(1)).collect());
-    assert!(site.is_ready("a", "Setup"), "{:?}", site.told("a"));
-    let (_, _, status, message) = site.told("b");
+    assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
+    let (_, _, status, message) = site.status_of("b");
     assert_eq!(status, "DriverWait");
-    let told = "pending removal of the management target of workflow default/a from r";
-    assert!(message.contains(told), "{message}");
+    let expected = "pending removal of the management target of workflow default/a from r";
+    assert!(message.contains(expected), "{message}");
     site.delete(&crate::site::at("Workflow", "default", "a"));
     site.settle();
-    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
+    assert!(site.is_ready("b", "Setup"), "{:?}", site.status_of("b"));
     site.remove("b");
 }
 
 #[test]
-fn what_must_be_alone_is_placed_alone_and_refused_beside_others() {
+fn an_exclusive_mdt_is_placed_alone_and_refused_beside_other_targets() {
     let mut site = two_rabbits();
     with_profile(
         &mut site,
@@ -106,12 +113,12 @@ fn what_must_be_alone_is_placed_alone_and_refused_beside_others() {
     site.propose("w", LUSTRE, &["c1"]);
     site.fill_servers("w", &[("ost", &[("r", 1)]), ("mdt", &[("r", 1)]), ("mgt", &[("s", 1)])]);
     site.ask_and_settle("w", "Setup");
-    assert!(site.told("w").3.contains("beside mdt on r"), "{:?}", site.told("w"));
+    assert!(site.status_of("w").3.contains("beside mdt on r"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn a_management_target_that_nobody_described_is_told() {
+fn an_external_mgs_without_exactly_one_nnflustremgt_is_reported() {
     let mut site = two_rabbits();
     with_profile(
         &mut site,
@@ -119,14 +126,14 @@ fn a_management_target_that_nobody_described_is_told() {
     );
     site.propose("w", LUSTRE, &["c1"]);
     site.ask_and_settle("w", "Setup");
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "TransientCondition");
     assert!(
         message.contains("no NnfLustreMGT resource found for MGS address 10.9.9.9@tcp"),
         "{message}"
     );
     put_external(&mut site, "10.9.9.9@tcp0");
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.remove("w");
     site.put(json!({
         "kind": "NnfLustreMGT", "metadata": {"name": "twice", "namespace": "nnf-system"},
@@ -134,15 +141,15 @@ fn a_management_target_that_nobody_described_is_told() {
     }));
     site.propose("w", LUSTRE, &["c1"]);
     site.ask_and_settle("w", "Setup");
-    let (_, _, status, message) = site.told("w");
+    let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "Error");
     assert!(message.contains("multiple MGTs found"), "{message}");
     site.remove_mgt("nnf-system", "twice");
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
-/// A management target of the site's own, or of a pool, that counts from the first of all names.
+/// Makes a management target count from the first of all names.
 fn counts_from_the_first(site: &mut Site, namespace: &str, name: &str) {
     site.edit("NnfLustreMGT", namespace, name, |object| {
         object["spec"]["fsNameStart"] = json!("aaaaaaaa");
@@ -151,7 +158,7 @@ fn counts_from_the_first(site: &mut Site, namespace: &str, name: &str) {
 }
 
 #[test]
-fn file_systems_on_any_management_targets_have_names_of_their_own() {
+fn file_systems_have_different_names_on_all_management_targets() {
     let mut site = two_rabbits();
     site.add_rabbit("t", &["e1"].map(str::to_owned), 1000 * GIB);
     lend_pool(&mut site);
@@ -171,13 +178,13 @@ fn file_systems_on_any_management_targets_have_names_of_their_own() {
     for (name, line) in [("a", &*pooled), ("b", &pooled), ("c", LUSTRE), ("d", LUSTRE)] {
         site.propose(name, line, &["c1"]);
         site.ask_and_settle(name, "Setup");
-        assert!(site.is_ready(name, "Setup"), "{:?}", site.told(name));
+        assert!(site.is_ready(name, "Setup"), "{:?}", site.status_of(name));
     }
     with_profile(&mut site, &json!({"combinedMgtMdt": true, "mgtOptions": {"externalMgs": ""}}));
     site.propose("e", LUSTRE, &["e1"]);
     site.ask_and_settle("e", "Setup");
-    assert!(site.is_ready("e", "Setup"), "{:?}", site.told("e"));
-    let all = ["a", "b", "c", "d", "e"].map(|name| site.named(name).0);
+    assert!(site.is_ready("e", "Setup"), "{:?}", site.status_of("e"));
+    let all = ["a", "b", "c", "d", "e"].map(|name| site.name_and_address(name).0);
     let distinct: BTreeSet<&String> = all.iter().collect();
     assert_eq!(distinct.len(), all.len(), "{all:?}");
     assert_eq!(all[..4], ["aaaaaaaa", "aaaaaaab", "aaaaaaad", "aaaaaaae"]);
@@ -194,21 +201,21 @@ fn a_name_that_another_file_system_has_is_given_back() {
     lend_pool(&mut site);
     put_persistent(&mut site, "p1", "r", "Active");
     site.bring("a", &[LUSTRE.to_owned()], "Setup", &["c1"]);
-    let taken = site.named("a").0;
+    let taken = site.name_and_address("a").0;
     site.propose("b", &format!("{LUSTRE} profile=pooled"), &["d1"]);
     site.agents_sleep = true;
     site.ask_and_settle("b", "Setup");
-    // It counts elsewhere than its object said.
-    let claim = site.get("NnfLustreMGT", "r", "p1")["spec"]["claimList"][0].clone();
-    assert!(claim.is_object(), "the engine asked");
+    // The target counts from another name than its object said.
+    let holder = site.get("NnfLustreMGT", "r", "p1")["spec"]["claimList"][0].clone();
+    assert!(holder.is_object(), "the engine asked for a name");
     site.edit("NnfLustreMGT", "r", "p1", |object| {
         object["status"] = json!({"fsNameNext": "bbbbbbbz", "commandList": [],
-            "claimList": [{"reference": claim, "fsname": taken}]});
+            "claimList": [{"reference": holder, "fsname": taken}]});
     });
     site.agents_sleep = false;
     site.settle();
-    assert!(site.is_ready("b", "Setup"), "{:?}", site.told("b"));
-    assert_eq!(site.named("b").0, "bbbbbbbz");
+    assert!(site.is_ready("b", "Setup"), "{:?}", site.status_of("b"));
+    assert_eq!(site.name_and_address("b").0, "bbbbbbbz");
     site.delete(&crate::site::at("Workflow", "default", "a"));
     site.remove("b");
 }

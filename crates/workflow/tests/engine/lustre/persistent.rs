@@ -1,4 +1,4 @@
-//! Lustre that outlives the workflow that made it: file systems, and management targets for a pool.
+//! Persistent Lustre: file systems, and management targets for a pool.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::{
 const POOLED: &str = "#DW jobdw type=lustre capacity=20GB name=lus profile=pooled";
 const USE: &str = "#DW persistentdw name=kept";
 
-/// A site for each way to a management target, and the profile that says which.
+/// Returns a site for each way to get a management target, and the profile that selects it.
 fn ways() -> Vec<(Site, &'static str)> {
     let mut separate = two_rabbits();
     with_profile(&mut separate, &json!({"combinedMgtMdt": false}));
@@ -22,7 +22,7 @@ fn ways() -> Vec<(Site, &'static str)> {
     vec![(two_rabbits(), "default"), (separate, "default"), (external, "default"), (pool, "pooled")]
 }
 
-/// Makes persistent storage beside no computes, and removes the workflow that made it.
+/// Creates persistent storage without computes, and removes the workflow that created it.
 fn make(site: &mut Site, name: &str, directive: &str) {
     let maker = format!("make-{name}");
     site.bring(&maker, &[directive.to_owned()], "Teardown", &[]);
@@ -34,7 +34,7 @@ fn forget(site: &mut Site, workflow: &str) {
     site.settle();
 }
 
-/// Destroys it.
+/// Destroys persistent storage, and removes the workflow that did so.
 fn destroy(site: &mut Site, name: &str) {
     site.bring("end", &[format!("#DW destroy_persistent name={name}")], "Teardown", &[]);
     forget(site, "end");
@@ -53,14 +53,17 @@ fn holders(site: &Site, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_system_outlives_its_maker_and_every_client_of_a_job_mounts_it() {
+fn persistent_lustre_outlives_its_workflow_and_is_mounted_by_jobs() {
     for (mut site, profile) in ways() {
         let create =
             format!("#DW create_persistent type=lustre capacity=20GB name=kept profile={profile}");
         make(&mut site, "kept", &create);
         let kept = persistent(&site, "kept");
         assert_eq!(kept["status"]["state"], "Active", "{kept:#}");
-        assert!(site.names("ClientMount").is_empty(), "who gave it to its user is gone");
+        assert!(
+            site.names("ClientMount").is_empty(),
+            "the mount for the change of owner is removed"
+        );
         let targets = site.names("NnfNodeStorage");
         let is_object = |at: &&String| at.ends_with("/default-kept-ost-0");
         assert_eq!(targets.iter().filter(is_object).count(), 1, "{targets:?}");
@@ -70,7 +73,7 @@ fn a_file_system_outlives_its_maker_and_every_client_of_a_job_mounts_it() {
             let uid = site.workflow(name)["metadata"]["uid"].as_str().unwrap().to_owned();
             let env = &site.workflow(name)["status"]["env"];
             assert_eq!(env["DW_PERSISTENT_kept"], format!("/mnt/nnf/{uid}-0"), "{env:#}");
-            // The two computes, and the rabbit with its object target.
+            // The two computes, and the rabbit with the object target.
             let mounts = site.names("ClientMount");
             let own = mounts.iter().filter(|at| at.contains(&format!("default-{name}-0-")));
             assert_eq!(own.count(), 3, "{mounts:?}");
@@ -79,7 +82,7 @@ fn a_file_system_outlives_its_maker_and_every_client_of_a_job_mounts_it() {
         for (name, _) in jobs {
             for state in ["PostRun", "DataOut", "Teardown"] {
                 site.ask_and_settle(name, state);
-                assert!(site.is_ready(name, state), "{:?}", site.told(name));
+                assert!(site.is_ready(name, state), "{:?}", site.status_of(name));
             }
             forget(&mut site, name);
         }
@@ -87,12 +90,12 @@ fn a_file_system_outlives_its_maker_and_every_client_of_a_job_mounts_it() {
         if profile == "pooled" {
             destroy(&mut site, "mgt1");
         }
-        site.is_clean();
+        site.assert_clean();
     }
 }
 
 #[test]
-fn a_computes_constraint_is_the_network() {
+fn computes_must_reach_persistent_lustre_by_the_network() {
     let mut site = two_rabbits();
     make(&mut site, "kept", "#DW create_persistent type=lustre capacity=20GB name=kept");
     site.create("use", &[USE.to_owned()]);
@@ -100,14 +103,14 @@ fn a_computes_constraint_is_the_network() {
     let breakdown = site.get("DirectiveBreakdown", "default", "use-0");
     let location = breakdown["status"]["compute"]["constraints"]["location"].as_array().unwrap();
     assert_eq!(location.len(), 2, "one for each set of the Servers: {location:#?}");
-    for one in location {
-        assert_eq!(one["access"], json!([{"type": "network", "priority": "mandatory"}]));
-        assert_eq!(one["reference"]["name"], "kept");
+    for constraint in location {
+        assert_eq!(constraint["access"], json!([{"type": "network", "priority": "mandatory"}]));
+        assert_eq!(constraint["reference"]["name"], "kept");
     }
 }
 
 #[test]
-fn a_management_target_joins_its_pool_when_it_is_made_and_stays_while_it_is_held() {
+fn a_management_target_joins_its_pool_when_complete_and_stays_while_in_use() {
     let mut site = two_rabbits();
     lend_pool(&mut site);
     site.create("w", &[POOLED.to_owned()]);
@@ -115,9 +118,9 @@ fn a_management_target_joins_its_pool_when_it_is_made_and_stays_while_it_is_held
     site.fill_computes("w", &["c1"]);
     site.ask_and_settle("w", "Setup");
     assert!(
-        site.told("w").3.contains("no persistent storage is in the pool"),
+        site.status_of("w").3.contains("no persistent storage is in the pool"),
         "{:?}",
-        site.told("w")
+        site.status_of("w")
     );
     site.create("maker", &create_target("mgt1"));
     site.settle();
@@ -127,44 +130,51 @@ fn a_management_target_joins_its_pool_when_it_is_made_and_stays_while_it_is_held
     assert_eq!(persistent(&site, "mgt1")["metadata"]["labels"][label], json!(null));
     site.dead.clear();
     site.settle();
-    assert!(site.is_ready("maker", "Setup"), "{:?}", site.told("maker"));
+    assert!(site.is_ready("maker", "Setup"), "{:?}", site.status_of("maker"));
     let mgt1 = persistent(&site, "mgt1");
     assert_eq!(
         (&mgt1["metadata"]["labels"][label], &mgt1["status"]["state"]),
         (&json!("pool"), &json!("Active"))
     );
-    // Who waited for one was woken, and its name is from there.
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+    // The waiting workflow was woken, and got its name from the new member.
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     assert_eq!(site.names("NnfLustreMGT").len(), 1);
     let rabbit = site.names("NnfLustreMGT")[0].split('/').next().unwrap().to_owned();
     let mgt = site.get("NnfLustreMGT", &rabbit, "mgt1");
-    assert_eq!(site.named("w").1, mgt["spec"]["addresses"][0].as_str().unwrap());
+    assert_eq!(site.name_and_address("w").1, mgt["spec"]["addresses"][0].as_str().unwrap());
     let commands = mgt["spec"]["commandList"].as_array().unwrap();
-    assert_eq!(commands.len(), 1, "a lone target runs none for itself: {mgt:#}");
-    assert_eq!(commands[0]["commands"], json!([format!("lctl x {}", site.named("w").0)]));
+    assert_eq!(commands.len(), 1, "a management target alone runs no commands: {mgt:#}");
+    assert_eq!(
+        commands[0]["commands"],
+        json!([format!("lctl x {}", site.name_and_address("w").0)])
+    );
     assert_eq!(holders(&site, "mgt1"), ["Servers w-0"]);
     forget(&mut site, "maker");
-    // It is no file system, and not destroyed while one has its name there.
+    // A management target is no file system, and cannot be destroyed while a file system has its name there.
     site.create("use", &["#DW persistentdw name=mgt1".to_owned()]);
     site.settle();
     assert!(
-        site.told("use").3.contains("mgt1 is a Lustre management target"),
+        site.status_of("use").3.contains("mgt1 is a Lustre management target"),
         "{:?}",
-        site.told("use")
+        site.status_of("use")
     );
     forget(&mut site, "use");
     site.bring("end", &["#DW destroy_persistent name=mgt1".to_owned()], "DataOut", &[]);
     site.ask_and_settle("end", "Teardown");
-    assert!(site.told("end").3.contains("mgt1 is used by Servers w-0"), "{:?}", site.told("end"));
+    assert!(
+        site.status_of("end").3.contains("mgt1 is used by Servers w-0"),
+        "{:?}",
+        site.status_of("end")
+    );
     site.ask_and_settle("w", "Teardown");
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
-    assert!(site.is_ready("end", "Teardown"), "{:?}", site.told("end"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
+    assert!(site.is_ready("end", "Teardown"), "{:?}", site.status_of("end"));
     forget(&mut site, "end");
     site.remove("w");
 }
 
 #[test]
-fn a_management_target_that_lost_its_object_is_told_and_serves_nobody() {
+fn a_member_without_its_nnflustremgt_is_degraded_and_not_chosen() {
     let mut site = two_rabbits();
     lend_pool(&mut site);
     make(&mut site, "mgt1", &create_target("mgt1")[0]);
@@ -174,7 +184,7 @@ fn a_management_target_that_lost_its_object_is_told_and_serves_nobody() {
     let status = &persistent(&site, "mgt1")["status"];
     assert_eq!(status["state"], "Degraded");
     assert!(
-        status["error"]["userMessage"].to_string().contains("its NnfLustreMGT is gone"),
+        status["error"]["userMessage"].to_string().contains("its NnfLustreMGT was deleted"),
         "{status:#}"
     );
     site.create("w", &[POOLED.to_owned()]);
@@ -182,17 +192,17 @@ fn a_management_target_that_lost_its_object_is_told_and_serves_nobody() {
     site.fill_computes("w", &["c1"]);
     site.ask_and_settle("w", "Setup");
     assert!(
-        site.told("w").3.contains("such as mgt1: it has no NnfLustreMGT"),
+        site.status_of("w").3.contains("for example mgt1: it has no NnfLustreMGT"),
         "{:?}",
-        site.told("w")
+        site.status_of("w")
     );
     site.delete(&at("Workflow", "default", "w"));
     destroy(&mut site, "mgt1");
-    site.is_clean();
+    site.assert_clean();
 }
 
 #[test]
-fn two_members_of_a_pool_stand_on_two_rabbits_and_a_third_waits() {
+fn members_of_a_pool_are_on_different_rabbits_and_another_waits() {
     let mut site = two_rabbits();
     lend_pool(&mut site);
     for name in ["mgt1", "mgt2"] {
@@ -205,20 +215,21 @@ fn two_members_of_a_pool_stand_on_two_rabbits_and_a_third_waits() {
     site.settle();
     site.ask_and_settle("third", "Setup");
     assert!(
-        site.told("third").3.contains("pending a rabbit without a management target"),
+        site.status_of("third").3.contains("pending a rabbit without a management target"),
         "{:?}",
-        site.told("third")
+        site.status_of("third")
     );
     destroy(&mut site, "mgt1");
-    assert!(site.is_ready("third", "Setup"), "{:?}", site.told("third"));
+    assert!(site.is_ready("third", "Setup"), "{:?}", site.status_of("third"));
     forget(&mut site, "third");
     for name in ["mgt2", "mgt3"] {
         destroy(&mut site, name);
     }
-    site.is_clean();
+    site.assert_clean();
 }
 
-/// A pool's member, a file system and a job on it at once, and their ends, where of each plan only what `cut` chooses is made.
+/// Runs a member of a pool, a file system and a job on it at once; only the changes that `cut` chooses are
+/// made of each plan.
 fn life(cut: &impl Fn(usize) -> Vec<usize>) {
     let mut site = two_rabbits();
     lend_pool(&mut site);
@@ -227,7 +238,7 @@ fn life(cut: &impl Fn(usize) -> Vec<usize>) {
             names.iter().for_each(|name| site.ask(name, state));
             site.settle_with(cut);
             names.iter().for_each(|name| {
-                assert!(site.is_ready(name, state), "{:?}", site.told(name));
+                assert!(site.is_ready(name, state), "{:?}", site.status_of(name));
             });
         }
     };
@@ -256,11 +267,11 @@ fn life(cut: &impl Fn(usize) -> Vec<usize>) {
         through(&mut site, &["end"], &STATES[1..]);
         forget(&mut site, "end");
     }
-    site.is_clean();
+    site.assert_clean();
 }
 
 #[test]
-fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
+fn a_restarted_engine_makes_and_destroys_persistent_lustre() {
     life(&|length| (0..length).collect());
     life(&|length| (0..length.min(1)).collect());
     life(&|length| (length.saturating_sub(1)..length).collect());

@@ -1,17 +1,17 @@
-//! Servers of a Lustre that a workload manager filled, and that the breakdown does not admit.
+//! Servers of a Lustre that a workload manager filled against the breakdown.
 
 use serde_json::json;
 
 use super::{LUSTRE, two_rabbits, with_profile};
 
 #[test]
-fn sets_of_targets_that_do_not_fit_the_breakdown_are_told() {
-    let one = 20_000_000_000_i64;
+fn lustre_sets_that_do_not_fit_the_breakdown_fail() {
+    let whole = 20_000_000_000_i64;
     for (targets, size, part) in [
-        (2, one, "Servers asks for 2 allocations of mgt, and the breakdown for 1"),
+        (2, whole, "Servers asks for 2 allocations of mgt, and the breakdown for 1"),
         (
             1,
-            one / 2 - 1,
+            whole / 2 - 1,
             "Servers gives ost too little: allocationSize times all allocationCounts is 19999999998 bytes, and 20000000000 are needed",
         ),
     ] {
@@ -28,14 +28,14 @@ fn sets_of_targets_that_do_not_fit_the_breakdown_are_told() {
         };
         fill(&mut site, targets, size);
         site.ask_and_settle("w", "Setup");
-        let (_, ready, status, message) = site.told("w");
+        let (_, ready, status, message) = site.status_of("w");
         assert_eq!((ready, &*status), (false, "Error"), "{message}");
         assert!(message.contains(part), "{message}");
         assert!(site.names("NnfNodeBlockStorage").is_empty(), "{part}");
-        // Who corrects it goes on.
-        fill(&mut site, 1, one / 2);
+        // After a correction the workflow continues.
+        fill(&mut site, 1, whole / 2);
         site.settle();
-        assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
         site.remove("w");
     }
 }

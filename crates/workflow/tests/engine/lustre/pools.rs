@@ -14,41 +14,49 @@ fn pool() -> Site {
     site
 }
 
-fn told(site: &Site) -> (String, String) {
-    (site.told("w").2, site.told("w").3)
+fn status_and_message(site: &Site) -> (String, String) {
+    (site.status_of("w").2, site.status_of("w").3)
 }
 
 #[test]
-fn a_pool_without_a_usable_member_is_told_with_the_reason_and_waited_for() {
+fn a_pool_without_a_usable_member_is_reported_with_the_reason() {
     let mut site = pool();
     site.propose("w", LUSTRE, &["c1"]);
     site.ask_and_settle("w", "Setup");
-    let (status, message) = told(&site);
+    let (status, message) = status_and_message(&site);
     assert_eq!(status, "TransientCondition");
     assert!(message.contains("no persistent storage is in the pool pool"), "{message}");
     assert!(message.contains("standaloneMgtPoolName"), "{message}");
     put_persistent(&mut site, "p1", "s", "Creating");
-    assert!(told(&site).1.contains("such as p1: its state is Creating"), "{:?}", told(&site));
+    assert!(
+        status_and_message(&site).1.contains("for example p1: its state is Creating"),
+        "{:?}",
+        status_and_message(&site)
+    );
     site.edit("Storage", "default", "s", |object| object["spec"]["state"] = json!("Disabled"));
     site.edit("PersistentStorageInstance", "default", "p1", |object| {
         object["status"]["state"] = json!("Active");
     });
     site.settle();
-    assert!(told(&site).1.contains("p1: s is disabled"), "{:?}", told(&site));
+    assert!(
+        status_and_message(&site).1.contains("p1: s is disabled"),
+        "{:?}",
+        status_and_message(&site)
+    );
     site.edit("Storage", "default", "s", |object| object["spec"]["state"] = json!("Enabled"));
     site.settle();
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.told("w"));
-    assert_eq!(site.named("w").1, "10.0.0.2@tcp");
+    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
+    assert_eq!(site.name_and_address("w").1, "10.0.0.2@tcp");
     site.remove("w");
 }
 
 #[test]
-fn a_member_is_held_until_the_name_is_erased_and_the_choice_stays() {
+fn a_member_stays_chosen_and_in_use_until_the_name_is_erased() {
     let mut site = pool();
     put_persistent(&mut site, "p1", "s", "Degraded");
     put_persistent(&mut site, "p2", "r", "Active");
     site.bring("w", &[LUSTRE.to_owned()], "Setup", &["c1"]);
-    assert_eq!(site.named("w").1, "10.0.0.1@tcp", "a degraded one only without another");
+    assert_eq!(site.name_and_address("w").1, "10.0.0.1@tcp", "p1 is degraded");
     let held =
         &site.get("PersistentStorageInstance", "default", "p2")["spec"]["consumerReferences"];
     assert_eq!(held[0]["name"], "w-0");
@@ -63,30 +71,30 @@ fn a_member_is_held_until_the_name_is_erased_and_the_choice_stays() {
     }
     let mount = &site.get("ClientMount", "c1", "default-w-0-computes")["spec"]["mounts"][0];
     assert_eq!(mount["device"]["lustre"]["mgsAddresses"], "10.0.0.1@tcp");
-    // Its rabbit does not answer: the name is not erased, and the member is held.
+    // The rabbit does not answer, so the name is not erased and the member stays in use.
     site.dead = vec!["r".to_owned()];
     site.ask_and_settle("w", "Teardown");
-    assert!(!site.told("w").1);
+    assert!(!site.status_of("w").1);
     let held =
         &site.get("PersistentStorageInstance", "default", "p2")["spec"]["consumerReferences"];
     assert_eq!(held.as_array().unwrap().len(), 1);
     site.dead.clear();
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn those_with_fewest_names_come_first() {
+fn the_member_with_the_fewest_names_is_chosen() {
     let mut site = pool();
     put_persistent(&mut site, "p1", "r", "Active");
     put_persistent(&mut site, "p2", "s", "Active");
     for name in ["a", "b"] {
         site.propose(name, LUSTRE, &["c1"]);
         site.ask_and_settle(name, "Setup");
-        assert!(site.is_ready(name, "Setup"), "{:?}", site.told(name));
+        assert!(site.is_ready(name, "Setup"), "{:?}", site.status_of(name));
     }
-    assert_ne!(site.named("a").1, site.named("b").1);
+    assert_ne!(site.name_and_address("a").1, site.name_and_address("b").1);
     site.delete(&crate::site::at("Workflow", "default", "a"));
     site.remove("b");
 }

@@ -1,15 +1,15 @@
-//! Beside what the sites' controllers were seen to make.
+//! Compares the engine's Lustre objects with those that the Go controllers made.
 
 use serde_json::{Value, json};
 
 use super::with_profile;
 use crate::{
     job::GIB,
-    samples::{captured, same_shape},
+    samples::{assert_same_shape, captured},
     site::Site,
 };
 
-/// A site as the captured one: one rabbit, three computes, one combined target, two object targets.
+/// Returns a site like that of the samples: one rabbit, three computes, one combined target, two object targets.
 fn site() -> Site {
     let mut site = Site::new(3, 1000 * GIB);
     with_profile(&mut site, &json!({"ostOptions": {"scale": 5}}));
@@ -17,7 +17,7 @@ fn site() -> Site {
 }
 
 #[test]
-fn the_breakdown_is_theirs() {
+fn the_lustre_breakdown_equals_that_of_the_go_controllers() {
     let theirs = captured("directivebreakdown-lustre");
     let line = theirs["spec"]["directive"].as_str().unwrap().to_owned();
     let mut site = site();
@@ -26,11 +26,11 @@ fn the_breakdown_is_theirs() {
     site.settle();
     let ours = site.get("DirectiveBreakdown", "default", &format!("{name}-0"));
     assert_eq!(ours["status"], theirs["status"]);
-    same_shape(ours, &theirs, &[]);
+    assert_same_shape(ours, &theirs, &[]);
 }
 
 #[test]
-fn what_agents_read_is_theirs() {
+fn lustre_objects_have_the_shape_of_the_go_controllers() {
     let mut site = site();
     let name = "fluxjob-4-lustre";
     site.create(name, &["#DW jobdw type=lustre capacity=100GB name=lus".to_owned()]);
@@ -43,7 +43,7 @@ fn what_agents_read_is_theirs() {
     site.fill_computes(name, &["c1", "c2", "c3"]);
     for state in ["Setup", "DataIn", "PreRun"] {
         site.ask_and_settle(name, state);
-        assert!(site.is_ready(name, state), "{:?}", site.told(name));
+        assert!(site.is_ready(name, state), "{:?}", site.status_of(name));
     }
     for (kind, set) in [
         ("NnfNodeStorage", "mgtmdt"),
@@ -53,11 +53,12 @@ fn what_agents_read_is_theirs() {
     ] {
         let theirs = captured(&format!("{}-lustre-{set}", kind.to_lowercase()));
         let ours = site.get(kind, "r", &format!("default-{name}-0-{set}-0"));
-        same_shape(ours, &theirs, &[]);
+        assert_same_shape(ours, &theirs, &[]);
         if kind == "NnfNodeStorage" {
-            // Theirs are called aaaaaaaa on every management target.
+            // The Go controllers give the name aaaaaaaa on every management target.
             let part = |object: &Value| {
-                let (storage, own) = (&object["spec"]["lustreStorage"], site.named(name).0);
+                let (storage, own) =
+                    (&object["spec"]["lustreStorage"], site.name_and_address(name).0);
                 let text = storage.to_string().replace(&own, "aaaaaaaa");
                 text.replace("rabbit-1", "r").replace("1.2.3.4@tcp", "10.0.0.1@tcp")
             };
@@ -73,9 +74,13 @@ fn what_agents_read_is_theirs() {
         ("r", "servers", "clientmount-lustre-rabbit"),
     ] {
         let ours = site.get("ClientMount", node, &format!("default-{name}-0-{end}"));
-        same_shape(ours, &captured(file), &[]);
+        assert_same_shape(ours, &captured(file), &[]);
     }
     let mgt = site.get("NnfLustreMGT", "r", &format!("{name}-0"));
-    // They write that there is no reference; a claim of ours has a uid.
-    same_shape(mgt, &captured("nnflustremgt-lustre"), &["fsNameStartReference", "claimList[].uid"]);
+    // The Go controllers write an empty reference; our holders have a uid.
+    assert_same_shape(
+        mgt,
+        &captured("nnflustremgt-lustre"),
+        &["fsNameStartReference", "claimList[].uid"],
+    );
 }

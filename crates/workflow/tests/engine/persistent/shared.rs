@@ -1,4 +1,4 @@
-//! Who may use and destroy it, and several workflows that use it at once.
+//! Users and owners of persistent storage, and several workflows that use it at once.
 
 use serde_json::json;
 
@@ -9,18 +9,18 @@ use crate::{
 };
 
 #[test]
-fn a_name_that_is_taken_is_refused_and_the_owner_is_named() {
+fn a_taken_name_is_refused_and_the_message_names_the_owner() {
     let mut site = Site::new(1, 100 * GIB);
     site.keep("xfs", "kept", &["c1"]);
     let before = site.instance("kept").clone();
     site.create_by(2002, "again", &create("raw", "kept"));
     site.settle();
-    let (state, _, status, message) = site.told("again");
+    let (state, _, status, message) = site.status_of("again");
     assert_eq!((&*state, &*status), ("Proposal", "Error"));
     assert!(message.contains("kept exists and belongs to user 1001"), "{message}");
     site.ask("again", "Teardown");
     site.settle();
-    assert!(site.is_ready("again", "Teardown"), "{:?}", site.told("again"));
+    assert!(site.is_ready("again", "Teardown"), "{:?}", site.status_of("again"));
     site.delete(&at("Workflow", "default", "again"));
     site.settle();
     assert_eq!(*site.instance("kept"), before);
@@ -28,7 +28,7 @@ fn a_name_that_is_taken_is_refused_and_the_owner_is_named() {
 }
 
 #[test]
-fn a_name_that_a_foreign_object_has_is_refused() {
+fn a_name_that_a_foreign_servers_has_is_refused() {
     let mut site = Site::new(1, 100 * GIB);
     site.put(json!({
         "kind": "Servers", "metadata": {"name": "scratch", "namespace": "default"}, "spec": {},
@@ -36,16 +36,16 @@ fn a_name_that_a_foreign_object_has_is_refused() {
     site.create("maker", &create("xfs", "scratch"));
     site.settle();
     assert!(
-        site.told("maker").3.contains("the name is taken by Servers default/scratch"),
+        site.status_of("maker").3.contains("the name is taken by Servers default/scratch"),
         "{:?}",
-        site.told("maker")
+        site.status_of("maker")
     );
     site.delete(&at("Servers", "default", "scratch"));
     site.remove("maker");
 }
 
 #[test]
-fn of_two_that_take_one_name_at_once_exactly_one_gets_it() {
+fn of_two_workflows_that_take_a_name_at_once_exactly_one_gets_it() {
     for seed in 0..8 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut site = Site::new(1, 100 * GIB);
@@ -63,48 +63,52 @@ fn of_two_that_take_one_name_at_once_exactly_one_gets_it() {
         if site.is_ready("b", "Proposal") {
             std::mem::swap(&mut winner, &mut loser);
         }
-        assert!(site.is_ready(winner, "Proposal"), "{:?}", site.told(winner));
-        let told = site.told(loser);
+        assert!(site.is_ready(winner, "Proposal"), "{:?}", site.status_of(winner));
+        let told = site.status_of(loser);
         assert!(
             told.2 == "Error" && told.3.contains(&format!("is being made by workflow {winner}")),
             "{told:?}"
         );
-        // The loser takes nothing along.
+        // The deletion of the loser removes nothing of the winner's.
         site.delete(&at("Workflow", "default", loser));
         site.settle();
         site.fill_computes(winner, &["c1"]);
         site.go(winner, "Teardown");
-        assert!(site.is_ready(winner, "Teardown"), "{:?}", site.told(winner));
+        assert!(site.is_ready(winner, "Teardown"), "{:?}", site.status_of(winner));
         assert_eq!(site.instance("kept")["status"]["state"], "Active");
     }
 }
 
 #[test]
-fn its_user_may_use_it_and_others_when_it_says_so() {
+fn other_users_may_use_persistent_storage_only_with_ignore_uid() {
     let mut site = Site::new(1, 100 * GIB);
     site.keep("raw", "kept", &["c1"]);
     site.create_by(2002, "theirs", &uses("kept"));
     site.settle();
-    let (_, _, status, message) = site.told("theirs");
+    let (_, _, status, message) = site.status_of("theirs");
     assert!(status == "Error" && message.contains("1001") && message.contains("2002"), "{message}");
     site.edit("PersistentStorageInstance", "default", "kept", |object| {
         object["metadata"]["annotations"] =
             json!({"dataworkflowservices.github.io/ignore-uid": "True"});
     });
     site.settle();
-    assert!(site.is_ready("theirs", "Proposal"), "an error is no end: {:?}", site.told("theirs"));
+    assert!(
+        site.is_ready("theirs", "Proposal"),
+        "the workflow continues after an error: {:?}",
+        site.status_of("theirs")
+    );
     site.fill_computes("theirs", &["c1"]);
     site.go("theirs", "PreRun");
-    assert!(site.is_ready("theirs", "PreRun"), "{:?}", site.told("theirs"));
-    // Whoever may use it may not destroy it.
+    assert!(site.is_ready("theirs", "PreRun"), "{:?}", site.status_of("theirs"));
+    // A user who may use the storage may not destroy it.
     site.create_by(2002, "end", &destroy("kept"));
     site.settle();
-    let (state, _, status, message) = site.told("end");
+    let (state, _, status, message) = site.status_of("end");
     assert_eq!((&*state, &*status), ("Proposal", "Error"));
     assert!(message.contains("its owner may destroy it"), "{message}");
     site.ask("end", "Teardown");
     site.settle();
-    assert!(site.is_ready("end", "Teardown"), "{:?}", site.told("end"));
+    assert!(site.is_ready("end", "Teardown"), "{:?}", site.status_of("end"));
     assert_eq!(site.instance("kept")["spec"]["state"], "Active");
     for name in ["theirs", "end"] {
         site.delete(&at("Workflow", "default", name));
@@ -114,7 +118,7 @@ fn its_user_may_use_it_and_others_when_it_says_so() {
 }
 
 #[test]
-fn it_is_not_destroyed_while_somebody_uses_it_and_the_message_says_who() {
+fn destruction_is_refused_while_workflows_use_the_storage_and_names_them() {
     let mut site = Site::new(2, 100 * GIB);
     site.keep("raw", "kept", &["c1", "c2"]);
     site.bring("one", &uses("kept"), "PreRun", &["c1"]);
@@ -123,10 +127,10 @@ fn it_is_not_destroyed_while_somebody_uses_it_and_the_message_says_who() {
     site.create("end", &destroy("kept"));
     site.settle();
     site.go("end", "Teardown");
-    let (_, ready, status, message) = site.told("end");
+    let (_, ready, status, message) = site.status_of("end");
     assert!(!ready && status == "Error");
     assert!(message.contains("kept is used by one-0, two-0"), "{message}");
-    // Deleted, the request is withdrawn.
+    // Deleting the workflow withdraws the request.
     site.delete(&at("Workflow", "default", "end"));
     site.settle();
     site.go("one", "Teardown");
@@ -141,7 +145,7 @@ fn it_is_not_destroyed_while_somebody_uses_it_and_the_message_says_who() {
 }
 
 #[test]
-fn nobody_begins_to_use_what_is_being_destroyed() {
+fn no_workflow_becomes_a_consumer_during_destruction() {
     let mut site = Site::new(1, 100 * GIB);
     site.keep("raw", "kept", &["c1"]);
     site.create("late", &uses("kept"));
@@ -155,17 +159,25 @@ fn nobody_begins_to_use_what_is_being_destroyed() {
     assert_eq!(site.instance("kept")["status"]["state"], "Destroying");
     site.ask("late", "Setup");
     site.settle();
-    assert!(site.told("late").3.contains("is being destroyed"), "{:?}", site.told("late"));
+    assert!(
+        site.status_of("late").3.contains("is being destroyed"),
+        "{:?}",
+        site.status_of("late")
+    );
     site.agents_sleep = false;
     site.settle();
-    assert!(site.is_ready("end", "Teardown"), "{:?}", site.told("end"));
-    assert!(site.told("late").3.contains("is gone"), "{:?}", site.told("late"));
+    assert!(site.is_ready("end", "Teardown"), "{:?}", site.status_of("end"));
+    assert!(
+        site.status_of("late").3.contains("does not exist any more"),
+        "{:?}",
+        site.status_of("late")
+    );
     site.delete(&at("Workflow", "default", "late"));
     site.remove("end");
 }
 
 #[test]
-fn one_that_is_deleted_by_hand_stays_until_its_last_consumer_is_through() {
+fn deleted_persistent_storage_stays_until_its_last_consumer_ends() {
     let mut site = Site::new(1, 100 * GIB);
     site.keep("xfs", "kept", &["c1"]);
     site.bring("use", &uses("kept"), "PreRun", &["c1"]);
@@ -174,7 +186,7 @@ fn one_that_is_deleted_by_hand_stays_until_its_last_consumer_is_through() {
     assert!(site.is_ready("use", "PreRun"));
     assert_eq!(site.names("NnfNodeStorage").len(), 1);
     site.go("use", "Teardown");
-    assert!(site.is_ready("use", "Teardown"), "{:?}", site.told("use"));
+    assert!(site.is_ready("use", "Teardown"), "{:?}", site.status_of("use"));
     site.remove("use");
 }
 
@@ -197,7 +209,7 @@ fn degraded_storage_stays_usable() {
 }
 
 #[test]
-fn several_workflows_have_it_mounted_at_once() {
+fn several_workflows_mount_gfs2_or_raw_at_once() {
     for kind in ["raw", "gfs2"] {
         let mut site = Site::new(3, 100 * GIB);
         site.keep(kind, "kept", &COMPUTES);
@@ -208,14 +220,14 @@ fn several_workflows_have_it_mounted_at_once() {
             site.get("NnfNodeBlockStorage", "r", &format!("default-kept-{kind}-0"))["spec"]
                 .to_string()
         };
-        // What one leaves, the other keeps.
+        // When one workflow unmounts, the other keeps its access.
         site.go("one", "PostRun");
-        assert!(site.is_ready("one", "PostRun"), "{kind}: {:?}", site.told("one"));
+        assert!(site.is_ready("one", "PostRun"), "{kind}: {:?}", site.status_of("one"));
         assert!(!access(&site).contains("c1") && access(&site).contains("c2"), "{}", access(&site));
         site.go("one", "Teardown");
         assert!(site.is_ready("two", "PreRun") && site.consumers("kept") == ["two-0"]);
         site.go("two", "Teardown");
-        assert!(site.is_ready("two", "Teardown"), "{kind}: {:?}", site.told("two"));
+        assert!(site.is_ready("two", "Teardown"), "{kind}: {:?}", site.status_of("two"));
         for name in ["one", "two"] {
             site.delete(&at("Workflow", "default", name));
         }
@@ -225,17 +237,17 @@ fn several_workflows_have_it_mounted_at_once() {
 }
 
 #[test]
-fn one_workflow_at_a_time_mounts_an_xfs_and_the_next_waits_for_it() {
+fn one_workflow_at_a_time_mounts_a_persistent_xfs() {
     let mut site = Site::new(2, 100 * GIB);
     site.keep("xfs", "kept", &["c1", "c2"]);
     site.bring("one", &uses("kept"), "PreRun", &["c1"]);
     site.bring("two", &uses("kept"), "DataIn", &["c2"]);
     site.ask("two", "PreRun");
     site.settle();
-    let (_, ready, _, message) = site.told("two");
+    let (_, ready, _, message) = site.status_of("two");
     assert!(!ready && message.contains("which workflow one has mounted"), "{message}");
     site.go("one", "PostRun");
-    assert!(site.is_ready("two", "PreRun"), "{:?}", site.told("two"));
+    assert!(site.is_ready("two", "PreRun"), "{:?}", site.status_of("two"));
     site.go("two", "Teardown");
     for name in ["one", "two"] {
         site.delete(&at("Workflow", "default", name));
@@ -245,7 +257,7 @@ fn one_workflow_at_a_time_mounts_an_xfs_and_the_next_waits_for_it() {
 }
 
 #[test]
-fn two_workflows_that_need_the_same_two_xfs_never_wait_for_each_other() {
+fn two_workflows_that_need_the_same_two_xfs_never_deadlock() {
     for seed in 0..6 {
         let mut site = Site::new(2, 100 * GIB);
         site.keep("xfs", "first", &["c1"]);
@@ -266,14 +278,19 @@ fn two_workflows_that_need_the_same_two_xfs_never_wait_for_each_other() {
         if !site.is_ready(quick, "PreRun") {
             std::mem::swap(&mut quick, &mut late);
         }
-        assert!(site.is_ready(quick, "PreRun"), "{:?} {:?}", site.told("one"), site.told("two"));
+        assert!(
+            site.is_ready(quick, "PreRun"),
+            "{:?} {:?}",
+            site.status_of("one"),
+            site.status_of("two")
+        );
         site.go(quick, "Teardown");
-        assert!(site.is_ready(late, "PreRun"), "{seed}: {:?}", site.told(late));
+        assert!(site.is_ready(late, "PreRun"), "{seed}: {:?}", site.status_of(late));
     }
 }
 
 #[test]
-fn a_workflow_that_is_taken_away_by_force_is_no_consumer_any_more() {
+fn a_workflow_removed_by_force_is_no_consumer_any_more() {
     let mut site = Site::new(2, 100 * GIB);
     site.keep("xfs", "kept", &["c1", "c2"]);
     site.bring("use", &uses("kept"), "PreRun", &["c1", "c2"]);

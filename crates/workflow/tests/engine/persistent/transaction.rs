@@ -1,4 +1,4 @@
-//! Creation is one transaction, whatever dies or is deleted after whichever change.
+//! Creation of persistent storage is a transaction, whatever stops or is deleted after any change.
 
 use serde_json::json;
 
@@ -9,26 +9,26 @@ use crate::{
     site::{At, Site, at, some_in_any_order},
 };
 
-/// Whether it is there as a whole; nothing of it may be there otherwise.
+/// Returns true if all objects of the storage exist; panics if only some do.
 fn is_whole(site: &Site, case: &str) -> bool {
-    let of = |kind: &str| site.names(kind).len();
+    let count = |kind: &str| site.names(kind).len();
     let profiles = site.names("NnfStorageProfile");
-    let each = of("NnfNodeStorage").max(1);
+    let each = count("NnfNodeStorage").max(1);
     let parts = [
-        of("PersistentStorageInstance"),
-        of("Servers"),
-        of("NnfNodeBlockStorage") / each,
-        of("NnfNodeStorage") / each,
+        count("PersistentStorageInstance"),
+        count("Servers"),
+        count("NnfNodeBlockStorage") / each,
+        count("NnfNodeStorage") / each,
         profiles.iter().filter(|name| name.starts_with("default/")).count(),
     ];
     assert!(parts == [1; 5] || parts == [0; 5], "{case}: {parts:?}");
-    // Lustre's name and its claim stay and go with the rest.
-    assert!(of("NnfLustreMGT") <= parts[0], "{case}");
-    assert_eq!(of("ClientMount") + of("DirectiveBreakdown") + of("Computes"), 0, "{case}");
+    // The NnfLustreMGT exists only together with the other objects.
+    assert!(count("NnfLustreMGT") <= parts[0], "{case}");
+    assert_eq!(count("ClientMount") + count("DirectiveBreakdown") + count("Computes"), 0, "{case}");
     parts == [1; 5]
 }
 
-/// A site for each kind of storage, and the directive that makes it there.
+/// Returns for each kind of storage a site, and the directive that creates it there.
 fn kinds() -> [(Site, Vec<String>); 4] {
     let site = || Site::new(2, 100 * GIB);
     let (mut lustre, mut target) = (site(), site());
@@ -43,24 +43,29 @@ fn kinds() -> [(Site, Vec<String>); 4] {
 }
 
 #[test]
-fn a_creation_that_is_ended_after_any_change_leaves_all_or_nothing() {
+fn a_creation_ended_after_any_change_leaves_all_or_nothing() {
     for (mut site, directive) in kinds() {
         site.create("w", &directive);
         let (mut whole, mut nothing) = (0, 0);
         site.after_each_change("w", &["c1"], |now| {
-            let is_whole = [false, true].map(|torn_down| ended(now.clone(), torn_down));
-            assert_eq!(is_whole[0], is_whole[1], "{directive:?}, {:?}", now.told("w"));
+            let is_whole = [false, true].map(|torn_down| end_workflow(now.clone(), torn_down));
+            assert_eq!(is_whole[0], is_whole[1], "{directive:?}, {:?}", now.status_of("w"));
             if is_whole[0] {
                 whole += 1;
             } else {
                 nothing += 1;
-                assert_eq!(whole, 0, "{directive:?}, {:?}: once made, it stays", now.told("w"));
+                assert_eq!(
+                    whole,
+                    0,
+                    "{directive:?}, {:?}: complete storage stays",
+                    now.status_of("w")
+                );
             }
         });
         assert!(whole > 5 && nothing > 10, "{directive:?}: {whole} {nothing}");
         site.delete(&at("Workflow", "default", "w"));
         site.settle();
-        // A management target is no file system that a job could mount.
+        // A management target is no file system, so no job can mount it.
         if !directive[0].contains("profile=target") {
             site.bring("use", &uses("kept"), "Teardown", &["c1"]);
             site.delete(&at("Workflow", "default", "use"));
@@ -70,13 +75,13 @@ fn a_creation_that_is_ended_after_any_change_leaves_all_or_nothing() {
     }
 }
 
-/// Ends the workflow, and returns whether its storage is there as a whole.
-fn ended(mut site: Site, torn_down: bool) -> bool {
-    let case = format!("{:?}, torn down: {torn_down}", site.told("w"));
+/// Deletes the workflow, and returns true if its storage is complete.
+fn end_workflow(mut site: Site, torn_down: bool) -> bool {
+    let case = format!("{:?}, torn down: {torn_down}", site.status_of("w"));
     if torn_down {
         site.ask("w", "Teardown");
         site.settle();
-        assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+        assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     }
     site.delete(&at("Workflow", "default", "w"));
     site.settle();
@@ -84,13 +89,13 @@ fn ended(mut site: Site, torn_down: bool) -> bool {
     if is_whole {
         assert_eq!(site.instance("kept")["status"]["state"], "Active", "{case}");
     } else {
-        site.is_clean();
+        site.assert_clean();
     }
     is_whole
 }
 
 #[test]
-fn what_setup_called_done_stays_and_what_it_did_not_goes() {
+fn storage_stays_only_if_setup_completed_it() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &create("xfs", "kept"));
     site.settle();
@@ -99,24 +104,24 @@ fn what_setup_called_done_stays_and_what_it_did_not_goes() {
     site.ask("w", "Setup");
     site.settle();
     assert_eq!(site.instance("kept")["status"]["state"], "Creating");
-    // Forced on, it is not made by that.
+    // Forcing the state ready does not complete the storage.
     site.edit("Workflow", "default", "w", |object| object["spec"]["forceReady"] = json!(true));
     site.settle();
-    assert_eq!(site.told("w").3, "Forced Ready");
+    assert_eq!(site.status_of("w").3, "Forced Ready");
     site.agents_sleep = false;
     site.ask("w", "Teardown");
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
-    assert!(!is_whole_of(&site));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
+    assert!(!has_instance(&site));
     site.remove("w");
 }
 
-fn is_whole_of(site: &Site) -> bool {
+fn has_instance(site: &Site) -> bool {
     !site.names("PersistentStorageInstance").is_empty()
 }
 
 #[test]
-fn a_creation_that_fails_is_told_and_leaves_nothing() {
+fn a_failed_creation_is_reported_and_leaves_nothing() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &create("xfs", "kept"));
     site.settle();
@@ -127,16 +132,16 @@ fn a_creation_that_fails_is_told_and_leaves_nothing() {
     );
     site.ask("w", "Setup");
     site.settle();
-    assert!(site.told("w").3.contains("mkfs failed"), "{:?}", site.told("w"));
+    assert!(site.status_of("w").3.contains("mkfs failed"), "{:?}", site.status_of("w"));
     assert_eq!(site.instance("kept")["status"]["state"], "Creating");
     site.ask("w", "Teardown");
     site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.told("w"));
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
 
 #[test]
-fn a_creator_that_is_taken_away_by_force_leaves_nothing_unless_it_was_done() {
+fn a_creator_removed_by_force_leaves_nothing_unless_setup_was_complete() {
     for (to, stays) in [("Proposal", false), ("Setup", true)] {
         let mut site = Site::new(1, 100 * GIB);
         site.bring("w", &create("xfs", "kept"), to, &["c1"]);
@@ -149,7 +154,7 @@ fn a_creator_that_is_taken_away_by_force_leaves_nothing_unless_it_was_done() {
     }
 }
 
-/// Creation, two uses at once and destruction, where of each plan only what `cut` chooses is made.
+/// Runs creation, two uses at once and destruction; only the changes that `cut` chooses are made of each plan.
 fn life((mut site, directive): (Site, Vec<String>), cut: &impl Fn(usize) -> Vec<usize>) {
     let end = |site: &mut Site, name: &str| {
         site.delete(&at("Workflow", "default", name));
@@ -167,7 +172,7 @@ fn life((mut site, directive): (Site, Vec<String>), cut: &impl Fn(usize) -> Vec<
     site.settle_with(cut);
     site.fill_computes("make", &["c1", "c2"]);
     through(&mut site, &["make"], &STATES[1..]);
-    assert!(site.is_ready("make", "Teardown"), "{:?}", site.told("make"));
+    assert!(site.is_ready("make", "Teardown"), "{:?}", site.status_of("make"));
     end(&mut site, "make");
     for name in ["one", "two"] {
         site.create(name, &uses("kept"));
@@ -182,25 +187,25 @@ fn life((mut site, directive): (Site, Vec<String>), cut: &impl Fn(usize) -> Vec<
     site.settle_with(cut);
     let (first, second) =
         if site.is_ready("two", "PreRun") { ("two", "one") } else { ("one", "two") };
-    assert!(site.is_ready(first, "PreRun"), "{:?}", site.told(first));
+    assert!(site.is_ready(first, "PreRun"), "{:?}", site.status_of(first));
     through(&mut site, &[first], &["PostRun"]);
-    assert!(site.is_ready(second, "PreRun"), "{:?}", site.told(second));
+    assert!(site.is_ready(second, "PreRun"), "{:?}", site.status_of(second));
     through(&mut site, &[second], &["PostRun"]);
     through(&mut site, &[first, second], &["DataOut", "Teardown"]);
     for name in ["one", "two"] {
-        assert!(site.is_ready(name, "Teardown"), "{:?}", site.told(name));
+        assert!(site.is_ready(name, "Teardown"), "{:?}", site.status_of(name));
         end(&mut site, name);
     }
     site.create("end", &destroy("kept"));
     site.settle_with(cut);
     through(&mut site, &["end"], &STATES[1..]);
-    assert!(site.is_ready("end", "Teardown"), "{:?}", site.told("end"));
+    assert!(site.is_ready("end", "Teardown"), "{:?}", site.status_of("end"));
     end(&mut site, "end");
-    site.is_clean();
+    site.assert_clean();
 }
 
 #[test]
-fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
+fn a_restarted_engine_creates_uses_and_destroys_persistent_storage() {
     let [xfs, gfs2, lustre, _] = kinds();
     for (kind, seeds) in [(xfs, 0..3), (gfs2, 3..5), (lustre, 5..7)] {
         life(kind.clone(), &|length| (0..length).collect());
@@ -214,8 +219,8 @@ fn an_engine_that_dies_after_every_change_ends_where_one_that_lives_does() {
 }
 
 #[test]
-fn objects_of_storage_in_use_that_somebody_deletes_are_kept_or_told() {
-    let of = [
+fn deleted_objects_of_storage_in_use_are_kept_or_reported() {
+    let kinds_of_storage = [
         "PersistentStorageInstance",
         "Servers",
         "NnfNodeStorage",
@@ -223,62 +228,63 @@ fn objects_of_storage_in_use_that_somebody_deletes_are_kept_or_told() {
         "NnfLustreMGT",
         "ClientMount",
     ];
-    // Of gfs2 and Lustre there is a mount on the rabbit; of Lustre two targets, and the management target's object.
+    // The rabbit mounts gfs2 and Lustre too. Lustre has two more targets, and the NnfLustreMGT.
     for (kind, storage, mounts) in [("xfs", 4, 1), ("gfs2", 4, 2), ("lustre", 4 + 3, 2)] {
         for (state, mounts) in [("Setup", 0), ("PreRun", mounts), ("PostRun", mounts)] {
             let mut site = Site::new(1, 100 * GIB);
             site.keep(kind, "kept", &["c1"]);
             site.bring("use", &uses("kept"), state, &["c1"]);
-            let places = site.objects.keys().filter(|at| of.contains(&&*at.0)).cloned();
+            let places =
+                site.objects.keys().filter(|at| kinds_of_storage.contains(&&*at.0)).cloned();
             let places: Vec<_> = places.collect();
             assert_eq!(places.len(), storage + mounts, "{state}: {places:?}");
-            places.iter().for_each(|place| without(site.clone(), place));
+            places.iter().for_each(|place| delete_one(site.clone(), place));
         }
     }
 }
 
-/// Storage in use, of which somebody deletes one object.
-fn without(mut site: Site, place: &At) {
+/// Deletes one object of storage in use.
+fn delete_one(mut site: Site, place: &At) {
     site.delete(place);
     site.settle();
     if place.0.starts_with("NnfNode") {
         assert_eq!(site.instance("kept")["status"]["state"], "Degraded", "{place:?}");
         let error = site.instance("kept")["status"]["error"]["userMessage"].to_string();
-        assert!(error.contains("is gone, and its data with it"), "{error}");
+        assert!(error.contains("does not exist: it was deleted, with its data"), "{error}");
     }
     if site.is_ready("use", "PreRun") {
         site.go("use", "PostRun");
     }
     site.ask("use", "Teardown");
     site.settle();
-    assert!(site.is_ready("use", "Teardown"), "{place:?}: {:?}", site.told("use"));
+    assert!(site.is_ready("use", "Teardown"), "{place:?}: {:?}", site.status_of("use"));
     site.delete(&at("Workflow", "default", "use"));
     site.settle();
     site.create("end", &destroy("kept"));
     site.settle();
     site.go("end", "Teardown");
-    assert!(site.is_ready("end", "Teardown"), "{place:?}: {:?}", site.told("end"));
+    assert!(site.is_ready("end", "Teardown"), "{place:?}: {:?}", site.status_of("end"));
     site.remove("end");
 }
 
 #[test]
-fn storage_in_use_beside_an_object_that_cannot_be_read_keeps_its_access() {
+fn storage_in_use_keeps_its_access_while_a_mount_cannot_be_read() {
     let mut site = Site::new(2, 100 * GIB);
     site.keep("raw", "kept", &["c1", "c2"]);
     site.bring("use", &uses("kept"), "PreRun", &["c1", "c2"]);
     let place = site.objects.keys().find(|at| at.0 == "ClientMount" && at.1 == "c2").cloned();
     site.unreadable = vec![place.unwrap()];
     site.go("use", "PostRun");
-    assert!(site.told("use").3.contains("cannot be read"), "{:?}", site.told("use"));
+    assert!(site.status_of("use").3.contains("cannot be read"), "{:?}", site.status_of("use"));
     site.ask("use", "Teardown");
     site.settle();
-    assert!(site.told("use").3.contains("cannot be read"), "{:?}", site.told("use"));
+    assert!(site.status_of("use").3.contains("cannot be read"), "{:?}", site.status_of("use"));
     let access = site.get("NnfNodeBlockStorage", "r", "default-kept-raw-0")["spec"].to_string();
     assert!(access.contains("c2"), "{access}");
     assert_eq!(site.consumers("kept"), ["use-0"]);
     site.unreadable.clear();
     site.settle();
-    assert!(site.is_ready("use", "Teardown"), "{:?}", site.told("use"));
+    assert!(site.is_ready("use", "Teardown"), "{:?}", site.status_of("use"));
     site.delete(&at("Workflow", "default", "use"));
     site.settle();
     site.end("kept");

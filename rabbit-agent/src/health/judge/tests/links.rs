@@ -1,9 +1,9 @@
-//! Links to computes and drives.
+//! Tests of links to computes and drives.
 
 use super::*;
 
 #[test]
-fn a_link_that_flaps_is_down_until_it_stays_up() {
+fn a_flapping_link_is_down_until_it_stays_up() {
     let mut rabbit = Rabbit::well();
     rabbit.check();
     rabbit.links.insert(0, Link::Down);
@@ -28,7 +28,7 @@ fn a_link_that_flaps_is_down_until_it_stays_up() {
 }
 
 #[test]
-fn a_link_that_cannot_be_looked_at_stays_what_it_was() {
+fn an_unreadable_link_keeps_its_conditions() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
     rabbit.check();
@@ -44,7 +44,7 @@ fn a_link_that_cannot_be_looked_at_stays_what_it_was() {
 }
 
 #[test]
-fn a_compute_that_is_configured_no_more_is_nobodys_concern() {
+fn a_compute_that_is_no_longer_configured_has_no_conditions() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
     assert_eq!(rabbit.check().len(), 1);
@@ -53,7 +53,7 @@ fn a_compute_that_is_configured_no_more_is_nobodys_concern() {
 }
 
 #[test]
-fn a_link_that_comes_up_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
+fn an_unreadable_link_is_rechecked_once_a_minute() {
     let mut rabbit = Rabbit::well();
     rabbit.links.insert(0, Link::Down);
     rabbit.check();
@@ -68,7 +68,7 @@ fn a_link_that_comes_up_and_cannot_be_looked_at_is_looked_at_once_a_minute() {
 }
 
 #[test]
-fn a_look_at_the_links_alone_calls_for_no_second_look_at_the_drives() {
+fn a_check_of_the_links_alone_does_not_end_conditions_of_drives() {
     let mut rabbit = Rabbit::well();
     rabbit.observed.drives[0].warnings = vec![DriveWarning::SpareLow];
     rabbit.check();
@@ -80,12 +80,12 @@ fn a_look_at_the_links_alone_calls_for_no_second_look_at_the_drives() {
     assert_eq!(rabbit.judge(Some(&links), DrivesSeen::NotAsked).len(), 1);
     let judged = &rabbit.judged;
     assert_eq!((judged.settles, judged.recheck), (None, Some(rabbit.now + RECHECK)));
-    assert!(rabbit.check().is_empty(), "the look at the drives that follows tells that it is over");
+    assert!(rabbit.check().is_empty(), "the next check of the drives ends it");
     assert_eq!((rabbit.judged.settles, rabbit.judged.recheck), (None, None));
 }
 
 #[test]
-fn a_link_below_what_both_ends_can_is_told_with_both() {
+fn a_degraded_link_is_reported_with_actual_and_possible_rate() {
     let mut rabbit = Rabbit::well();
     let rate = |transfers, lanes| Some(LinkRate { transfers, lanes });
     let slow = Link::Up { current: rate(8000, 2), most: rate(16_000, 4) };
@@ -96,7 +96,7 @@ fn a_link_below_what_both_ends_can_is_told_with_both() {
     assert!(
         reported
             .iter()
-            .all(|text| text.contains("runs at 8.0 GT/s x2, and both ends can 16.0 GT/s x4")),
+            .all(|text| text.contains("runs at 8.0 GT/s x2, and both ends support 16.0 GT/s x4")),
         "{reported:?}"
     );
     let full = Link::Up { current: rate(16_000, 4), most: rate(16_000, 4) };

@@ -1,4 +1,4 @@
-//! File systems, volume groups and namespaces.
+//! Tests of file systems, volume groups and namespaces.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn mounted(
 }
 
 #[test]
-fn a_file_system_that_went_read_only_is_told_from_one_that_was_mounted_so() {
+fn only_a_file_system_that_became_read_only_is_reported() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.file_systems = mounted(true, true, Answer::Well);
     assert!(rabbit.check().is_empty());
@@ -25,14 +25,14 @@ fn a_file_system_that_went_read_only_is_told_from_one_that_was_mounted_so() {
     assert!(rabbit.check().is_empty());
     rabbit.facts.file_systems = mounted(true, true, Answer::Well);
     for _ in 0..2 {
-        assert!(rabbit.after(60)[0].contains("went read-only"), "by somebody's remount");
+        assert!(rabbit.after(60)[0].contains("went read-only"), "by a remount");
     }
     rabbit.facts.file_systems = None;
     assert_eq!(rabbit.after(60).len(), 1, "the mount table could not be read");
 }
 
 #[test]
-fn a_file_system_that_was_shut_down_is_critical_for_itself() {
+fn a_shut_down_file_system_is_critical_but_the_rabbit_is_not() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.file_systems =
         mounted(false, false, Answer::ShutDown("Input/output error".into()));
@@ -49,7 +49,7 @@ fn a_file_system_that_was_shut_down_is_critical_for_itself() {
 }
 
 #[test]
-fn a_volume_group_that_is_not_whole_is_told_by_its_volumes() {
+fn an_incomplete_volume_group_is_reported_with_its_volumes() {
     let mut rabbit = Rabbit::well();
     let unwell = vec![("lv-0".to_owned(), "partial".to_owned())];
     let lost = vec!["nqn.x:d0:1: it is not plugged in".to_owned()];
@@ -63,7 +63,7 @@ fn a_volume_group_that_is_not_whole_is_told_by_its_volumes() {
         "{reported:?}"
     );
     rabbit.facts.groups = None;
-    assert_eq!(rabbit.after(60).len(), 2, "nobody looked");
+    assert_eq!(rabbit.after(60).len(), 2, "the groups were not read");
 }
 
 #[test]
@@ -78,28 +78,28 @@ fn unclaimed_namespaces_are_a_warning_with_their_names() {
 }
 
 #[test]
-fn a_namespace_that_two_looks_miss_is_lost_and_looked_for_until_it_is_back() {
+fn a_namespace_missing_in_two_checks_is_lost_until_it_is_back() {
     let mut rabbit = Rabbit::well();
     let observed = rabbit.observed.clone();
     let gone = ["nqn.x:d0:1 of NnfNodeBlockStorage job".to_owned()];
-    let mut look = |lost: &[String]| {
+    let mut check = |lost: &[String]| {
         rabbit.now += Duration::from_secs(10);
         let reported =
             rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost });
         (reported, rabbit.judged.recheck == Some(rabbit.now + RECHECK))
     };
-    assert_eq!(look(&[]), (vec![], false));
-    assert_eq!(look(&gone), (vec![], true), "its object may have gone while one looked");
-    let (reported, rechecked) = look(&gone);
+    assert_eq!(check(&[]), (vec![], false));
+    assert_eq!(check(&gone), (vec![], true), "its object may have been deleted during the check");
+    let (reported, rechecked) = check(&gone);
     assert!(reported[0].starts_with("1 namespaces are on no drive") && rechecked, "{reported:?}");
     assert!(reported[0].ends_with("nqn.x:d0:1 of NnfNodeBlockStorage job"), "{reported:?}");
-    look(&[]);
-    assert_eq!(look(&[]), (vec![], false));
-    assert_eq!(look(&gone), (vec![], true), "it was there in between");
+    check(&[]);
+    assert_eq!(check(&[]), (vec![], false));
+    assert_eq!(check(&gone), (vec![], true), "it was there in between");
 }
 
 #[test]
-fn a_drive_that_is_pulled_is_missed_until_it_is_back() {
+fn a_pulled_drive_is_offline_until_it_is_back() {
     let mut rabbit = Rabbit::well();
     rabbit.check();
     let well = rabbit.observed.clone();
@@ -118,7 +118,7 @@ fn a_drive_that_is_pulled_is_missed_until_it_is_back() {
 }
 
 #[test]
-fn a_volume_group_that_no_object_claims_is_told_with_how_to_remove_it() {
+fn an_unclaimed_volume_group_is_reported_with_the_commands_to_remove_it() {
     let owner: ObjectUid = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11".parse().unwrap();
     let group = GroupFacts {
         name: format!("{owner}_0"),
@@ -141,5 +141,5 @@ fn a_volume_group_that_no_object_claims_is_told_with_how_to_remove_it() {
     assert_eq!(rabbit.after(60), [""; 0], "it is claimed");
     rabbit.claimants.clear();
     rabbit.facts.groups = Some(vec![GroupFacts { allocation: None, ..group }]);
-    assert_eq!(rabbit.check(), [""; 0], "nobody knows whose it is");
+    assert_eq!(rabbit.check(), [""; 0], "its owner is unknown");
 }

@@ -1,4 +1,4 @@
-//! The server without an engine: the objects of a run created at once, and the same simulated agents.
+//! The server without an engine: it has the objects of a run created at once, and the same simulated agents.
 
 use std::{path::Path, time::Instant};
 
@@ -17,16 +17,15 @@ use serde_json::{Value, json};
 
 use super::super::{
     super::life::millis,
-    alone,
-    nodes::{Machine, patiently},
-    processor,
+    nodes::{Machine, retry},
+    processor, start_empty,
 };
 use crate::cluster::PATIENCE;
 
-/// Requests on the way at the same time, as many as the engine has.
+/// Requests in flight at the same time, as many as the engine has.
 const SIDE_BY_SIDE: usize = 64;
 
-/// The objects that were made between the end of Setup and the moment when all containers were ready.
+/// The objects that were created between the end of Setup and the moment when all containers were ready.
 #[derive(Debug)]
 pub(super) struct Objects {
     mounts: Vec<DynamicObject>,
@@ -35,26 +34,26 @@ pub(super) struct Objects {
     ports: Vec<DynamicObject>,
 }
 
-/// What the server took for them.
+/// Cost of these objects for the server.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct Cost {
     pub(super) seconds: f64,
     pub(super) processor: f64,
-    /// Of all that tells the rabbits of containers.
+    /// Bytes of all ConfigMaps and NodeContainers, from which the rabbits learn of containers.
     pub(super) bytes: f64,
 }
 
-/// Gathers the objects from where an engine made them.
+/// Collects the objects where an engine created them.
 pub(super) async fn collect(client: &Client) -> anyhow::Result<Objects> {
     Ok(Objects {
-        mounts: listed::<ClientMount>(client).await?,
-        files: listed::<ConfigMap>(client).await?,
-        containers: listed::<NodeContainers>(client).await?,
-        ports: listed::<NnfPortManager>(client).await?,
+        mounts: list::<ClientMount>(client).await?,
+        files: list::<ConfigMap>(client).await?,
+        containers: list::<NodeContainers>(client).await?,
+        ports: list::<NnfPortManager>(client).await?,
     })
 }
 
-async fn listed<K: Resource<DynamicType = ()>>(
+async fn list<K: Resource<DynamicType = ()>>(
     client: &Client,
 ) -> anyhow::Result<Vec<DynamicObject>> {
     let kind = ApiResource::erase::<K>(&());
@@ -62,19 +61,19 @@ async fn listed<K: Resource<DynamicType = ()>>(
     Ok(all.list(&ListParams::default()).await.context("list")?.items)
 }
 
-/// Creates them on a server of their own, and waits until the agents have reported all of them.
-pub(super) async fn measured(
+/// Creates the objects on a server of their own, and waits until the agents have reported all of them.
+pub(super) async fn measure(
     directory: &Path,
     rabbits: usize,
     computes: usize,
     objects: &Objects,
-) -> anyhow::Result<Taken> {
-    let (mut coordinator, client) = alone(directory, &["--workflows=false"]).await?;
+) -> anyhow::Result<Cost> {
+    let (mut coordinator, client) = start_empty(directory, &["--workflows=false"]).await?;
     let machine = Machine::new(client.clone(), rabbits, computes);
     machine.configure().await?;
     let nodes = machine.start();
     let spaces: Api<Namespace> = Api::all(client.clone());
-    patiently(|| async {
+    retry(|| async {
         let there = spaces.list(&ListParams::default()).await?.items.len();
         anyhow::ensure!(there > rabbits * (computes + 1), "{there} namespaces");
         Ok(())
@@ -84,39 +83,39 @@ pub(super) async fn measured(
     let begun = Instant::now();
     let is_ready = |data: &Value| data["status"]["state"] == "Ready";
     let is_mounted = |data: &Value| data["status"]["allReady"] == true;
-    // As the engine does: ports first, then mounts, and containers where there is storage.
-    with_status::<NnfPortManager>(&client, &objects.ports).await?;
-    created::<ConfigMap>(&client, &objects.files).await?;
-    reported::<ClientMount>(&client, &objects.mounts, is_mounted).await?;
-    reported::<NodeContainers>(&client, &objects.containers, is_ready).await?;
+    // In the engine's order: ports first, then mounts, and containers where there is storage.
+    create_with_status::<NnfPortManager>(&client, &objects.ports).await?;
+    create_all::<ConfigMap>(&client, &objects.files).await?;
+    create_and_await::<ClientMount>(&client, &objects.mounts, is_mounted).await?;
+    create_and_await::<NodeContainers>(&client, &objects.containers, is_ready).await?;
     let seconds = millis(begun.elapsed()) / 1000.0;
     let processor = processor(coordinator.pid()?)? - used;
     nodes.abort();
     coordinator.stop(PATIENCE)?;
     let all = objects.files.iter().chain(&objects.containers);
-    let bytes = all.map(|one| serde_json::to_vec(&one.data).map(|one| one.len()));
+    let bytes = all.map(|object| serde_json::to_vec(&object.data).map(|bytes| bytes.len()));
     let bytes: usize = bytes.sum::<Result<_, _>>()?;
-    Ok(Taken { seconds, processor, bytes: f64::from(u32::try_from(bytes)?) })
+    Ok(Cost { seconds, processor, bytes: f64::from(u32::try_from(bytes)?) })
 }
 
-async fn created<K: Resource<DynamicType = ()>>(
+async fn create_all<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
 ) -> anyhow::Result<()> {
-    each::<K>(client, objects, async |api, object| {
-        api.create(&PostParams::default(), &new(object)).await?;
+    for_each::<K>(client, objects, async |api, object| {
+        api.create(&PostParams::default(), &new_object(object)).await?;
         Ok(())
     })
     .await
 }
 
 /// Creates objects, and writes the status that they had.
-async fn with_status<K: Resource<DynamicType = ()>>(
+async fn create_with_status<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
 ) -> anyhow::Result<()> {
-    each::<K>(client, objects, async |api, object| {
-        api.create(&PostParams::default(), &new(object)).await?;
+    for_each::<K>(client, objects, async |api, object| {
+        api.create(&PostParams::default(), &new_object(object)).await?;
         let status = Patch::Merge(json!({"status": object.data["status"]}));
         api.patch_status(&object.name_any(), &PatchParams::default(), &status).await?;
         Ok(())
@@ -124,8 +123,8 @@ async fn with_status<K: Resource<DynamicType = ()>>(
     .await
 }
 
-/// Creates objects, and waits until each is reported.
-async fn reported<K: Resource<DynamicType = ()>>(
+/// Creates objects, and waits until agents have reported each.
+async fn create_and_await<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
     is_reported: impl Fn(&Value) -> bool,
@@ -135,12 +134,12 @@ async fn reported<K: Resource<DynamicType = ()>>(
     let version = all.list(&ListParams::default()).await?.metadata.resource_version;
     let all_of_them = WatchParams::default().timeout(290);
     let mut events = all.watch(&all_of_them, &version.context("a version")?).await?.boxed();
-    let create = created::<K>(client, objects);
+    let create = create_all::<K>(client, objects);
     let seen = async {
         let mut open = objects.len();
         while open > 0 {
             match events.try_next().await? {
-                // An agent reports each once.
+                // An agent reports each object once.
                 Some(WatchEvent::Modified(object)) if is_reported(&object.data) => open -= 1,
                 Some(WatchEvent::Error(status)) => bail!("watch: {}", status.message),
                 None => bail!("the watch ended, and {open} are not reported"),
@@ -152,7 +151,7 @@ async fn reported<K: Resource<DynamicType = ()>>(
     tokio::try_join!(create, seen).map(drop)
 }
 
-async fn each<K: Resource<DynamicType = ()>>(
+async fn for_each<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
     work: impl AsyncFn(Api<DynamicObject>, &DynamicObject) -> anyhow::Result<()>,
@@ -166,8 +165,8 @@ async fn each<K: Resource<DynamicType = ()>>(
     stream::iter(each).buffer_unordered(SIDE_BY_SIDE).try_collect().await
 }
 
-/// The object as it was created.
-fn new(object: &DynamicObject) -> DynamicObject {
+/// Returns the object as it was created.
+fn new_object(object: &DynamicObject) -> DynamicObject {
     let mut new = object.clone();
     let metadata = &object.metadata;
     new.metadata = ObjectMeta {

@@ -1,4 +1,4 @@
-//! Containers beside a rabbit's data by a real kubelet: what a cluster without kubelets cannot show.
+//! Containers beside a rabbit's data, run by a real kubelet: what a cluster without kubelets cannot show.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -14,7 +14,8 @@ use crate::{
 };
 
 use super::{
-    COMPUTE, RABBIT, USER, advance, are_pods, create, environment, happens, is_answered, profile,
+    COMPUTE, RABBIT, USER, advance, are_pods, containers_answer, create, environment, profile,
+    run_story,
 };
 
 pub(in super::super) const SCENARIO: Scenario = Scenario {
@@ -30,8 +31,9 @@ const DIRECTIVES: [&str; 3] = [
 ];
 const FAILS: [&str; 1] = ["#DW container name=fails profile=fails"];
 
-/// Tells where it is, as whom and with which limits and rights; reads by every name in the index trees what the compute writes there,
-/// once it does: a file, and the first block of a device; answers in both; and ends with what a program on the compute sends to its port.
+/// Script of the container. It prints its host, its user, its limits and rights; reads by every name in the index trees
+/// what the compute writes there, once it does: a file, and the first block of a device; answers in both; and at last
+/// prints what a program on the compute sends to its port.
 const VIEW: &str = r#"
 read -r kernel < /proc/sys/kernel/random/boot_id
 read -r memory < /sys/fs/cgroup/memory.max
@@ -52,21 +54,21 @@ mv "$DW_JOB_scratch/node-0/new" "$DW_JOB_scratch/node-0/answer"
 echo "port: $(socat -u TCP-LISTEN:$NNF_CONTAINER_PORTS STDOUT)"
 "#;
 
-/// Bytes that the container may use, beside nine tenths of a processor.
+/// Bytes of memory that the container may use, beside nine tenths of a processor.
 const LIMIT: u64 = 64 << 20;
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
-    happens(bench, |_| Ok(()), story)
+    run_story(bench, |_| Ok(()), story)
 }
 
 fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.apply("profiles", &[view(), fails()])?;
-    works(run)?;
-    tells_how_it_failed(run)
+    container_succeeds(run)?;
+    failure_is_reported(run)
 }
 
-/// One that does what it is to do, from first to last.
-fn works(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+/// Runs a container that succeeds, from first to last.
+fn container_succeeds(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     create(run, "view", &DIRECTIVES)?;
     advance(run, "view", "PreRun")?;
     are_pods(&run.cluster, 1)?;
@@ -77,7 +79,7 @@ fn works(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let writes =
         format!("echo 'on the disk' | dd of={disk} bs=4096 conv=sync oflag=direct 2>/dev/null");
     run.cluster.run_on(COMPUTE, USER, &writes)?;
-    is_answered(run, &environment, &format!("a container on {RABBIT}"))?;
+    containers_answer(run, &environment, &format!("a container on {RABBIT}"))?;
     let reads = format!("dd if={disk} bs=4096 skip=1 count=1 iflag=direct 2>/dev/null | head -n 1");
     let read = run.cluster.run_on(COMPUTE, USER, &reads)?;
     ensure!(read == "written by a container\n", "the compute reads {read:?} from its device");
@@ -89,25 +91,26 @@ fn works(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     strangers_are_kept_out(&run.cluster, &variable("NNF_CONTAINER_PORTS")?)?;
     run.cluster.run_on(COMPUTE, USER, &sends)?;
     advance(run, "view", "PostRun")?;
-    told(run)?;
+    check_log(run)?;
     advance(run, "view", "Teardown")?;
     run.warren(&["workflow", "delete", "view"])
 }
 
-/// A pod of another's is kept away from all ports of the container but its own. Who listens there takes one caller: it is not called,
-/// but for the computes, which do call it.
+/// Checks that a pod of another user reaches no port of the container. The port next to the container's is called: the
+/// program at the container's own port accepts one caller only, which is the compute.
 fn strangers_are_kept_out(system: &System, port: &str) -> anyhow::Result<()> {
     let words =
         "get pods -n default -l job-name=view-rabbit-1 -o jsonpath='{.items[0].status.podIP}'";
     let ip = kubectl(system, RABBIT, words)?;
     let port: u16 = port.parse().with_context(|| format!("read the port {port:?}"))?;
-    let heard = stranger(system, RABBIT, &ip, &[port + 1])?;
-    ensure!(heard.len() == 1 && heard[0].contains("timed out"), "{heard:?}");
+    let seen = stranger(system, RABBIT, &ip, &[port + 1])?;
+    ensure!(seen.len() == 1 && seen[0].contains("timed out"), "{seen:?}");
     Ok(())
 }
 
-/// One that fails: its exit code and the end of its log are what the kubelet knows of it.
-fn tells_how_it_failed(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
+/// Runs a container that fails, and checks that its exit code and the end of its log are reported, which
+/// only the kubelet knows.
+fn failure_is_reported(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     create(run, "fails", &FAILS)?;
     advance(run, "fails", "PreRun")?;
     let refused = advance(run, "fails", "PostRun").err().context("PostRun has no error")?;
@@ -137,8 +140,8 @@ fn fails() -> Value {
     profile("fails", json!({"spec": {"containers": [container]}}))
 }
 
-/// Its log, line for line.
-fn told(run: &Run<Silent, System>) -> anyhow::Result<()> {
+/// Checks the container's log line by line.
+fn check_log(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let kernel = run.cluster.run(RABBIT, "cat /proc/sys/kernel/random/boot_id")?;
     let kernel = kernel.trim();
     let lines = [

@@ -1,4 +1,4 @@
-//! MPI in pods that a real kubelet runs: what played kubelets cannot show.
+//! MPI in pods that a real kubelet runs: what simulated kubelets cannot show.
 
 use anyhow::{Context, ensure};
 use control_plane::AuditEvent;
@@ -21,7 +21,8 @@ use crate::{
 };
 
 use super::{
-    COMPUTE, RABBIT, USER, advance, are_pods, create, environment, happens, is_answered, profile,
+    COMPUTE, RABBIT, USER, advance, are_pods, containers_answer, create, environment, profile,
+    run_story,
 };
 
 pub(in super::super) const SCENARIO: Scenario = Scenario {
@@ -36,8 +37,8 @@ const DIRECTIVES: [&str; 2] = [
 ];
 const BESIDE: [&str; 1] = ["#DW container name=beside profile=beside"];
 
-/// Each rank tells where it is, on which kernel, as whom, with which rights, and what the package says; and reads by every name in
-/// the index tree what the compute writes there, once it does. Rank 0 answers in the same file system.
+/// Script of each rank. It prints its host, kernel, user and rights, and the content of the job package; and reads by
+/// every name in the index tree what the compute writes there, once it does. Rank 0 answers in the same file system.
 const RANKS: &str = r#"
 read -r kernel < /proc/sys/kernel/random/boot_id
 while read -r name value; do
@@ -57,14 +58,14 @@ echo "written by rank 0 on $(hostname)" > "$DW_JOB_scratch/node-0/new"
 mv "$DW_JOB_scratch/node-0/new" "$DW_JOB_scratch/node-0/answer"
 "#;
 
-/// A rank in each pod: they send each other messages. Then as many as there are slots.
+/// Script that starts a rank in each pod, which send each other messages, and then a rank per slot.
 const BETWEEN: &str =
     "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
 
-/// Where workers listen for their launcher.
+/// Port on which workers listen for their launcher.
 const PORT: u16 = 2222;
 
-/// What the rabbit has of a package before an agent fetches it: prints its digest and its size.
+/// Script that makes a job package for an agent to fetch, and prints its digest and its size.
 const PACKAGE: &str = "
 mkdir -p /srv/packages
 echo from a package > /srv/packages/input
@@ -72,9 +73,10 @@ sha256sum < /srv/packages/input | cut -d' ' -f1
 stat -c %s /srv/packages/input
 ";
 
-/// The rabbit's kubelet as the cluster's API knows it.
+/// User that the rabbit's kubelet is to the cluster's API.
 const KUBELET: &str = "system:node:rabbit-1";
-/// Who else may have asked that API for something: the cluster's own parts, this test with the agent, and Warren's coordinator.
+/// Other users that may have sent requests: the cluster's own parts, this test with the
+/// agent, and Warren's coordinator.
 const KNOWN: [&str; 7] = [
     "admin",
     "system:apiserver",
@@ -86,7 +88,7 @@ const KNOWN: [&str; 7] = [
 ];
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
-    happens(bench, |cluster| prepare(bench, cluster, RANKS), story)
+    run_story(bench, |cluster| prepare(bench, cluster, RANKS), story)
 }
 
 fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
@@ -95,22 +97,22 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let size: u64 = size.parse().context("a size")?;
     let package =
         json!({"name": "input", "url": "/srv/packages/input", "sha256": sha256, "size": size});
-    run.apply("profiles", &[ranks(&package), beside()])?;
+    run.apply("profiles", &[ranks_profile(&package), beside_profile()])?;
     reads_the_data(run)?;
     talks_between_pods(run)?;
-    nobody_asked_for_pods(&run.cluster)?;
+    no_request_entered_a_pod(&run.cluster)?;
     until("no package to be left", patience(), || packages_are_gone(&run.cluster))
 }
 
-/// Ranks in a worker, beside the job's data.
+/// Runs ranks in a worker, beside the job's data.
 fn reads_the_data(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     create(run, "ranks", &DIRECTIVES)?;
     advance(run, "ranks", "PreRun")?;
     are_pods(&run.cluster, 2)?;
     strangers_are_kept_out(&run.cluster)?;
     let environment = environment(run, "ranks")?;
-    is_answered(run, &environment, "rank 0 on ranks-worker-0")?;
-    // The ranks have ended by then.
+    containers_answer(run, &environment, "rank 0 on ranks-worker-0")?;
+    // The ranks have ended when PostRun is complete.
     advance(run, "ranks", "PostRun")?;
     let mut lines = ranks_on(run, &["ranks-worker-0"; 2], "from a package")?;
     for rank in 0..2 {
@@ -118,52 +120,52 @@ fn reads_the_data(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
             lines.push(format!("rank {rank}, {name}: written on {COMPUTE}"));
         }
     }
-    told(run, "ranks", lines)?;
+    check_log(run, "ranks", lines)?;
     keys_are_gone(&run.cluster)?;
     advance(run, "ranks", "Teardown")?;
     run.warren(&["workflow", "delete", "ranks"])
 }
 
-/// The port of a worker answers the launcher, which waits for that. A pod of another's is kept away from it, though it reaches the
-/// launcher, where nothing listens there.
+/// Checks that a pod of another user cannot reach a worker's port, which answers the launcher's. The pod does reach the
+/// launcher, where no program listens on that port.
 fn strangers_are_kept_out(system: &System) -> anyhow::Result<()> {
     for (role, expected) in [("launcher", "Connection refused"), ("worker", "timed out")] {
         let words = format!(
             "get pods -n default -l nnf.cray.hpe.com/role={role} -o jsonpath='{{.items[0].status.podIP}}'"
         );
-        let heard = stranger(system, RABBIT, &kubectl(system, RABBIT, &words)?, &[PORT])?;
-        ensure!(heard.len() == 1 && heard[0].contains(expected), "{role}: {heard:?}");
+        let seen = stranger(system, RABBIT, &kubectl(system, RABBIT, &words)?, &[PORT])?;
+        ensure!(seen.len() == 1 && seen[0].contains(expected), "{role}: {seen:?}");
     }
     Ok(())
 }
 
-/// Ranks in two pods, the launcher's and the worker's.
+/// Runs ranks in two pods, the launcher's and the worker's.
 fn talks_between_pods(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     create(run, "beside", &BESIDE)?;
     advance(run, "beside", "PreRun")?;
     advance(run, "beside", "PostRun")?;
     let hosts = ["beside-launcher", "beside-launcher", "beside-worker-0", "beside-worker-0"];
     let mut lines = ranks_on(run, &hosts, "none")?;
-    // Of those who sent each other messages.
+    // Lines of the ranks that sent each other messages.
     lines.extend(["0: beside-launcher", "1: beside-worker-0"].map(str::to_owned));
-    told(run, "beside", lines)?;
+    check_log(run, "beside", lines)?;
     let logs = run.prints(&["logs", "beside"])?;
-    // What one says of the last of their messages.
+    // A line of the benchmark about the largest message.
     ensure!(logs.contains(" 256 bytes "), "no message of 256 bytes: {logs}");
     advance(run, "beside", "Teardown")?;
     run.warren(&["workflow", "delete", "beside"])
 }
 
-fn ranks(package: &Value) -> Value {
+fn ranks_profile(package: &Value) -> Value {
     let data = json!({"storages": [{"name": "DW_JOB_scratch"}], "packages": [package]});
-    of_mpi("ranks", data, &["mpirun", "sh", "/bin/ranks"], false)
+    mpi_profile("ranks", data, &["mpirun", "sh", "/bin/ranks"], false)
 }
 
-fn beside() -> Value {
-    of_mpi("beside", json!({}), &["sh", "-c", BETWEEN], true)
+fn beside_profile() -> Value {
+    mpi_profile("beside", json!({}), &["sh", "-c", BETWEEN], true)
 }
 
-fn of_mpi(name: &str, mut data: Value, command: &[&str], is_worker: bool) -> Value {
+fn mpi_profile(name: &str, mut data: Value, command: &[&str], is_worker: bool) -> Value {
     let container = json!({"name": "mpi", "image": IMAGE});
     let mut launcher = container.clone();
     launcher["command"] = json!(command);
@@ -174,7 +176,7 @@ fn of_mpi(name: &str, mut data: Value, command: &[&str], is_worker: bool) -> Val
     profile(name, data)
 }
 
-/// What each rank tells of itself when rank `k` is on the host `hosts[k]`.
+/// Returns what each rank prints of itself when rank `k` is on the host `hosts[k]`.
 fn ranks_on(
     run: &Run<Silent, System>,
     hosts: &[&str],
@@ -191,8 +193,8 @@ fn ranks_on(
     Ok(hosts.iter().enumerate().map(line).collect())
 }
 
-/// Checks what the launcher told of ranks and hosts, in any order, and nothing else of them.
-fn told(
+/// Checks that the launcher's log has exactly these lines about ranks and hosts, in any order.
+fn check_log(
     run: &Run<Silent, System>,
     workflow: &str,
     mut expected: Vec<String>,
@@ -201,16 +203,19 @@ fn told(
     let before = format!("{RABBIT}/launcher/mpi: ");
     let names_a_host =
         |line: &str| line.split_once(": ").is_some_and(|(_, rest)| rest.starts_with(workflow));
-    let said = logs.lines().filter_map(|line| line.strip_prefix(before.as_str()));
-    let mut said: Vec<&str> =
-        said.filter(|line| line.starts_with("rank ") || names_a_host(line)).collect();
-    said.sort_unstable();
+    let printed = logs.lines().filter_map(|line| line.strip_prefix(before.as_str()));
+    let mut printed: Vec<&str> =
+        printed.filter(|line| line.starts_with("rank ") || names_a_host(line)).collect();
+    printed.sort_unstable();
     expected.sort_unstable();
-    ensure!(said == expected, "the ranks told {said:#?}, not {expected:#?}; the log is\n{logs}");
+    ensure!(
+        printed == expected,
+        "the ranks printed {printed:#?}, not {expected:#?}; the log is\n{logs}"
+    );
     Ok(())
 }
 
-/// No package, and nothing that says which the rabbit is to have.
+/// Checks that no job package is left, and no object that requests one.
 fn packages_are_gone(system: &System) -> anyhow::Result<()> {
     let objects = kubectl(system, RABBIT, "get nodecontainers -A -o name")?;
     let files = system.run(RABBIT, "find /var/lib/warren/rabbit/packages -type f")?;
@@ -218,28 +223,30 @@ fn packages_are_gone(system: &System) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The launcher has ended, and the keys with it.
+/// Checks that the keys are gone when the launcher has ended.
 fn keys_are_gone(system: &System) -> anyhow::Result<()> {
     let secrets = kubectl(system, RABBIT, "get secrets -n default -o name")?;
     ensure!(secrets.is_empty(), "the launcher has ended, and there is still {secrets}");
     Ok(())
 }
 
-/// Ranks were started without the cluster's API: only the cluster itself, and those who drive it, asked it for anything, and nobody for
-/// a way into a pod.
-fn nobody_asked_for_pods(system: &System) -> anyhow::Result<()> {
+/// Checks that ranks were started without the cluster's API: only the cluster itself and the programs that drive it
+/// sent requests, and no request opened a way into a pod.
+fn no_request_entered_a_pod(system: &System) -> anyhow::Result<()> {
     let requests = requests(system, RABBIT)?;
     let is_known = |user: &str| user == KUBELET || KNOWN.contains(&user);
-    let strange = requests.iter().find(|one| !is_known(&one.user));
-    ensure!(strange.is_none(), "a request by somebody else: {strange:?}");
+    let strange = requests.iter().find(|request| !is_known(&request.user));
+    ensure!(strange.is_none(), "a request of an unknown user: {strange:?}");
     let ways = ["pods/exec", "pods/attach", "pods/portforward", "pods/proxy"];
-    let reached = requests.iter().find(|one| ways.contains(&one.resource.as_str()));
+    let reached = requests.iter().find(|request| ways.contains(&request.resource.as_str()));
     ensure!(reached.is_none(), "a way into a pod through the API: {reached:?}");
     for pod in ["ranks-launcher-", "ranks-worker-0-"] {
-        let tells = |one: &AuditEvent| {
-            one.user == KUBELET && one.resource == "pods/status" && one.name.starts_with(pod)
+        let reports = |request: &AuditEvent| {
+            request.user == KUBELET
+                && request.resource == "pods/status"
+                && request.name.starts_with(pod)
         };
-        ensure!(requests.iter().any(tells), "the log has no word of the kubelet's on {pod}");
+        ensure!(requests.iter().any(reports), "the log has no report of the kubelet about {pod}");
     }
     Ok(())
 }

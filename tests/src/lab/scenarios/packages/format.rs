@@ -1,18 +1,20 @@
-/// What a package is made as.
+/// Format of the packages.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Format {
     Deb,
-    /// On the guests' Debian: their dependencies are looked at by `tests/packages/rpm`, here it is their scripts that count.
+    /// RPMs on the guests' Debian: their scripts are tested here; `tests/packages/rpm` tests their dependencies.
     Rpm,
 }
 
-/// The store stays, with its owner: what is left beside it counts.
+/// Script that purges the debs. The store stays, with its owner; the script removes it and checks that
+/// nothing else is left.
 const PURGE_DEBS: &str = "
 dpkg -P warren-clientmount-agent warren-rabbit-agent warren-coordinator warren warren-kubernetes >/dev/null 2>&1
 test -s /var/lib/warren/coordinator/objects.redb && rm -r /var/lib/warren/coordinator && userdel warren && rmdir /var/lib/warren
 ";
 
-/// rpm has no purge: what the programs wrote stays, and it keeps aside what the site configured.
+/// Script that erases the RPMs. rpm has no purge: files that the programs wrote stay, and the site's
+/// configuration is kept aside.
 const ERASE_RPMS: &str = "
 rpm -e --nodeps warren-clientmount-agent warren-rabbit-agent warren-coordinator warren warren-kubernetes 2>/dev/null
 test -s /etc/warren/coordinator.rpmsave && test -s /var/lib/warren/coordinator/objects.redb
@@ -20,7 +22,8 @@ test -z \"$(ls -A /var/lib/warren/clientmount-agent/mounts)\"
 rm -r /var/lib/warren && userdel warren
 ";
 
-/// A reinstallation is a first one: rpm has kept the settings aside, and the preset enables the socket.
+/// Script after a reinstallation, which rpm treats as a first one: it has kept the settings aside, and the
+/// preset enables the socket.
 const AGAIN_AS_CONFIGURED: &str = "
 mv /etc/warren/clientmount-agent.rpmsave /etc/warren/clientmount-agent
 systemctl --quiet disable --now warren-clientmount-agent.socket
@@ -44,7 +47,7 @@ impl Format {
 
     pub(super) fn install_again(self, name: &str) -> String {
         match self {
-            // What was enabled is enabled still.
+            // dpkg leaves a unit enabled that was enabled.
             Self::Deb => {
                 format!("dpkg -i /lab/now/{name}_*.deb </dev/null; systemctl start {name}")
             }

@@ -6,19 +6,19 @@ use control_plane::{Authority, Certified};
 use super::{MOUNT_ROOT, STEP, format::Format};
 use crate::{
     centre::Chassis,
-    lab::{Guest, job::Job, system::quoted},
+    lab::{Guest, job::Job, system::quote},
     run::Machines,
 };
 
-/// Names the directory of what `tests/packages/run` built: `before` and `now`.
+/// Variable that names the directory of the packages that `tests/packages/run` built: `before` and `now`.
 const PACKAGES: &str = "WARREN_LAB_PACKAGES";
 
-/// Puts a file in its place only when what it holds has come to its end.
+/// Shell function that puts a file in its place only when its content is complete.
 const FILES: &str =
     "file() { mkdir -p \"$(dirname \"$1\")\"; cat > \"$1\"; chmod \"$2\" \"$1\"; }\n";
 
-/// Settings as a site writes them behind what the packages' examples say. Coordinator, rabbit and compute are one computer here,
-/// and each is told by its own road: the rabbit by the socket, the compute over TLS.
+/// Settings as a site adds them after the packages' examples. Coordinator, rabbit and compute are one computer here,
+/// and each agent has its own way to the coordinator: the rabbit the socket, the compute TLS.
 const SETTINGS: &str = "
 cat >> /etc/warren/coordinator <<'END'
 WARREN_COORDINATOR_LISTEN=127.0.0.1:7443
@@ -45,7 +45,7 @@ cp /usr/share/doc/warren-coordinator/examples/credentials.conf /etc/systemd/syst
 printf '[Service]\\nPrivateUsers=no\\n' > /etc/systemd/system/warren-coordinator.service.d/slurm.conf
 ";
 
-/// The agent as it runs all the time, which a site chooses in the place of its socket.
+/// Script that lets the agent run all the time, which a site may choose instead of its socket.
 const START: &str = "
 systemctl --quiet disable --now warren-clientmount-agent.socket
 systemctl --quiet enable --now warren-coordinator warren-rabbit-agent warren-clientmount-agent
@@ -54,7 +54,7 @@ ps -o user= -C coordinator
 stat -c %U:%a /etc/warren/key
 ";
 
-/// What slurmctld does as its user, by the socket where it looks without a setting; it acts for another user.
+/// Script of what slurmctld does as its user, by the socket at its default place; it acts for another user.
 const AS_SLURM: &str = "
 as_slurm='setpriv --reuid slurm --regid slurm --clear-groups warren --coordinator unix:///run/warren/workloads.sock'
 $as_slurm workload capacity
@@ -62,7 +62,7 @@ $as_slurm workload create 1 --manager slurm --user 1050 --group 1050 '#DW jobdw 
 $as_slurm workload teardown 1 --manager slurm
 ";
 
-/// What is left of packages, processes and units, and of what a job had.
+/// Script that prints what is left of packages, processes, units and a job.
 const LEFT: &str = "
 ps -e -o comm= | grep -E '^(coordinator|rabbit-agent|clientmount-age)' || true
 # One that only a drop-in of the site's names is not there.
@@ -84,8 +84,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Hands it the packages.
-    pub(super) fn of(guest: Guest, format: Format) -> anyhow::Result<Self> {
+    /// Copies the packages to the guest.
+    pub(super) fn new(guest: Guest, format: Format) -> anyhow::Result<Self> {
         let packages = env::var_os(PACKAGES).map(PathBuf::from).with_context(|| {
             format!(
                 "{PACKAGES} is not set: run tests/packages/run lab, which builds them and sets it"
@@ -100,7 +100,7 @@ impl Node {
             }
         }
         let node = Self { guest: RefCell::new(guest), format, chassis: Chassis::new(1) };
-        // The guests' disk leaves documentation out, and the example in it is used here.
+        // The guests' disk leaves documentation out, but the example in it is used here.
         node.run("rm -f /etc/dpkg/dpkg.cfg.d/*")?;
         Ok(node)
     }
@@ -110,12 +110,12 @@ impl Node {
         self.run(&self.format.install(age)).map(drop)
     }
 
-    /// Removes one package, not what was configured.
+    /// Removes one package, but not its configuration.
     pub(super) fn remove_one(&self, name: &str) -> anyhow::Result<()> {
         self.run(&self.format.remove(name)).map(drop)
     }
 
-    /// Installs one package again, with what was configured, and starts its service.
+    /// Installs one package again, with its configuration, and starts its service.
     pub(super) fn install_one(&self, name: &str) -> anyhow::Result<()> {
         self.run(&self.format.install_again(name)).map(drop)
     }
@@ -129,20 +129,20 @@ impl Node {
         let compute = authority.client("compute-1", None)?;
         let files = [
             file("ca", "0644", authority.certificate()),
-            certified("", &server),
-            certified("compute/", &compute),
+            certificate_files("", &server),
+            certificate_files("compute/", &compute),
         ];
         self.run(&format!("{FILES}{}{SETTINGS}systemctl daemon-reload", files.concat())).map(drop)
     }
 
-    /// Starts the three as services, and looks who they are.
+    /// Starts the three programs as services, and checks their users.
     pub(super) fn start(&self) -> anyhow::Result<()> {
         let told = self.run(&format!("mkdir -p {MOUNT_ROOT} /mnt/rabbit\n{START}"))?;
         ensure!(told == "active\nactive\nactive\nwarren\nroot:600\n", "under systemd: {told}");
         self.run(AS_SLURM).map(drop)
     }
 
-    /// Takes all packages away; nothing may be left but what the site wrote.
+    /// Removes all packages, and checks that nothing is left but the site's files.
     pub(super) fn purge(&self) -> anyhow::Result<()> {
         self.run(self.format.purge())?;
         let left = self.run(LEFT)?;
@@ -170,7 +170,7 @@ impl Node {
         self.guest.borrow().finish(job, STEP)
     }
 
-    /// A failure, with what the units logged last.
+    /// Adds the units' last log lines to an error.
     pub(super) fn explained(&self, failure: anyhow::Error) -> anyhow::Error {
         let log = self.run("journalctl --no-pager -q -n 60 -u 'warren-*'");
         failure.context(log.unwrap_or_default())
@@ -181,7 +181,7 @@ fn file(name: &str, mode: &str, text: &str) -> String {
     format!("file /etc/warren/{name} {mode} <<'END'\n{}\nEND\n", text.trim_end())
 }
 
-fn certified(directory: &str, own: &Certified) -> String {
+fn certificate_files(directory: &str, own: &Certified) -> String {
     file(&format!("{directory}certificate"), "0644", &own.certificate)
         + &file(&format!("{directory}key"), "0600", &own.key)
 }
@@ -202,11 +202,11 @@ impl Machines for Node {
     }
 
     fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
-        self.run(&format!("warren{}", quoted(words)))
+        self.run(&format!("warren{}", quote(words)))
     }
 
     fn run_on(&self, _node: &str, id: u32, script: &str) -> anyhow::Result<String> {
         let user = format!("setpriv --reuid {id} --regid {id} --clear-groups /bin/sh -ec");
-        self.run(&format!("{user}{}", quoted(&[script])))
+        self.run(&format!("{user}{}", quote(&[script])))
     }
 }

@@ -6,16 +6,16 @@ use crate::lab::{Guest, Volume, checksum, functions::on_drive};
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// Name of the pool.
+/// Name of the foreign pool.
 const POOL: &str = "elses";
 
-/// Bytes of each drive that are looked at for what was written there.
+/// Bytes at the start of each drive in which labels are looked for.
 const LOOKED_AT: u32 = 256;
 
-/// A pool of somebody else's on a namespace of somebody else's.
+/// A foreign pool on a foreign namespace.
 pub(super) struct Foreign {
     volume: Volume,
-    /// Checksum of what is in it.
+    /// Checksum of the data in the pool.
     data: String,
 }
 
@@ -24,14 +24,14 @@ impl Foreign {
         let volume = Volume::carve(guest, 2, 256, "0")?;
         let make = format!(
             "{}zpool create -o cachefile=none -O mountpoint=/mnt/{POOL} {POOL} $DISK\n",
-            volume.found()
+            volume.find_script()
         );
         let write = checksum::write(&format!("/mnt/{POOL}/data"), 16);
         let data = guest.run(&format!("{make}{write}zpool sync {POOL}"), STEP)?;
         Ok(Self { volume, data })
     }
 
-    /// Nobody has exported or destroyed it.
+    /// Checks that the pool is still imported: our programs have neither exported nor destroyed it.
     pub(super) fn is_imported(&self, guest: &mut Guest) -> anyhow::Result<()> {
         let read = checksum::read(&format!("/mnt/{POOL}/data"));
         let now = guest.run(&format!("zpool list -H -o health {POOL}\n{read}"), STEP)?;
@@ -39,33 +39,36 @@ impl Foreign {
         Ok(())
     }
 
-    /// After a loss of power nobody has imported it, and it can be.
+    /// Checks that the pool is not imported after a loss of power, and that it can be.
     pub(super) fn is_at_rest(&self, guest: &mut Guest) -> anyhow::Result<()> {
         let imported = guest.run(&format!("zpool list -H -o name | grep {POOL} || true"), STEP)?;
         ensure!(imported.is_empty(), "the foreign pool was imported");
-        let found =
-            guest.run(&format!("{}zpool import -d ${{DISK}}p1", self.volume.found()), STEP)?;
+        let found = guest
+            .run(&format!("{}zpool import -d ${{DISK}}p1", self.volume.find_script()), STEP)?;
         let is_there =
             found.contains(&format!("pool: {POOL}\n")) && found.contains("state: ONLINE");
         ensure!(is_there, "the foreign pool cannot be imported: {found}");
         Ok(())
     }
 
-    /// Its owner imports it, has everything in it, and gives the namespace back.
-    pub(super) fn is_whole_and_goes(&self, guest: &mut Guest) -> anyhow::Result<()> {
-        guest.run(&format!("{}zpool import -d ${{DISK}}p1 {POOL}", self.volume.found()), STEP)?;
+    /// Imports the pool as its owner does, checks its data, and deletes the namespace.
+    pub(super) fn check_data_and_delete(&self, guest: &mut Guest) -> anyhow::Result<()> {
+        guest.run(
+            &format!("{}zpool import -d ${{DISK}}p1 {POOL}", self.volume.find_script()),
+            STEP,
+        )?;
         self.is_imported(guest)?;
         guest.run(&format!("zpool destroy {POOL}\n{}", delete(self.volume)), STEP)?;
         Ok(())
     }
 }
 
-/// What is carved next has no label of a pool on it, nor anything else.
+/// Checks that a namespace carved next has no label of a pool on it, nor other data.
 pub(super) fn no_labels(guest: &mut Guest) -> anyhow::Result<()> {
     for drive in 0..guest.machine().drives.len() {
         let volume = Volume::carve(guest, drive, LOOKED_AT, "0")?;
         let look = "cmp -n $(blockdev --getsize64 $DISK) /dev/zero $DISK\n";
-        guest.run(&format!("{}{look}{}", volume.found(), delete(volume)), STEP)?;
+        guest.run(&format!("{}{look}{}", volume.find_script(), delete(volume)), STEP)?;
     }
     Ok(())
 }

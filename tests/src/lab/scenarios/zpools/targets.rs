@@ -13,10 +13,10 @@ use crate::{
 /// Kind and index of each target, in the order in which they are made.
 pub(super) const TARGETS: [(&str, u32); 3] = [("mgtmdt", 0), ("ost", 0), ("ost", 1)];
 
-/// The kinds, with how many targets each has.
+/// The kinds, with the number of targets of each.
 pub(super) const KINDS: [(&str, u32); 2] = [("mgtmdt", 1), ("ost", 2)];
 
-/// Prints drive and namespace id of each device at the bottom of pool `POOL`, as this kernel knows them.
+/// Script that prints drive and namespace id of each device at the bottom of pool `POOL`, as this kernel knows them.
 const DEVICES: &str = r#"
 zpool list -v -H -P -L $POOL | awk -F'\t' '$2 ~ "^/dev/" { print $2 }' | while read -r part; do
     disk=$(dirname "$(readlink -f "/sys/class/block/${part##*/}")")
@@ -32,7 +32,7 @@ pub(in super::super) fn dataset(run: &Run<Silent, System>, kind: &str, index: u3
     format!("{}/{kind}", pool(run, kind, index))
 }
 
-/// The file system as central controllers ask for it: first what manages it, then what holds objects.
+/// Makes the file system as central controllers request it: first its management targets, then those for objects.
 pub(in super::super) fn make(
     run: &mut Run<Silent, System>,
     kinds: &[(&str, u32)],
@@ -68,7 +68,7 @@ pub(super) fn serve(run: &Run<Silent, System>) -> anyhow::Result<()> {
     })
 }
 
-/// Each pool has exactly the namespaces that its allocation tells, on two drives at least.
+/// Checks that each pool has exactly the namespaces that its allocation lists, on at least two drives.
 pub(super) fn lie_on_their_namespaces(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let rabbit = &run.cluster.chassis().rabbit;
     for (kind, index) in TARGETS {
@@ -76,16 +76,19 @@ pub(super) fn lie_on_their_namespaces(run: &Run<Silent, System>) -> anyhow::Resu
         let text = run.prints(&["get", "nnfnodeblockstorage", &name, "-n", rabbit, "--json"])?;
         let object: Value = serde_json::from_str(&text).context("decode the block storage")?;
         let devices = object["status"]["allocations"][index as usize]["devices"].as_array();
-        let told: BTreeSet<_> = devices.into_iter().flatten().map(named).collect();
+        let listed: BTreeSet<_> = devices.into_iter().flatten().map(device_name).collect();
         let script = format!("POOL={}\n{DEVICES}", pool(run, kind, index));
         let used = run.cluster.run(rabbit, &script)?;
         let used: BTreeSet<_> = used.lines().map(str::to_owned).collect();
-        ensure!(used == told && told.len() > 1, "{kind}-{index} is on {used:?}, not on {told:?}");
+        ensure!(
+            used == listed && listed.len() > 1,
+            "{kind}-{index} is on {used:?}, not on {listed:?}"
+        );
     }
     Ok(())
 }
 
-fn named(device: &Value) -> String {
+fn device_name(device: &Value) -> String {
     let text = |field: &str| device[field].as_str().unwrap_or_default().to_owned();
     format!("{} {}", text("NQN"), text("namespaceId"))
 }

@@ -21,7 +21,7 @@ fn member(kind: &str, mut object: Value) -> Member {
 }
 
 #[test]
-fn a_page_tells_what_is_wanted_where_it_is_and_what_is_missing() {
+fn a_page_shows_directives_with_needs_and_rabbits() {
     let set = json!({"allocationStrategy": "AllocatePerCompute", "minimumCapacity": 1 << 30, "label": "xfs", "constraints": {}});
     let breakdown = json!({"spec": {"directive": "", "userID": 7},
         "status": {"ready": true, "storage": {"lifetime": "job", "allocationSets": [set]}}});
@@ -47,7 +47,7 @@ fn a_page_tells_what_is_wanted_where_it_is_and_what_is_missing() {
 }
 
 #[test]
-fn a_row_tells_for_how_long() {
+fn a_row_shows_the_age_of_the_state() {
     let now = "2026-11-24T12:01:00Z".parse().unwrap();
     assert_eq!(row(&workflow(), now), ["w", "f2Dd", "7", "Setup", "yes", "30s", ""]);
 }

@@ -12,7 +12,7 @@ use crate::claim::{
     scenarios::fence::{Command, Record, Verdict},
 };
 
-/// A coordinator's process.
+/// A process of a coordinator.
 #[derive(Clone, Debug)]
 pub(in crate::claim::scenarios) struct Coordinator {
     pub(in crate::claim::scenarios) pod: String,
@@ -20,9 +20,9 @@ pub(in crate::claim::scenarios) struct Coordinator {
     lease: OwnLease,
     sightings: Sightings,
     renewals: u64,
-    /// The run, as it read it last.
+    /// The run, as last read.
     pub(in crate::claim::scenarios) cached: Option<ContainerRun>,
-    /// The highest epoch of another for which a rabbit refused it.
+    /// The highest epoch of another holder with which a rabbit refused a command.
     refused_with: i64,
 }
 
@@ -39,8 +39,8 @@ impl Coordinator {
         }
     }
 
-    /// One that is there: it has renewed its Lease at this time.
-    pub(in crate::claim::scenarios) fn there(
+    /// Creates a coordinator that has renewed its Lease at this time.
+    pub(in crate::claim::scenarios) fn alive(
         pod: &str,
         server: &mut Server,
         now: Duration,
@@ -50,18 +50,18 @@ impl Coordinator {
         coordinator
     }
 
-    /// Renews its Lease, looks at those of others and reads the run, if the API is there.
+    /// Renews the Lease, lists those of others and reads the run, if the API is reachable.
     pub(in crate::claim::scenarios) fn tick(&mut self, server: &mut Server, now: Duration) {
         if server.is_away {
             return;
         }
         self.renewals += 1;
         server.leases.insert(self.me.as_str().to_owned(), self.renewals.to_string());
-        self.lease.renewed(now);
+        self.lease.record_renewal(now);
         self.read(server);
         let status = self.cached.as_ref().and_then(|run| run.status.as_ref());
         let holder = status.map(|status| status.claim.holder.as_str());
-        self.sightings.look(holder, &server.leases, now);
+        self.sightings.record(holder, &server.leases, now);
     }
 
     pub(in crate::claim::scenarios) fn read(&mut self, server: &Server) {
@@ -72,11 +72,15 @@ impl Coordinator {
         self.lease.may_act(now)
     }
 
-    /// What it would do next, from what it read last.
-    pub(in crate::claim::scenarios) fn plans(&self, rabbits: &[Rabbit], now: Duration) -> Step {
-        let run = self.cached.as_ref().expect("it has read the run");
+    /// Plans the next step from the run as last read.
+    pub(in crate::claim::scenarios) fn planned_step(
+        &self,
+        rabbits: &[Rabbit],
+        now: Duration,
+    ) -> Step {
+        let run = self.cached.as_ref().expect("the coordinator has read the run");
         let holder = run.status.as_ref().map(|status| status.claim.holder.clone());
-        let rabbits: Vec<OnRabbit> = rabbits.iter().map(|rabbit| rabbit.seen(run)).collect();
+        let rabbits: Vec<OnRabbit> = rabbits.iter().map(|rabbit| rabbit.report(run)).collect();
         let view = View {
             me: &self.me,
             may_act: self.may_act(now),
@@ -87,25 +91,25 @@ impl Coordinator {
         plan(run, &view)
     }
 
-    /// Carries its next step out.
+    /// Does the next step.
     pub(in crate::claim::scenarios) fn step(
         &mut self,
         server: &mut Server,
         rabbits: &mut [Rabbit],
         now: Duration,
     ) -> Result<Step, Refused> {
-        let mut step = self.plans(rabbits, now);
-        // Nothing is ended or removed by what a watch brought.
+        let mut step = self.planned_step(rabbits, now);
+        // A coordinator reads the run again before it ends or removes containers: a watch may be behind.
         if matches!(step, Step::Stop | Step::CleanUp) {
             if server.is_away {
                 return Err(Refused::Away);
             }
             self.read(server);
-            let again = self.plans(rabbits, now);
+            let again = self.planned_step(rabbits, now);
             step = if again == step { step } else { Step::Wait };
         }
         if let Step::Write(status) = &step {
-            let read = self.cached.clone().expect("it has read the run");
+            let read = self.cached.clone().expect("the coordinator has read the run");
             let written = server.write(&self.pod, &read, status.clone());
             if !server.is_away {
                 self.read(server);
@@ -119,7 +123,7 @@ impl Coordinator {
         Ok(step)
     }
 
-    /// Steps until there is nothing to do.
+    /// Does steps until nothing is left to do.
     pub(in crate::claim::scenarios) fn settle(
         &mut self,
         server: &mut Server,
@@ -132,17 +136,17 @@ impl Coordinator {
                 return;
             }
         }
-        panic!("there is always more to do: {:?}", server.run());
+        panic!("the run does not settle: {:?}", server.run());
     }
 
-    /// The claim that it believes to have.
+    /// Returns the claim that the coordinator believes to have.
     pub(in crate::claim::scenarios) fn claim(&self) -> Record {
         let status = self.cached.as_ref().and_then(|run| run.status.clone());
         let (epoch, attempt) = status.map_or((0, 0), |status| (status.claim.epoch, status.attempt));
         Record { holder: self.me.as_str().to_owned(), epoch, attempt }
     }
 
-    /// Sends one rabbit a command, which is on its way for so long.
+    /// Sends a command to one rabbit, which receives it after `age`.
     pub(in crate::claim::scenarios) fn command(
         &mut self,
         server: &Server,
@@ -151,7 +155,7 @@ impl Coordinator {
         age: Duration,
     ) -> Verdict {
         let by = self.claim();
-        let verdict = rabbit.hear(server, &Command { by, age, is_sync: false }, step);
+        let verdict = rabbit.receive(server, &Command { by, age, is_sync: false }, step);
         if let Verdict::Stale(kept) = &verdict
             && kept.holder != self.me.as_str()
         {
@@ -159,7 +163,7 @@ impl Coordinator {
         }
         if verdict == Verdict::NotSynced {
             let by = self.claim();
-            rabbit.hear(server, &Command { by, age, is_sync: true }, &Step::Wait);
+            rabbit.receive(server, &Command { by, age, is_sync: true }, &Step::Wait);
         }
         verdict
     }

@@ -6,7 +6,7 @@ use api::ContainerRun;
 
 use super::Server;
 use crate::claim::{
-    plan::{OnRabbit, State, Step},
+    plan::{OnRabbit, RabbitState, Step},
     scenarios::fence::{Command, Confirmation, Journal, Record, Verdict, confirms, is_leftover},
 };
 
@@ -15,17 +15,17 @@ use crate::claim::{
 pub(in crate::claim::scenarios) struct Rabbit {
     pub(in crate::claim::scenarios) name: String,
     pub(in crate::claim::scenarios) journal: Journal,
-    /// What each attempt has here.
-    pub(in crate::claim::scenarios) attempts: BTreeMap<i32, State>,
+    /// The state of each attempt on the rabbit.
+    pub(in crate::claim::scenarios) attempts: BTreeMap<i32, RabbitState>,
     pub(in crate::claim::scenarios) is_silent: bool,
     pub(in crate::claim::scenarios) is_lost: bool,
-    /// Whether it has a coordinator to ask besides the sender.
+    /// Whether the rabbit can ask a coordinator other than the sender.
     pub(in crate::claim::scenarios) asks: bool,
-    /// How many commands it refused.
+    /// Number of commands that the rabbit refused as stale.
     pub(in crate::claim::scenarios) stale: usize,
-    /// Which claims had it prepare.
+    /// Epochs of the claims that had the rabbit prepare.
     pub(in crate::claim::scenarios) prepared_for: BTreeSet<i64>,
-    /// The most attempts that ever ran at once.
+    /// Maximum number of attempts that ever ran at the same time.
     pub(in crate::claim::scenarios) side_by_side: usize,
 }
 
@@ -44,32 +44,32 @@ impl Rabbit {
         }
     }
 
-    /// What the rabbit reports to a coordinator.
-    pub(super) fn seen(&self, run: &ContainerRun) -> OnRabbit {
+    /// Returns what the rabbit reports to a coordinator.
+    pub(super) fn report(&self, run: &ContainerRun) -> OnRabbit {
         let attempt = run.status.as_ref().map_or(0, |status| status.attempt);
         let state = match (self.is_lost, self.is_silent) {
-            (true, _) => State::Lost,
-            (false, true) => State::Unknown,
-            (false, false) => self.attempts.get(&attempt).cloned().unwrap_or(State::Nothing),
+            (true, _) => RabbitState::Lost,
+            (false, true) => RabbitState::Unknown,
+            (false, false) => self.attempts.get(&attempt).cloned().unwrap_or(RabbitState::Nothing),
         };
         OnRabbit { name: self.name.clone(), state }
     }
 
-    /// The state of the latest attempt.
-    pub(in crate::claim::scenarios) fn becomes(&mut self, state: State) {
+    /// Sets the state of the latest attempt.
+    pub(in crate::claim::scenarios) fn becomes(&mut self, state: RabbitState) {
         let latest = self.attempts.values_mut().next_back().expect("there is an attempt");
         *latest = state;
-        self.count();
+        self.count_running();
     }
 
-    /// It comes back and asks the API what of its own is still wanted.
+    /// Ends the rabbit's silence: its agent asks the API which of its attempts are still wanted.
     pub(in crate::claim::scenarios) fn comes_back(&mut self, server: &Server) {
         self.is_silent = false;
         let run = server.get();
         self.attempts.retain(|attempt, _| !is_leftover(run.as_ref(), *attempt));
     }
 
-    pub(in crate::claim::scenarios) fn hear(
+    pub(in crate::claim::scenarios) fn receive(
         &mut self,
         server: &Server,
         command: &Command,
@@ -81,7 +81,7 @@ impl Rabbit {
         let mut verdict = self.journal.judge(command, Confirmation::NotAsked);
         if verdict == Verdict::Ask {
             let answer = match (self.asks, confirms(server.get().as_ref(), &command.by)) {
-                (false, _) => Confirmation::NobodyToAsk,
+                (false, _) => Confirmation::NoOtherCoordinator,
                 (true, true) => Confirmation::Confirmed,
                 (true, false) => Confirmation::Denied,
             };
@@ -100,23 +100,28 @@ impl Rabbit {
     }
 
     fn obey(&mut self, record: &Record, step: &Step) {
-        let here = self.attempts.get(&record.attempt).cloned().unwrap_or(State::Nothing);
+        let here = self.attempts.get(&record.attempt).cloned().unwrap_or(RabbitState::Nothing);
         let state = match (step, here) {
-            (Step::Prepare, State::Nothing) => {
+            (Step::Prepare, RabbitState::Nothing) => {
                 self.prepared_for.insert(record.epoch);
-                State::Prepared
+                RabbitState::Prepared
             }
-            (Step::Start, State::Prepared) => State::Starting,
-            (Step::Stop, State::Prepared | State::Preparing) | (Step::CleanUp, _) => State::Nothing,
-            (Step::Stop, State::Starting | State::Ready) => State::Failed("ended".to_owned()),
+            (Step::Start, RabbitState::Prepared) => RabbitState::Starting,
+            (Step::Stop, RabbitState::Prepared | RabbitState::Preparing) | (Step::CleanUp, _) => {
+                RabbitState::Nothing
+            }
+            (Step::Stop, RabbitState::Starting | RabbitState::Ready) => {
+                RabbitState::Failed("ended".to_owned())
+            }
             (_, here) => here,
         };
         self.attempts.insert(record.attempt, state);
-        self.count();
+        self.count_running();
     }
 
-    fn count(&mut self) {
-        let runs = |state: &&State| matches!(state, State::Starting | State::Ready);
+    fn count_running(&mut self) {
+        let runs =
+            |state: &&RabbitState| matches!(state, RabbitState::Starting | RabbitState::Ready);
         self.side_by_side = self.side_by_side.max(self.attempts.values().filter(runs).count());
     }
 }

@@ -1,4 +1,4 @@
-//! The API: one run, versions and rules.
+//! The API: one run, its versions, and the rules.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(in crate::claim::scenarios) struct Server {
     version: u64,
     pub(super) leases: BTreeMap<String, String>,
     pub(in crate::claim::scenarios) is_away: bool,
-    /// It stores what is written, and its answer does not arrive.
+    /// Whether the API stores writes but its answers do not arrive.
     pub(in crate::claim::scenarios) loses_answers: bool,
     /// Every status that was stored.
     pub(in crate::claim::scenarios) history: Vec<Status>,
@@ -41,18 +41,18 @@ impl Server {
         let (leases, history) = (BTreeMap::new(), Vec::new());
         let (is_away, loses_answers) = (false, false);
         let mut server = Self { run, version: 0, leases, is_away, loses_answers, history };
-        server.moved();
+        server.raise_version();
         server
     }
 
-    fn moved(&mut self) {
+    fn raise_version(&mut self) {
         self.version += 1;
         if let Some(run) = &mut self.run {
             run.metadata.resource_version = Some(self.version.to_string());
         }
     }
 
-    /// A quorum read.
+    /// Reads the run from a quorum.
     pub(in crate::claim::scenarios) fn get(&self) -> Option<ContainerRun> {
         self.run.clone()
     }
@@ -75,10 +75,10 @@ impl Server {
 
     pub(in crate::claim::scenarios) fn want(&mut self, change: impl FnOnce(&mut ContainerRunSpec)) {
         change(&mut self.run.as_mut().expect("the run is there").spec);
-        self.moved();
+        self.raise_version();
     }
 
-    /// Writes the status of the run that was read, as a process of this pod.
+    /// Writes the status over the run that was read, as a process of this pod.
     pub(in crate::claim::scenarios) fn write(
         &mut self,
         pod: &str,
@@ -91,7 +91,7 @@ impl Server {
         self.write_blindly(pod, status)
     }
 
-    /// The same, without a version: a merge patch.
+    /// Writes the status over any version, as a merge patch does.
     pub(in crate::claim::scenarios) fn write_blindly(
         &mut self,
         pod: &str,
@@ -107,14 +107,14 @@ impl Server {
         }
         run.status = Some(status.clone());
         self.history.push(status);
-        self.moved();
+        self.raise_version();
         if self.loses_answers { Err(Refused::Away) } else { Ok(()) }
     }
 
-    /// Puts an earlier state of everything back.
+    /// Restores a backup of all that the API stores.
     pub(in crate::claim::scenarios) fn restore(&mut self, backup: &Self) {
         let version = self.version + 1;
         *self = Self { version, ..backup.clone() };
-        self.moved();
+        self.raise_version();
     }
 }

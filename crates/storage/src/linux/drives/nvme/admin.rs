@@ -1,4 +1,4 @@
-//! The admin commands for managing namespaces, over any way to the drive.
+//! Sends the admin commands that manage namespaces, to a drive behind any admin queue.
 
 mod command;
 
@@ -21,10 +21,10 @@ use super::{
 };
 use crate::linux::bounded::is_given_up;
 
-/// A way to a drive's admin queue: its physical function here, or a tunnel through the PCIe switch.
+/// A drive's admin queue, reached through its physical function on this node or through a tunnel of the PCIe switch.
 pub(super) trait AdminQueue: Debug + Send + Sync {
-    /// Executes `command`; `data` goes to the drive or comes from it, depending on the opcode. Returns dword 0 of the
-    /// completion.
+    /// Executes `command`; `data` goes to the drive or comes from it, depending on the opcode. Returns dword
+    /// 0 of the completion.
     fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
 
     /// Resets the controller, after which moved resources take effect.
@@ -72,17 +72,17 @@ impl Admin {
         self.identify(cns::CONTROLLER, 0)
     }
 
-    /// The capabilities that all namespaces of the drive share.
+    /// Reads the capabilities that all namespaces of the drive share.
     pub(super) fn common(&self) -> Answered<IdentifyNamespace> {
         self.identify(cns::NAMESPACE, EVERY_NAMESPACE)
     }
 
-    /// A namespace, attached or not.
+    /// Identifies a namespace, attached or not.
     pub(super) fn namespace(&self, nsid: u32) -> Answered<IdentifyNamespace> {
         self.identify(cns::ALLOCATED, nsid)
     }
 
-    /// All NSIDs in ascending order, reading as many pages as there are: an incomplete list is an error.
+    /// Lists all NSIDs in ascending order, over as many pages as there are: an incomplete list is an error.
     pub(super) fn allocated(&self) -> Answered<Vec<u32>> {
         let mut all: Vec<u32> = Vec::new();
         loop {
@@ -92,7 +92,7 @@ impl Admin {
                 page.iter().map(|number| number.get()).take_while(|number| *number != 0).collect();
             let ascends = [after].iter().chain(&found).is_sorted_by(|a, b| a < b);
             if !ascends {
-                let why = format!("it does not ascend after {after}");
+                let why = format!("NSIDs do not ascend after {after}");
                 return Err(AdminError::Malformed { what: "Identify CNS 10h", why });
             }
             let whole = found.len() == page.len();
@@ -103,8 +103,8 @@ impl Admin {
         }
     }
 
-    /// CNTLIDs of the controllers that a namespace is attached to.
-    pub(super) fn attached(&self, nsid: u32) -> Answered<Vec<u16>> {
+    /// Lists the CNTLIDs of the controllers that a namespace is attached to.
+    pub(super) fn attached_controllers(&self, nsid: u32) -> Answered<Vec<u16>> {
         let list: ControllerList = self.identify(cns::ATTACHED_CONTROLLERS, nsid)?;
         let count = usize::from(list.count.get());
         let Some(controllers) = list.controllers.get(..count) else {
@@ -118,7 +118,7 @@ impl Admin {
         self.identify(cns::PRIMARY_CAPABILITIES, 0)
     }
 
-    /// The virtual functions' controllers; none on a drive that has no virtual functions.
+    /// Lists the controllers of the virtual functions; none on a drive without virtual functions.
     pub(super) fn secondaries(&self) -> Answered<Vec<SecondaryController>> {
         let list: SecondaryList = match self.identify(cns::SECONDARY_LIST, 0) {
             Err(error) if error.code() == Some(code::INVALID_FIELD) => return Ok(Vec::new()),
@@ -127,8 +127,8 @@ impl Admin {
         Ok(list.entries.iter().take(list.count.into()).copied().collect())
     }
 
-    /// Whether the drive has an admin command, if it says so (Commands Supported and Effects, log 05h, Base 5.16.1.6):
-    /// OACS is not always right.
+    /// Returns whether the drive supports an admin command, by its log page 05h (Commands Supported and Effects, Base
+    /// 5.16.1.6); `None` when it has no such page. OACS alone is not reliable.
     pub(super) fn supports(&self, opcode: u8) -> Answered<Option<bool>> {
         match self.log::<CommandEffects>(log::COMMAND_EFFECTS) {
             Err(AdminError::Status(_)) => Ok(None),
@@ -140,7 +140,7 @@ impl Admin {
         self.log(log::SMART)
     }
 
-    /// Sets Retain Asynchronous Event, so that others still get the drive's own warnings.
+    /// Reads a log page with Retain Asynchronous Event, so that other readers still get the drive's own warnings.
     fn log<T: Answer>(&self, id: u32) -> Answered<T> {
         const RETAIN: u32 = 1 << 15;
         let mut answer = T::new_zeroed();
@@ -171,14 +171,14 @@ impl Admin {
         self.send(change(opcode::NAMESPACE_MANAGEMENT, nsid, 1), &mut []).map(drop)
     }
 
-    /// Attaches; succeeds when it is attached already.
+    /// Attaches a namespace; succeeds when it is attached already.
     pub(super) fn attach(&self, nsid: u32, controller: u16) -> Answered<()> {
-        fine(self.attachment(nsid, controller, 0), code::ALREADY_ATTACHED)
+        accept_status(self.attachment(nsid, controller, 0), code::ALREADY_ATTACHED)
     }
 
-    /// Detaches; succeeds when it is not attached.
+    /// Detaches a namespace; succeeds when it is not attached.
     pub(super) fn detach(&self, nsid: u32, controller: u16) -> Answered<()> {
-        fine(self.attachment(nsid, controller, 1), code::NOT_ATTACHED)
+        accept_status(self.attachment(nsid, controller, 1), code::NOT_ATTACHED)
     }
 
     fn attachment(&self, nsid: u32, controller: u16, select: u32) -> Answered<u32> {
@@ -188,7 +188,7 @@ impl Admin {
         self.send(change(opcode::NAMESPACE_ATTACHMENT, nsid, select), list.as_mut_bytes())
     }
 
-    /// Erases a namespace, which keeps its block format; the controller must be attached to it.
+    /// Erases a namespace and keeps its block format; the namespace must be attached to the controller.
     pub(super) fn format(&self, nsid: u32, format: u8, erase: Erase) -> Answered<()> {
         let settings: u32 = match erase {
             Erase::UserData => 1,
@@ -225,7 +225,7 @@ impl Admin {
     }
 
     fn send(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
-        still_wanted()?;
+        check_not_given_up()?;
         self.0.submit(command, data)
     }
 }
@@ -235,13 +235,14 @@ fn change(opcode: u8, nsid: u32, cdw10: u32) -> Command {
 }
 
 /// Refuses a change when the caller has stopped waiting and treats it as failed.
-pub(super) fn still_wanted() -> Answered<()> {
+pub(super) fn check_not_given_up() -> Answered<()> {
     if is_given_up() { Err(AdminError::GivenUp) } else { Ok(()) }
 }
 
-fn fine(answer: Answered<u32>, already: u16) -> Answered<()> {
+/// Treats the status `accepted` as success: the drive was already in the requested state.
+fn accept_status(answer: Answered<u32>, accepted: u16) -> Answered<()> {
     match answer {
-        Err(error) if error.code() == Some(already) => Ok(()),
+        Err(error) if error.code() == Some(accepted) => Ok(()),
         other => other.map(drop),
     }
 }

@@ -1,4 +1,4 @@
-//! Changes to a drive, each on a thread of its own: one that hangs blocks that drive only.
+//! Changes a drive, each change on its own thread: a hanging change blocks that drive only.
 
 use std::{
     fmt, io, slice,
@@ -21,7 +21,7 @@ use crate::{
     host::{ObserveError, StepError},
     linux::{
         busy::pause_for,
-        drives::{Drives, untaken},
+        drives::{Drives, unsupported},
         exclusive,
     },
     observed::{BlockDevice, DeviceNumber, PortLink},
@@ -35,7 +35,7 @@ const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 /// Deadline of zeroing: a drive writes at least some hundred MB/s, and has at most some TB.
 const ZEROED_WITHIN: Duration = Duration::from_secs(4 * 3600);
 
-const NOTHING: &str = "the drive did not do it";
+const NOT_DONE: &str = "the drive did not make the change";
 
 impl NvmeDrives {
     fn change<T: Send + 'static>(
@@ -48,7 +48,7 @@ impl NvmeDrives {
         self.longer_change(Duration::ZERO, call, target, nqn, work)
     }
 
-    /// A change that may take this much more time.
+    /// Makes a change whose deadline is extended by `more`.
     fn longer_change<T: Send + 'static>(
         &self,
         more: Duration,
@@ -63,13 +63,14 @@ impl NvmeDrives {
         done.map_err(system)?.map_err(|error| failed(call, target, error))
     }
 
-    fn appear(&self, id: &NamespaceId) -> Result<BlockDevice, StepError> {
+    /// Waits until the kernel shows the block device of a namespace that was attached to the rabbit.
+    fn wait_for_device(&self, id: &NamespaceId) -> Result<BlockDevice, StepError> {
         let system = StepError::system("find the block device of", id);
         let managed = self.drive(&id.subsystem)?;
         let begun = Instant::now();
         while begun.elapsed() < APPEARS_WITHIN {
             let is_it = |block: &BlockNode| managed.is_recorded(block);
-            // The drive announces the namespace; only when it does not, the kernel rescans.
+            // Usually the drive announces the namespace to the kernel; later, ask the kernel to rescan.
             let found = if begun.elapsed() < ANNOUNCED_WITHIN {
                 self.reach.find(id, is_it)
             } else {
@@ -83,12 +84,12 @@ impl NvmeDrives {
         }
         Err(system(io::Error::new(
             io::ErrorKind::TimedOut,
-            "it is attached to the rabbit's controller, and the kernel shows none",
+            "the namespace is attached to the rabbit's controller, but the kernel shows no block device for it",
         )))
     }
 
     /// Refuses while this node uses the namespace: otherwise a mount would hang and lose its data.
-    fn unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
+    fn require_unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
         let failed = StepError::system(call, id);
         match self.block(id, None).map_err(failed)? {
             Some(block) => {
@@ -101,11 +102,12 @@ impl NvmeDrives {
         }
     }
 
-    /// Zeroes a namespace on a drive that does not promise zeroes, so that its next owner cannot read old data.
+    /// Zeroes a namespace on a drive whose deallocated blocks may not read as zeroes, so that its owner
+    /// cannot read old data.
     fn zero(&self, id: &NamespaceId, size: u64) -> Result<(), StepError> {
         let (nsid, node) = (id.nsid, self.node.clone());
         self.attach(id, Endpoint::Rabbit, &node)?;
-        let device = self.appear(id)?;
+        let device = self.wait_for_device(id)?;
         exclusive::with("zero", &device.path, ZEROED_WITHIN, |file| ioctl::zero(&file, size))?;
         self.detach(id, &node)?;
         self.change("zero", id, &id.subsystem, move |drive| {
@@ -114,7 +116,8 @@ impl NvmeDrives {
     }
 }
 
-/// The step's error for a failure of the drive; which one depends on who can resolve it.
+/// Converts a failure of the drive into the step's error: a new observation resolves `Changed`, more free room resolves
+/// `NoRoom`, and an admin resolves the others.
 pub(super) fn failed(
     call: &'static str,
     target: &dyn fmt::Display,
@@ -125,7 +128,7 @@ pub(super) fn failed(
             StepError::Changed(format!("drive {target}: {error}"))
         }
         DriveError::Refused(refused) => StepError::NoRoom(refused),
-        other => StepError::system(call, target)(io::Error::other(in_one_line(NOTHING, &other))),
+        other => StepError::system(call, target)(io::Error::other(in_one_line(NOT_DONE, &other))),
     }
 }
 
@@ -148,7 +151,7 @@ impl Drives for NvmeDrives {
     }
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
-        self.reach.sysfs.of_number(device)
+        self.reach.sysfs.namespace_of(device)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
@@ -164,13 +167,13 @@ impl Drives for NvmeDrives {
                 })
             }
             Step::ReplaceNamespace { id, allocation } => {
-                let ledger = self.ledgers.of(&id.subsystem);
+                let ledger = self.ledgers.ledger(&id.subsystem);
                 let noted = ledger.and_then(|ledger| ledger.record_replaced(id.nsid, *allocation));
                 noted.map_err(StepError::system("note the successor of", id))
             }
             Step::ForgetNamespace { id, allocation } => self.forget(id, *allocation),
             Step::DeleteNamespace { id, allocation } => {
-                self.unused("delete namespace", id)?;
+                self.require_unused("delete namespace", id)?;
                 let (nsid, allocation) = (id.nsid, *allocation);
                 self.longer_change(ERASE, "delete namespace", id, &id.subsystem, move |managed| {
                     managed.physical.drive.delete(nsid, allocation)
@@ -178,7 +181,7 @@ impl Drives for NvmeDrives {
             }
             Step::Attach { id, endpoint, node } => self.attach(id, *endpoint, node),
             Step::Detach { id, node } => self.detach(id, node),
-            other => Err(untaken(other, "it changes no drive")),
+            other => Err(unsupported(other, "it does not change a drive")),
         }
     }
 }
@@ -208,7 +211,7 @@ impl NvmeDrives {
         if self.find(&id.subsystem).map_err(failed)?.is_some() {
             return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
         }
-        let ledger = self.ledgers.of(&id.subsystem);
+        let ledger = self.ledgers.ledger(&id.subsystem);
         ledger.and_then(|ledger| ledger.record_deleted(id.nsid, allocation)).map_err(failed)
     }
 
@@ -220,18 +223,18 @@ impl NvmeDrives {
     ) -> Result<(), StepError> {
         let (nsid, named) = (id.nsid, node.clone());
         self.change("attach namespace", id, &id.subsystem, move |managed| {
-            managed.physical.reaches(endpoint).map_err(DriveError::Unfit)?;
+            managed.physical.check_bound(endpoint).map_err(DriveError::Unfit)?;
             managed.physical.drive.attach(nsid, endpoint, &named)
         })?;
         match endpoint {
-            Endpoint::Rabbit => self.appear(id).map(drop),
+            Endpoint::Rabbit => self.wait_for_device(id).map(drop),
             Endpoint::Compute(_) => Ok(()),
         }
     }
 
     fn detach(&self, id: &NamespaceId, node: &NodeName) -> Result<(), StepError> {
         if *node == self.node {
-            self.unused("detach namespace", id)?;
+            self.require_unused("detach namespace", id)?;
         }
         let (nsid, named) = (id.nsid, node.clone());
         self.change("detach namespace", id, &id.subsystem, move |managed| {

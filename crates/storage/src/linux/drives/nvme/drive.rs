@@ -1,7 +1,7 @@
-//! One drive: reads, creates, attaches, detaches, erases and deletes its namespaces.
+//! Reads, creates, attaches, detaches, erases and deletes the namespaces of one drive.
 //!
-//! A change asks the drive about its own namespace only: otherwise the work of many allocations at once would grow with
-//! the square of their number.
+//! A change to a namespace asks the drive about that namespace only: otherwise the commands for many simultaneous
+//! allocations would grow with the square of their number.
 
 mod access;
 mod contents;
@@ -49,14 +49,14 @@ pub(super) enum DriveError {
     Unfit(String),
     #[error("write the drive's ledger")]
     Ledger(#[source] io::Error),
-    /// Another creation took the room; bytes left.
-    #[error("only {0} bytes are left by now")]
+    /// Another creation took the room. The number is the drive's free bytes.
+    #[error("only {0} bytes are free")]
     NoRoom(u64),
-    #[error("it has all {0} namespaces that it can have by now")]
+    #[error("all {0} of its namespaces are in use: delete one, or use another drive")]
     NoIdentifier(u32),
     #[error(transparent)]
     Refused(RoomRefused),
-    #[error("it does not belong to {wanted}: {found:?}")]
+    #[error("the namespace's owner is {found:?}, not {wanted}")]
     NotOurs { wanted: String, found: NamespaceOwner },
     #[error(transparent)]
     NoController(#[from] NoController),
@@ -73,8 +73,8 @@ impl NvmeDrive {
         &self.admin
     }
 
-    /// The drive's Identify Controller, checked: device names and function ids pass to other drives, and the wrong one
-    /// may answer.
+    /// Reads Identify Controller and checks its NQN: device names and function ids pass to other drives, so the
+    /// wrong drive may answer.
     fn controller(&self) -> Result<IdentifyController> {
         let answer = self.ask("identify the drive", self.admin.controller())?;
         match text(&answer.nqn).parse::<Nqn>() {
@@ -86,22 +86,22 @@ impl NvmeDrive {
         }
     }
 
-    /// Every read and change begins here: checks that the right drive answers and, once after a start, attributes what
-    /// a crash left to the allocation it was made for.
+    /// Checks that the right drive answers and, once after a start, attributes the namespaces that a crash left without
+    /// a record to their allocations. Every read and change begins with this.
     fn settle(&self) -> Result<IdentifyController> {
         let controller = self.controller()?;
         self.ledger.settle_once(|| self.list(), DriveError::Ledger)?;
         Ok(controller)
     }
 
-    /// All namespaces of the drive.
+    /// Lists all namespaces of the drive.
     fn list(&self) -> Result<Vec<Found>> {
         let listed = self.ask("list namespaces", self.admin.allocated())?;
         let found = listed.into_iter().map(|nsid| self.find(nsid));
         found.filter_map(Result::transpose).collect()
     }
 
-    /// The namespace with this NSID, if it exists.
+    /// Returns the namespace with this NSID, if it exists.
     fn find(&self, nsid: u32) -> Result<Option<Found>> {
         match self.ask("identify a namespace", self.admin.namespace(nsid)) {
             Ok(described) if described.size.get() > 0 => describe(nsid, &described).map(Some),
@@ -111,19 +111,19 @@ impl NvmeDrive {
         }
     }
 
-    /// Whether the NSID still belongs to that namespace: drives reuse NSIDs.
+    /// Returns whether the NSID still belongs to that namespace: drives reuse NSIDs.
     fn is_still(&self, namespace: &Found) -> Result<bool> {
         Ok(self.find(namespace.nsid)?.is_some_and(|now| now.nguid == namespace.nguid))
     }
 
-    fn known(&self, nsid: u32) -> Result<Found> {
+    fn require_existing(&self, nsid: u32) -> Result<Found> {
         let absent = || DriveError::Unfit(format!("the drive has no namespace {nsid}"));
         self.find(nsid)?.ok_or_else(absent)
     }
 
-    /// Whose a namespace is. The drive's other namespaces matter only when it has no record.
+    /// Returns the owner of a namespace. Lists the drive's other namespaces only when this namespace has no record.
     fn owner(&self, namespace: &Found) -> Result<NamespaceOwner> {
-        match self.ledger.recorded(namespace) {
+        match self.ledger.recorded_owner(namespace) {
             Some(owner) => Ok(owner),
             None => Ok(self.ledger.owner(namespace, &self.list()?)),
         }
@@ -157,7 +157,7 @@ impl DriveError {
     }
 }
 
-/// The host at `endpoint`; without a recorded name, the name of the port.
+/// Returns the host at `endpoint`, by its recorded name or else by the name of the port.
 fn attached_at(endpoint: Endpoint, record: Option<&Record>) -> Attached {
     let recorded = record.and_then(|record| record.hosts.get(&endpoint.number())?.parse().ok());
     let node = recorded.unwrap_or_else(|| endpoint.name());

@@ -1,5 +1,5 @@
-//! A drive in memory that answers admin commands as a drive does. What it does was seen on QEMU's emulated drives with
-//! namespace management, by the lab's scenario `nvme`.
+//! Simulates a drive that answers admin commands. Its behaviour was observed on QEMU's emulated drives with namespace
+//! management, by the lab's scenario `nvme`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ const INVALID_NAMESPACE: u16 = 0x400b;
 const CANCELLED: u16 = 0x0371;
 const INVALID_SECONDARY_STATE: u16 = 0x4120;
 
-/// A namespace in memory.
+/// A namespace of the simulated drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Namespace {
     pub(super) blocks: u64,
@@ -37,33 +37,33 @@ pub(super) struct Namespace {
 pub(super) struct State {
     pub(super) capacity: u64,
     pub(super) namespaces: BTreeMap<u32, Namespace>,
-    /// How many namespaces it can have.
+    /// Maximum number of namespaces.
     pub(super) most: u32,
-    /// The status with which it refuses every namespace, whatever room it reports.
+    /// The status with which the drive refuses every new namespace, whatever room it reports.
     pub(super) refuses: Option<u16>,
     pub(super) functions: u16,
-    /// Virtual functions by number, where they are not as they should be.
+    /// Offline virtual functions, by number.
     pub(super) down: BTreeMap<u16, Down>,
     pub(super) nqn: String,
     pub(super) reads_zero: bool,
     pub(super) gives_nguid: bool,
-    /// FNA.
+    /// FNA of Identify Controller.
     pub(super) format: u8,
     /// Critical Warning and Percentage Used.
     pub(super) smart: (u8, u8),
-    /// Composite Temperature.
+    /// Composite Temperature, in kelvin.
     pub(super) kelvin: u16,
-    /// The answer to the next such command is lost: before it is carried out, or after.
+    /// The opcode of the next command whose answer is lost, and whether the drive carries it out.
     pub(super) lose: Option<(u8, Lost)>,
     pub(super) surprise: Option<Surprise>,
-    /// How often it erased.
+    /// Number of erasures.
     pub(super) formats: u32,
-    /// How many commands it carried out.
+    /// Number of commands that the drive carried out.
     pub(super) answered: u32,
     made: u8,
 }
 
-/// What happens to the drive right before the first such command.
+/// An event that changes the drive right before the first matching command.
 #[derive(Debug)]
 pub(super) struct Surprise {
     pub(super) before: fn(Command) -> bool,
@@ -75,7 +75,7 @@ pub(super) struct Surprise {
 pub(super) struct Down {
     pub(super) queues: u16,
     pub(super) interrupts: u16,
-    /// It comes online only after it was reset.
+    /// Whether the function comes online only after a reset.
     pub(super) stuck: bool,
 }
 
@@ -83,18 +83,18 @@ pub(super) struct Down {
 pub(super) enum Lost {
     Before,
     After,
-    /// It is done, and Linux tells of a command that a reset cancelled.
+    /// The drive carries the command out, and Linux reports that a reset cancelled it.
     Cancelled,
 }
 
-/// What is between a drive and its caller.
+/// The way between the simulated drive and its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Here,
     Switch,
 }
 
-/// A handle to the drive.
+/// A handle to the simulated drive.
 #[derive(Debug, Clone)]
 pub(super) struct Simulated(Arc<Mutex<State>>);
 
@@ -125,7 +125,7 @@ impl Simulated {
         self.0.lock().unwrap()
     }
 
-    /// The drive's answer, unless it is lost.
+    /// Carries out a command and returns the answer, unless it is lost.
     pub(super) fn answer(&self, command: Command, data: &mut [u8]) -> io::Result<Word> {
         let mut state = self.state();
         let lost = state.lose.take_if(|(opcode, _)| *opcode == command.opcode);
@@ -145,7 +145,7 @@ impl Simulated {
         }
     }
 
-    /// A way to it.
+    /// Returns an admin queue to the drive.
     pub(super) fn queue(&self, way: Way) -> Box<dyn AdminQueue> {
         match way {
             Way::Here => Box::new(self.clone()),
@@ -165,7 +165,7 @@ impl AdminQueue for Simulated {
     }
 }
 
-/// Dword 0 of the completion, or the status.
+/// Dword 0 of a completion, or a status.
 pub(super) type Word = Result<u32, u16>;
 
 impl State {
@@ -194,13 +194,13 @@ impl State {
             }
             opcode::FORMAT => {
                 let namespace = self.namespaces.get_mut(&command.nsid).ok_or(INVALID_NAMESPACE)?;
-                // Only what the controller has itself (seen on QEMU).
+                // The namespace must be attached to the controller itself (seen on QEMU).
                 if !namespace.attached.contains(&0) {
                     return Err(INVALID_FIELD);
                 }
                 namespace.erased = true;
                 self.formats += 1;
-                // By the specification; no drive at hand does it.
+                // This follows the specification; it was not seen on a drive.
                 if self.format & 0b11 != 0 {
                     self.namespaces.values_mut().for_each(|namespace| namespace.erased = true);
                 }
@@ -211,7 +211,7 @@ impl State {
         }
     }
 
-    /// Resources are given, and a function brought online, only while it is offline (Base 8.26.3).
+    /// Assigns resources to a function, or brings it online; both only while it is offline (Base 8.26.3).
     fn virtualize(&mut self, command: Command) -> Word {
         let [action, resource, low, high] = command.cdw10.to_le_bytes();
         let function = u16::from_le_bytes([low, high]);
@@ -253,7 +253,7 @@ impl State {
                 put(list.as_bytes());
             }
             cns::ATTACHED_CONTROLLERS => {
-                // As QEMU has it.
+                // QEMU answers Invalid Field here.
                 let namespace = self.namespaces.get(&command.nsid).ok_or(INVALID_FIELD)?;
                 let mut list = ControllerList::new_zeroed();
                 list.count = u16::try_from(namespace.attached.len()).unwrap().into();
@@ -328,7 +328,7 @@ impl State {
         }
         self.made += 1;
         let nguid = if self.gives_nguid { [self.made; 16] } else { [0; 16] };
-        // The lowest that is free: NSIDs are given anew.
+        // The lowest free NSID: drives reuse NSIDs.
         let nsid = (1..).find(|nsid| !self.namespaces.contains_key(nsid)).unwrap();
         let attached = BTreeSet::new();
         self.namespaces.insert(nsid, Namespace { blocks, nguid, attached, erased: false });

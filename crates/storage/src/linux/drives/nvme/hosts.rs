@@ -1,4 +1,4 @@
-//! Which controller of a drive belongs to which host.
+//! Maps each host to its controller of a drive.
 
 use thiserror::Error;
 
@@ -13,7 +13,7 @@ pub(super) struct Controllers {
     pub(super) virtual_functions: Vec<(u16, u16)>,
 }
 
-/// A host without a controller.
+/// The drive has no controller for a host.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "the drive has no controller for endpoint {}: it has {functions} virtual functions, and that endpoint's would be number {wanted}", .endpoint.number()
@@ -35,9 +35,9 @@ impl Controllers {
         Self { physical, virtual_functions }
     }
 
-    /// CNTLID of the controller through which a host reaches namespaces. The physical function is a host's only on a
-    /// drive without virtual functions, and then there is no other host.
-    pub(super) fn of(&self, endpoint: Endpoint) -> Result<u16, NoController> {
+    /// Returns the CNTLID of the controller through which a host reaches namespaces. The physical function belongs to a
+    /// host, the rabbit, only on a drive without virtual functions; such a drive has no other host.
+    pub(super) fn controller(&self, endpoint: Endpoint) -> Result<u16, NoController> {
         if let (Endpoint::Rabbit, true) = (endpoint, self.virtual_functions.is_empty()) {
             return Ok(self.physical);
         }
@@ -47,19 +47,21 @@ impl Controllers {
         found.map(|(_, controller)| *controller).ok_or(NoController { endpoint, wanted, functions })
     }
 
-    /// The host of a controller; none for the physical function of a drive with virtual ones.
+    /// Returns the host of a controller; `None` for the physical function of a drive with virtual functions.
     pub(super) fn endpoint(&self, controller: u16) -> Option<Endpoint> {
         let hosts = [Endpoint::Rabbit].into_iter().chain((0..COMPUTES).map(Endpoint::Compute));
-        hosts.into_iter().find(|host| self.of(*host).is_ok_and(|number| number == controller))
+        hosts
+            .into_iter()
+            .find(|host| self.controller(*host).is_ok_and(|number| number == controller))
     }
 }
 
 const COMPUTES: u8 = 16;
 
-/// The virtual functions that a chassis needs: one for the rabbit, one for each compute.
+/// Number of virtual functions that a chassis needs: one for the rabbit, one for each compute.
 pub(super) const FUNCTIONS: u16 = 17;
 
-/// The virtual function that belongs to a host.
+/// Returns the number of a host's virtual function.
 fn function(endpoint: Endpoint) -> u16 {
     match endpoint {
         Endpoint::Rabbit => 1,
@@ -67,16 +69,16 @@ fn function(endpoint: Endpoint) -> u16 {
     }
 }
 
-/// Deviations of some models.
+/// Deviations of some models from the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Quirks {
-    /// Its virtual functions have queues and interrupts from the factory, and refuse an assignment.
+    /// Whether the virtual functions have queues and interrupts from the factory, and refuse an assignment.
     pub(super) resources_preset: bool,
     /// CNTLID of virtual function 1 on a drive that does not list its secondary controllers.
     unlisted_from: Option<u16>,
 }
 
-/// Two ports: physical functions have CNTLID 1 and 2, virtual ones follow.
+/// A drive with two ports: its physical functions have CNTLID 1 and 2, its virtual functions follow.
 const DUAL_PORT: Quirks = Quirks { resources_preset: true, unlisted_from: Some(3) };
 
 const BY_NQN: [(&str, Quirks); 3] = [
@@ -114,30 +116,33 @@ mod tests {
             (Endpoint::Compute(6), Some(30)),
             (Endpoint::Compute(2), None),
         ] {
-            assert_eq!(drive.of(endpoint).ok(), controller, "{endpoint:?}");
+            assert_eq!(drive.controller(endpoint).ok(), controller, "{endpoint:?}");
             if let Some(controller) = controller {
                 assert_eq!(drive.endpoint(controller), Some(endpoint));
             }
         }
-        assert_eq!(drive.endpoint(0x41), None, "the physical function is nobody's");
-        let text = drive.of(Endpoint::Compute(15)).unwrap_err().to_string();
+        assert_eq!(drive.endpoint(0x41), None, "the physical function has no host");
+        let text = drive.controller(Endpoint::Compute(15)).unwrap_err().to_string();
         assert!(text.contains("endpoint 16: it has 4 virtual functions"), "{text}");
     }
 
     #[test]
-    fn without_virtual_functions_there_is_only_the_rabbit() {
+    fn a_drive_without_virtual_functions_serves_only_the_rabbit() {
         let drive = drive("nqn.2019-08.org.qemu:d", &[]);
-        assert_eq!(drive.of(Endpoint::Rabbit), Ok(0x41));
-        assert!(drive.of(Endpoint::Compute(0)).is_err());
+        assert_eq!(drive.controller(Endpoint::Rabbit), Ok(0x41));
+        assert!(drive.controller(Endpoint::Compute(0)).is_err());
         assert_eq!(drive.endpoint(0x41), Some(Endpoint::Rabbit));
     }
 
     #[test]
-    fn a_dual_port_drive_counts_from_three_and_is_left_as_the_factory_made_it() {
+    fn a_dual_port_drive_has_preset_virtual_functions_from_cntlid_3() {
         let nqn = "nqn.2019-10.com.kioxia:KCM7XRJE1T92:Z2L0A00PT1K8";
         let drive = drive(nqn, &[]);
-        assert_eq!((drive.of(Endpoint::Rabbit), drive.of(Endpoint::Compute(0))), (Ok(3), Ok(4)));
-        assert_eq!(drive.of(Endpoint::Compute(15)), Ok(19));
+        assert_eq!(
+            (drive.controller(Endpoint::Rabbit), drive.controller(Endpoint::Compute(0))),
+            (Ok(3), Ok(4))
+        );
+        assert_eq!(drive.controller(Endpoint::Compute(15)), Ok(19));
         assert!(quirks(&nqn.parse().unwrap()).resources_preset);
         assert_eq!(quirks(&"nqn.1994-11.com.samsung:x".parse().unwrap()), Quirks::default());
     }

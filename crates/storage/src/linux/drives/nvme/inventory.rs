@@ -1,4 +1,4 @@
-//! Observes all drives: the contents of each, and the records of those that cannot be asked.
+//! Observes all drives: reads the contents of each, and takes the records of a drive that does not answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,18 +25,18 @@ use crate::{
     observed::{Drive, Namespace},
 };
 
-/// The result of reading a drive.
-enum Shown {
+/// The result of reading one drive.
+enum Reading {
     Contents(Box<Contents>),
-    /// The drive is not ours to use, for this reason.
+    /// Warren does not use the drive, for this reason.
     NotOurs(String),
 }
 
-const NOT_MANAGED: &str = "it manages no namespaces, and once did";
+const NOT_MANAGED: &str = "it no longer supports namespace management";
 
 impl NvmeDrives {
-    /// Reads all drives side by side, in the order of their names. Allocations that are made at the same time share an
-    /// observation: otherwise each would ask about the namespaces of all others.
+    /// Reads all drives in parallel, and returns them in the order of their names. Allocations that are made at the
+    /// same time share an observation: otherwise each of them would ask about the namespaces of all others.
     pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }
@@ -50,8 +50,8 @@ impl NvmeDrives {
                 scope.spawn(move || self.ask(&drive, &blocks))
             };
             let asked: Vec<_> = plugged.iter().map(ask).collect();
-            let hung = || Err("the look at it panicked".to_owned());
-            asked.into_iter().map(|thread| thread.join().unwrap_or_else(|_| hung())).collect()
+            let panicked = || Err("the agent panicked while it read this drive".to_owned());
+            asked.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
         });
         let mut inventory = Observed::default();
         for (drive, answer) in plugged.iter().zip(answers) {
@@ -64,11 +64,11 @@ impl NvmeDrives {
         Ok(inventory)
     }
 
-    /// Reads one drive.
-    fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Shown, Fault> {
+    /// Reads one drive within the deadline, unless a change to it has not ended.
+    fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Reading, Fault> {
         let (asked, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
-        // A running change may change the answer any moment, above all who has access.
+        // A running change may change the answer at any moment, above all the hosts that have access.
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
         }
@@ -79,12 +79,12 @@ impl NvmeDrives {
         &self,
         inventory: &mut Observed,
         drive: &Managed,
-        answer: Result<Shown, Fault>,
+        answer: Result<Reading, Fault>,
         blocks: &[BlockNode],
     ) {
         let nqn = &drive.physical.node.nqn;
         match answer {
-            Ok(Shown::Contents(contents)) => {
+            Ok(Reading::Contents(contents)) => {
                 self.clear_warning(nqn);
                 let Contents { drive: shown, smart, namespaces, lost, .. } = *contents;
                 let namespaces = namespaces.into_iter();
@@ -93,15 +93,15 @@ impl NvmeDrives {
                 inventory.drives.push(Drive { label: drive.physical.label(), ..shown });
                 inventory.smart.insert(nqn.clone(), smart);
             }
-            Ok(Shown::NotOurs(why)) if drive.ledger.records().is_empty() => {
+            Ok(Reading::NotOurs(why)) if drive.ledger.records().is_empty() => {
                 self.leave_out(nqn, &why);
             }
-            Ok(Shown::NotOurs(_)) => self.enter_plugged(inventory, drive, NOT_MANAGED),
+            Ok(Reading::NotOurs(_)) => self.enter_plugged(inventory, drive, NOT_MANAGED),
             Err(fault) => self.enter_plugged(inventory, drive, &fault),
         }
     }
 
-    /// Enters a drive that cannot be used, by the name that the node has for it.
+    /// Enters a drive that cannot be used, with the serial number and model that sysfs shows.
     fn enter_plugged(&self, inventory: &mut Observed, drive: &Managed, fault: &str) {
         let node = &drive.physical.node;
         let (serial, model) = (node.serial.clone(), node.model.clone());
@@ -110,7 +110,7 @@ impl NvmeDrives {
         self.enter_faulty(inventory, faulty, &drive.ledger);
     }
 
-    /// Enters drives that the ledgers know and that are absent, or whose ledger cannot be read.
+    /// Enters drives that have a ledger and are absent, and drives whose ledger cannot be read.
     fn enter_absent(
         &self,
         inventory: &mut Observed,
@@ -124,13 +124,13 @@ impl NvmeDrives {
         for (path, nqn) in self.ledgers.known()? {
             match nqn {
                 Ok(nqn) => drop(absent.insert(nqn)),
-                // A drive that is plugged in is reported under its NQN.
+                // The drive is plugged in, and is reported under its NQN.
                 Err(_) if absent.iter().any(|nqn| self.ledgers.path(nqn) == path) => {}
                 Err(error) => self.enter_nameless(inventory, &path, &error),
             }
         }
         for nqn in absent.iter().filter(|nqn| !here.contains(nqn)) {
-            let ledger = match self.ledgers.of(nqn) {
+            let ledger = match self.ledgers.ledger(nqn) {
                 Ok(ledger) => ledger,
                 Err(error) => {
                     self.enter_unread(inventory, nqn, &self.ledgers.path(nqn), &error);
@@ -144,7 +144,7 @@ impl NvmeDrives {
         Ok(())
     }
 
-    /// Enters an absent drive on which something of ours is recorded.
+    /// Enters an absent drive with recorded namespaces.
     fn enter_recorded(
         &self,
         inventory: &mut Observed,
@@ -166,7 +166,7 @@ impl NvmeDrives {
                 in_its_slot(drive)
             }
             (Some(drive), Some(who)) => format!(
-                "{}, and {who} has not told its name: if that is not this drive, unplug it",
+                "{}, and {who} has not reported its NQN: if that is not this drive, unplug it",
                 in_its_slot(drive)
             ),
         };
@@ -177,7 +177,7 @@ impl NvmeDrives {
         Ok(())
     }
 
-    /// Enters a drive whose name is unknown, under the name of its ledger.
+    /// Enters a drive whose NQN is unknown, under the name of its ledger.
     fn enter_nameless(&self, inventory: &mut Observed, path: &Path, error: &io::Error) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if let Ok(nqn) = name.parse() {
@@ -185,10 +185,10 @@ impl NvmeDrives {
         }
     }
 
-    /// Enters a drive whose ledger cannot be read: it may hold namespaces of ours.
+    /// Enters a drive whose ledger cannot be read: it may hold namespaces of allocations.
     fn enter_unread(&self, inventory: &mut Observed, nqn: &Nqn, path: &Path, error: &io::Error) {
         let fault = format!(
-            "its ledger {} cannot be read ({error}): put it right, or remove it, and what the objects tell of is adopted again",
+            "its ledger {} cannot be read ({error}): repair it, or remove it; the agent then adopts again the namespaces that the objects' status names",
             path.display()
         );
         self.warn_once(nqn, &fault);
@@ -196,7 +196,7 @@ impl NvmeDrives {
         inventory.drives.push(faulty(nqn, &fault));
     }
 
-    /// Enters a drive that cannot be asked with its records; no host reaches those namespaces.
+    /// Enters a drive that does not answer, with its recorded namespaces; no host reaches them.
     fn enter_faulty(&self, inventory: &mut Observed, drive: Drive, ledger: &Ledger) {
         let nqn = &drive.nqn;
         let recorded = ledger.records().into_iter().map(|record| Namespace {
@@ -224,7 +224,7 @@ impl NvmeDrives {
     }
 }
 
-/// A namespace with its block device, where the rabbit itself reaches it.
+/// Adds the block device to a namespace that the rabbit itself reaches.
 fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) -> Namespace {
     let nguid = ledger::hex(nguid);
     let is_it = |block: &&BlockNode| block.device.namespace == namespace.id && block.may_be(&nguid);
@@ -233,62 +233,63 @@ fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) 
     Namespace { device: block.map(|block| block.device.path.clone()), ..namespace }
 }
 
-/// Records the slots of drives that hold anything of ours. A failure (the disk of the state is full) does not fail the
+/// Records the slots of drives that have recorded namespaces. A failure (for example a full disk) does not fail the
 /// observation: a drive without a recorded slot never counts as replaced.
 fn record_slots(plugged: &[Arc<Managed>]) {
     for drive in plugged {
         let node = &drive.physical.node;
         let noted = node.slot_and_serial().map_or(Ok(()), |found| drive.ledger.record_slot(&found));
         if let Err(error) = noted {
-            warn!(drive:% = node.nqn, error:%; "the drive's slot was not written down");
+            warn!(drive:% = node.nqn, error:%; "the drive's slot was not recorded");
         }
     }
 }
 
 impl Managed {
-    /// Reads a drive; a drive of which this node uses something that is not ours is not even asked.
-    fn contents(&self, blocks: &[BlockNode]) -> Result<Shown, Fault> {
-        let of_it = |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;
-        let foreign = blocks.iter().filter(of_it).filter(|block| !self.is_recorded(block));
+    /// Reads a drive. Sends no command to a drive on which this node uses a namespace that no record names.
+    fn contents(&self, blocks: &[BlockNode]) -> Result<Reading, Fault> {
+        let is_here =
+            |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;
+        let foreign = blocks.iter().filter(is_here).filter(|block| !self.is_recorded(block));
         match foreign.map(|block| &*block.device.path).find_map(physical::in_use) {
             // Most likely the operating system's own drive.
-            Some(why) if self.ledger.records().is_empty() => return Ok(Shown::NotOurs(why)),
+            Some(why) if self.ledger.records().is_empty() => return Ok(Reading::NotOurs(why)),
             Some(why) => return Err(why),
             None => {}
         }
         if self.ready.get().is_none() {
             if !self.physical.manages_namespaces()? {
-                return Ok(Shown::NotOurs("it manages no namespaces".to_owned()));
+                return Ok(Reading::NotOurs("it does not support namespace management".to_owned()));
             }
             self.physical.make_ready()?;
             self.ready.get_or_init(|| ());
         }
         let mut contents = self.contents_of_ours()?;
         if !contents.is_up {
-            // It was reset, or pulled and put back, and lost its virtual functions.
+            // The drive was reset, or pulled and put back, and lost its virtual functions.
             self.physical.make_ready()?;
             contents = self.contents_of_ours()?;
         }
-        Ok(Shown::Contents(Box::new(contents)))
+        Ok(Reading::Contents(Box::new(contents)))
     }
 
     fn contents_of_ours(&self) -> Result<Contents, Fault> {
         let look = self.physical.drive.look();
-        look.map_err(|error| in_one_line("look at the drive", &error))
+        look.map_err(|error| in_one_line("read the drive", &error))
     }
 }
 
-/// Numbers the drives: a known slot's number stays, and the others get the remaining ones in order.
+/// Numbers the drives: a drive in a known slot gets the slot's number, the others get the remaining numbers in order.
 fn number(drives: &mut [Drive], plugged: &[Arc<Managed>]) {
     let known =
         plugged.iter().filter_map(|drive| Some((&drive.physical.node.nqn, drive.physical.slot()?)));
     let known: BTreeMap<_, _> = known.collect();
-    let mut left = (0..).filter(|slot| !known.values().any(|taken| taken == slot));
+    let mut free = (0..).filter(|slot| !known.values().any(|taken| taken == slot));
     for drive in drives {
-        drive.slot = known.get(&drive.nqn).copied().or_else(|| left.next()).unwrap_or_default();
+        drive.slot = known.get(&drive.nqn).copied().or_else(|| free.next()).unwrap_or_default();
     }
 }
 
 fn faulty(nqn: &Nqn, fault: &str) -> Drive {
-    Drive { fault: Some(fault.to_owned()), ..Drive::named(nqn.clone()) }
+    Drive { fault: Some(fault.to_owned()), ..Drive::with_nqn(nqn.clone()) }
 }

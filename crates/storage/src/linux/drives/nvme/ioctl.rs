@@ -1,4 +1,4 @@
-//! The kernel's way to a controller's admin queue, `/dev/nvmeN`, and to a namespace's blocks.
+//! Sends admin commands to a controller through `/dev/nvmeN`, and zeroes a namespace's blocks, by ioctl(2).
 #![expect(unsafe_code, reason = "the NVMe driver and block devices are driven by ioctl(2)")]
 
 use std::{
@@ -21,9 +21,9 @@ nix::ioctl_none!(nvme_reset, b'N', 0x44);
 nix::ioctl_none!(nvme_rescan, b'N', 0x46);
 nix::ioctl_write_ptr_bad!(block_zero_out, 0x127f, [u64; 2]);
 
-/// The kernel resets a controller whose command takes longer (drivers/nvme/host/pci.c, `nvme_timeout`). That aborts the
-/// commands of all others, an erasure too, and removes its virtual functions. Callers have deadlines of their own,
-/// after which they stop waiting and reset nothing.
+/// Shortest timeout given to the kernel. The kernel resets a controller whose command takes longer
+/// (drivers/nvme/host/pci.c, `nvme_timeout`). A reset aborts all other commands on that controller, an erasure too, and
+/// removes its virtual functions. Callers have deadlines of their own, after which they stop waiting and reset nothing.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The admin queue of a controller on this node.
@@ -31,7 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) struct Controller(PathBuf);
 
 impl Controller {
-    /// The controller that sysfs calls `name`. Each command opens it anew: names pass to other drives.
+    /// Refers to the controller that sysfs calls `name`. Each command opens the device again: names
+    /// pass to other drives.
     pub(super) fn new(name: &str) -> Self {
         Self(Path::new("/dev").join(name))
     }
@@ -64,12 +65,12 @@ impl AdminQueue for Controller {
             passed.address = data.as_mut_ptr().expose_provenance() as u64;
             passed.data_length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         }
-        // SAFETY: the layout is the kernel's; `data` is borrowed until the call returns, and the kernel reads or writes no more
-        // than `data_length` bytes of it.
+        // SAFETY: the layout is the kernel's; `data` is borrowed until the call returns, and the kernel reads or writes
+        // no more than `data_length` bytes of it.
         let answer = unsafe { nvme_admin_command(file.as_raw_fd(), &raw mut passed) };
         match answer.map_err(|errno| AdminError::System(errno.into()))? {
             0 => Ok(passed.result),
-            // Positive answers are status words of 15 bits.
+            // A positive answer is a status word of 15 bits.
             status => {
                 Err(AdminError::Status(Status::new(u16::try_from(status).unwrap_or(u16::MAX))))
             }
@@ -85,7 +86,7 @@ impl AdminQueue for Controller {
     }
 }
 
-/// Milliseconds after which the kernel may reset the controller.
+/// Returns the milliseconds after which the kernel may reset the controller.
 fn patience(within: Duration) -> u32 {
     u32::try_from(within.max(PATIENCE).as_millis()).unwrap_or(u32::MAX)
 }
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_resets_nothing_before_a_command_has_had_its_time() {
+    fn the_kernel_timeout_is_at_least_the_commands_deadline() {
         for (within, milliseconds) in [(5, 600_000), (120, 600_000), (3600, 3_600_000)] {
             assert_eq!(patience(Duration::from_secs(within)), milliseconds);
         }

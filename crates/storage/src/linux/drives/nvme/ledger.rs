@@ -1,11 +1,11 @@
-//! Records whose the namespaces of a drive are: NVMe itself has no field for an owner.
+//! Records the owners of a drive's namespaces: NVMe itself has no field for an owner.
 //!
 //! ```text
 //! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
-//!               /<UUID>.ledger   the same of a drive whose NQN makes no file name; its UUID is derived from that
+//! /<UUID>.ledger   the same for a drive whose NQN is no valid file name; the UUID is derived from the NQN
 //! ```
-//! The agent writes an intent before it asks the drive for a namespace, so that a namespace which a crash left without a
-//! record can be attributed. A record holds the NGUID, because drives reuse NSIDs.
+//! The agent writes an intent before it asks the drive for a namespace, so that it can attribute a namespace which a
+//! crash left without a record. A record holds the NGUID, because drives reuse NSIDs.
 
 mod attribution;
 mod name;
@@ -34,14 +34,14 @@ use crate::{
 pub(super) struct Found {
     pub(super) nsid: u32,
     pub(super) nguid: [u8; 16],
-    /// Size in bytes.
+    /// Size in bytes, from Identify Namespace.
     pub(super) size: u64,
 }
 
 /// A namespace to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Size in bytes.
+    /// Size in bytes, a multiple of the block size.
     pub(super) size: u64,
     pub(super) members: u16,
 }
@@ -50,8 +50,9 @@ pub(super) struct Wanted {
 pub(super) struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
-    /// Held while namespaces are created or deleted: two new ones at once could not be attributed.
+    /// Held while a namespace is created or deleted: after a crash, two new namespaces could not be attributed.
     turn: Mutex<()>,
+    /// Whether [`Self::settle_once`] has run since the start.
     settled: Mutex<bool>,
 }
 
@@ -59,7 +60,7 @@ impl Ledger {
     pub(super) fn open(directory: &Path, nqn: &Nqn) -> io::Result<Self> {
         let path = Self::path(directory, nqn);
         let file = match found(fs::read(&path))? {
-            Some(bytes) => whose(nqn, serde_json::from_slice(&bytes)?)?,
+            Some(bytes) => check_nqn(nqn, serde_json::from_slice(&bytes)?)?,
             None => File { nqn: nqn.to_string(), ..File::default() },
         };
         Ok(Self { path, file: Mutex::new(file), turn: Mutex::default(), settled: Mutex::default() })
@@ -80,14 +81,15 @@ impl Ledger {
     ) -> io::Result<()> {
         let before = before.iter().copied().collect();
         let Wanted { size, members } = wanted;
-        let intent = Intent { owner: Owner::of(allocation), size, members, before, at };
+        let intent = Intent { owner: Owner::new(allocation), size, members, before, at };
         self.change(|file| {
             file.intents.retain(|other| other.owner != intent.owner);
             file.intents.push(intent);
         })
     }
 
-    /// Replaces the intent by the record of the created namespace; its allocation has this many members.
+    /// Replaces the intent by the record of the created namespace. `members` is the number of namespaces of its
+    /// allocation; `whole` says that every block reads as zero.
     pub(super) fn record_created(
         &self,
         allocation: AllocationId,
@@ -95,7 +97,7 @@ impl Ledger {
         members: u16,
         whole: bool,
     ) -> io::Result<()> {
-        let owner = Owner::of(allocation);
+        let owner = Owner::new(allocation);
         self.change(|file| {
             file.intents.retain(|intent| intent.owner != owner);
             file.namespaces.retain(|record| record.nsid != found.nsid);
@@ -115,7 +117,7 @@ impl Ledger {
 
     /// Drops the intent of a creation that failed.
     pub(super) fn drop_intent(&self, allocation: AllocationId) -> io::Result<()> {
-        let owner = Owner::of(allocation);
+        let owner = Owner::new(allocation);
         self.change(|file| file.intents.retain(|intent| intent.owner != owner))
     }
 
@@ -129,7 +131,7 @@ impl Ledger {
         })
     }
 
-    /// Records that a namespace was erased: it holds no data any more, and only remains to be deleted.
+    /// Records that a namespace was erased: it holds no data and remains to be deleted.
     pub(super) fn record_erased(&self, namespace: &Found) -> io::Result<()> {
         self.change(|file| {
             for record in file.namespaces.iter_mut().filter(|record| record.is_of(namespace)) {
@@ -138,21 +140,21 @@ impl Ledger {
         })
     }
 
-    /// Whether it was erased and attached to no host since.
+    /// Returns whether the namespace was erased and attached to no host since.
     pub(super) fn is_erased(&self, namespace: &Found) -> bool {
         self.file.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.erased)
     }
 
     /// Records that another namespace replaced one of `allocation`.
     pub(super) fn record_replaced(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
-        let owner = Owner::of(allocation);
+        let owner = Owner::new(allocation);
         self.change(|file| {
-            let of_it = |record: &&mut Record| record.nsid == nsid && record.owner == owner;
-            file.namespaces.iter_mut().filter(of_it).for_each(|record| record.replaced = true);
+            let matches = |record: &&mut Record| record.nsid == nsid && record.owner == owner;
+            file.namespaces.iter_mut().filter(matches).for_each(|record| record.replaced = true);
         })
     }
 
-    /// Records the drive's slot, if it holds anything of ours.
+    /// Records the drive's slot, if the drive has recorded namespaces.
     pub(super) fn record_slot(&self, found: &SlotAndSerial) -> io::Result<()> {
         self.change(|file| {
             if !file.namespaces.is_empty() {
@@ -161,14 +163,14 @@ impl Ledger {
         })
     }
 
-    /// The drive's last recorded slot.
+    /// Returns the drive's last recorded slot.
     pub(super) fn slot_and_serial(&self) -> Option<SlotAndSerial> {
         self.file.lock().slot.clone()
     }
 
     /// Removes the record of a namespace of `allocation`.
     pub(super) fn record_deleted(&self, nsid: u32, allocation: AllocationId) -> io::Result<()> {
-        let owner = Owner::of(allocation);
+        let owner = Owner::new(allocation);
         self.change(|file| {
             file.namespaces.retain(|record| record.nsid != nsid || record.owner != owner);
             file.intents.retain(|intent| intent.owner != owner);
@@ -187,15 +189,15 @@ impl Ledger {
         })
     }
 
-    pub(super) fn recorded(&self, namespace: &Found) -> Option<NamespaceOwner> {
+    pub(super) fn recorded_owner(&self, namespace: &Found) -> Option<NamespaceOwner> {
         self.record(namespace.nsid)
             .filter(|record| record.is_of(namespace))
             .map(|record| record.owner())
     }
 
-    /// NSIDs of the namespaces recorded for an allocation.
+    /// Returns the NSIDs of the namespaces recorded for an allocation.
     pub(super) fn nsids_of(&self, allocation: AllocationId) -> Vec<u32> {
-        let owner = Owner::of(allocation);
+        let owner = Owner::new(allocation);
         let file = self.file.lock();
         file.namespaces
             .iter()
@@ -208,12 +210,12 @@ impl Ledger {
         self.file.lock().namespaces.iter().find(|record| record.nsid == nsid).cloned()
     }
 
-    /// All records: what an absent drive holds of ours.
+    /// Returns the records of all namespaces of the drive.
     pub(super) fn records(&self) -> Vec<Record> {
         self.file.lock().namespaces.clone()
     }
 
-    /// Changes the file first: a change that is not on disk did not happen.
+    /// Changes the ledger on disk first, then in memory: a change that is not on disk did not happen.
     fn change(&self, change: impl FnOnce(&mut File)) -> io::Result<()> {
         let mut file = self.file.lock();
         let mut after = file.clone();
@@ -226,15 +228,15 @@ impl Ledger {
     }
 }
 
-/// Checks that the ledger belongs to that drive.
-fn whose(nqn: &Nqn, file: File) -> io::Result<File> {
+/// Checks that the ledger belongs to the drive `nqn`.
+fn check_nqn(nqn: &Nqn, file: File) -> io::Result<File> {
     if file.nqn == nqn.to_string() {
         return Ok(file);
     }
     Err(io::Error::other(format!("it is the ledger of drive {:?}", file.nqn)))
 }
 
-/// Lower-case digits, as sysfs has them between its hyphens.
+/// Formats an NGUID as lower-case hexadecimal digits, as sysfs shows it, without hyphens.
 pub(super) fn hex(nguid: [u8; 16]) -> String {
     Uuid::from_bytes(nguid).simple().to_string()
 }

@@ -1,5 +1,5 @@
-//! The ledgers of all drives that this node ever used. There is one object per ledger, and one agent for all: two would
-//! overwrite each other's records.
+//! Keeps the ledgers of all drives that this node ever used: one object per ledger, and one agent for all ledgers,
+//! because two would overwrite each other's records.
 
 use std::{
     collections::BTreeMap,
@@ -28,23 +28,25 @@ use crate::desired::Nqn;
 pub(super) struct Ledgers {
     directory: PathBuf,
     opened: Mutex<BTreeMap<Nqn, Arc<Ledger>>>,
-    _alone: Flock<File>,
+    _lock: Flock<File>,
 }
 
 impl Ledgers {
+    /// Opens the ledgers in `directory` and locks out other agents.
+    ///
     /// # Errors
-    /// While another agent uses them: stop that agent first.
+    /// While another agent uses the ledgers: stop that agent first.
     pub(super) fn open(directory: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&directory)?;
-        // One at a time: a lock that another agent has just taken must not look like a dead agent's.
+        // One agent opens at a time: the lock of an agent that has just started must not look like a dead agent's.
         let _turn = Flock::lock(File::open(&directory)?, FlockArg::LockExclusive)
             .map_err(|(_, errno)| errno)?;
-        let alone = alone(&directory.join("agent"))?;
-        Ok(Self { directory, opened: Mutex::default(), _alone: alone })
+        let lock = lock_out_others(&directory.join("agent"))?;
+        Ok(Self { directory, opened: Mutex::default(), _lock: lock })
     }
 
-    /// The ledger of a drive, plugged in or not. A ledger that cannot be read is read again the next time.
-    pub(super) fn of(&self, nqn: &Nqn) -> io::Result<Arc<Ledger>> {
+    /// Returns the ledger of a drive, plugged in or not. A ledger that cannot be read is read again the next time.
+    pub(super) fn ledger(&self, nqn: &Nqn) -> io::Result<Arc<Ledger>> {
         let mut opened = self.opened.lock();
         if let Some(ledger) = opened.get(nqn) {
             return Ok(Arc::clone(ledger));
@@ -68,8 +70,8 @@ impl Ledgers {
     }
 }
 
-/// Keeps every other agent out while this process lives (flock(2)); that agent reads our PID from the file.
-fn alone(path: &Path) -> io::Result<Flock<File>> {
+/// Keeps every other agent out while this process lives (flock(2)); the other agent reads our PID from the file.
+fn lock_out_others(path: &Path) -> io::Result<Flock<File>> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut held) => {
@@ -81,22 +83,22 @@ fn alone(path: &Path) -> io::Result<Flock<File>> {
             let mut holder = String::new();
             file.rewind()?;
             file.read_to_string(&mut holder)?;
-            outlive(path, holder.trim())?;
+            require_dead(path, holder.trim())?;
             // Threads of the dead agent keep their lock, on a file without a name.
             fs::remove_file(path)?;
-            alone(path)
+            lock_out_others(path)
         }
         Err((_, errno)) => Err(errno.into()),
     }
 }
 
-/// Takes over from an agent that was killed. A thread of it that waits for a drive, or a child that waits for a mount,
-/// may still hold the lock: they change nothing but what they wait for, and all drives would have to wait for them.
-/// Only PIDs of our own PID namespace count.
-fn outlive(path: &Path, holder: &str) -> io::Result<()> {
+/// Fails unless the agent that holds the lock was killed. A thread of a killed agent that waits for a drive, or a child
+/// that waits for a mount, may still hold the lock. Such a thread or child makes no further change, and waiting for it
+/// would block all drives. Only a PID of our own PID namespace can be checked; any other agent counts as alive.
+fn require_dead(path: &Path, holder: &str) -> io::Result<()> {
     let (pid, namespace) = holder.split_once(' ').unwrap_or((holder, ""));
     if namespace == pid_namespace()? && pid.parse().is_ok_and(has_ended) {
-        warn!(pid; "the agent before was killed, and something of it has not ended");
+        warn!(pid; "the previous agent was killed, but one of its threads or children has not ended");
         return Ok(());
     }
     let path = path.display();
@@ -106,7 +108,7 @@ fn outlive(path: &Path, holder: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
 }
 
-/// Whether a process has ended; one that cannot be checked may be alive.
+/// Returns whether a process has ended; a process that cannot be checked may be alive.
 fn has_ended(pid: i32) -> bool {
     match Process::new(pid).and_then(|process| process.stat()).and_then(|stat| stat.state()) {
         Ok(state) => matches!(state, ProcState::Zombie | ProcState::Dead),
@@ -130,15 +132,16 @@ mod tests {
     };
 
     #[test]
-    fn what_many_note_of_one_drive_at_once_is_all_noted() {
+    fn concurrent_changes_to_one_ledger_are_all_recorded() {
         let state = tempfile::tempdir().unwrap();
         let ledgers = Ledgers::open(state.path().join("drives")).unwrap();
         let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
         let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
-        let of = |nsid| AllocationId { owner, index: nsid };
+        let allocation = |nsid| AllocationId { owner, index: nsid };
         let found = |nsid| Found { nsid, nguid: [1; 16], size: 4096 };
         (1..=64).for_each(|nsid| {
-            ledgers.of(&nqn).unwrap().record_created(of(nsid), found(nsid), 1, true).unwrap();
+            let ledger = ledgers.ledger(&nqn).unwrap();
+            ledger.record_created(allocation(nsid), found(nsid), 1, true).unwrap();
         });
         let at_once = |note: &(dyn Fn(u32) -> io::Result<()> + Sync)| {
             thread::scope(|scope| {
@@ -146,27 +149,27 @@ mod tests {
             });
         };
         let again = || Ledger::open(&state.path().join("drives"), &nqn).unwrap().records();
-        at_once(&|nsid| ledgers.of(&nqn)?.record_replaced(nsid, of(nsid)));
+        at_once(&|nsid| ledgers.ledger(&nqn)?.record_replaced(nsid, allocation(nsid)));
         let replaced = |record: &Record| matches!(record.owner(), NamespaceOwner::Replaced(_));
         assert_eq!(again().iter().filter(|record| replaced(record)).count(), 64);
-        at_once(&|nsid| ledgers.of(&nqn)?.record_deleted(nsid, of(nsid)));
+        at_once(&|nsid| ledgers.ledger(&nqn)?.record_deleted(nsid, allocation(nsid)));
         assert!(again().is_empty());
         let known: Vec<_> = ledgers.known().unwrap().into_values().map(Result::unwrap).collect();
         assert_eq!(known, [nqn]);
     }
 
     #[test]
-    fn a_second_agent_is_told_of_the_first() {
+    fn a_second_agent_is_refused_while_the_first_lives() {
         let state = tempfile::tempdir().unwrap();
         let first = Ledgers::open(state.path().to_owned()).unwrap();
         let refused = Ledgers::open(state.path().to_owned()).unwrap_err().to_string();
         assert!(refused.starts_with(&format!("process {} works", process::id())), "{refused}");
         let held = fs::read_to_string(state.path().join("agent")).unwrap();
-        // Its child has the lock on, and it is not there any more; no PID is that large.
-        let told = held.replacen(&process::id().to_string(), &i32::MAX.to_string(), 1);
-        fs::write(state.path().join("agent"), told).unwrap();
+        // A dead agent whose child still holds the lock; no PID is that large.
+        let dead = held.replacen(&process::id().to_string(), &i32::MAX.to_string(), 1);
+        fs::write(state.path().join("agent"), dead).unwrap();
         let second = Ledgers::open(state.path().to_owned()).unwrap();
-        Ledgers::open(state.path().to_owned()).expect_err("the second one has a lock of its own");
+        Ledgers::open(state.path().to_owned()).expect_err("the second agent has a lock of its own");
         fs::write(state.path().join("agent"), format!("{} pid:[1]", i32::MAX)).unwrap();
         Ledgers::open(state.path().to_owned()).unwrap_err();
         drop(first);

@@ -1,4 +1,5 @@
-//! A drive by its physical function: whether it is ours to use, and bringing up its virtual functions.
+//! Reaches a drive through its physical function: checks whether Warren may use it, and brings
+//! up its virtual functions.
 
 use std::{
     fs, io,
@@ -24,9 +25,9 @@ use super::{
 use crate::{desired::Endpoint, linux::exclusive::is_gone};
 
 /// The fault of a drive that cannot erase namespaces one by one.
-pub(super) const FORMATS_ALL: &str = "it erases every namespace when one is formatted (FNA bits 0 and 1): no other's data would be safe on it";
+pub(super) const FORMATS_ALL: &str = "it erases every namespace when one is formatted (FNA bits 0 and 1): the data of other allocations would not be safe on it";
 
-/// Why a drive cannot be used now.
+/// The reason why a drive cannot be used now.
 pub(super) type Fault = String;
 
 /// A drive and its PCI function.
@@ -46,12 +47,12 @@ impl Physical {
         Self { drive: NvmeDrive::new(node.nqn.clone(), admin, ledger), node, way }
     }
 
-    /// Whether `found` is this drive, reached the same way.
+    /// Returns whether `found` is this drive, reached the same way.
     pub(super) fn is(&self, found: &Candidate) -> bool {
         self.node == found.node && self.way == found.way
     }
 
-    /// The slot that it is plugged into, from 0, when a switch reports it.
+    /// Returns the drive's slot, from 0, when a switch reports it.
     pub(super) fn slot(&self) -> Option<u32> {
         match &self.way {
             Way::Here => None,
@@ -59,7 +60,7 @@ impl Physical {
         }
     }
 
-    /// The label printed beside that slot, from the switch's wiring or from Linux; empty when unknown.
+    /// Returns the label printed beside the drive's slot, from the switch's wiring or from Linux; empty when unknown.
     pub(super) fn label(&self) -> String {
         match &self.way {
             Way::Here => self.node.slot.clone().unwrap_or_default(),
@@ -67,8 +68,8 @@ impl Physical {
         }
     }
 
-    /// Whether the drive manages namespaces. OACS alone is no proof: some drives set it and refuse.
-    /// Fails when the drive cannot erase one namespace without all others.
+    /// Returns whether the drive supports namespace management. OACS alone is no proof: some drives set its bit and
+    /// refuse the command. Fails when the drive cannot erase one namespace without all others.
     pub(super) fn manages_namespaces(&self) -> Result<bool, Fault> {
         let fault = |error| in_one_line("identify the drive", &error);
         let admin = self.drive.admin();
@@ -83,7 +84,7 @@ impl Physical {
         }
     }
 
-    /// Brings up those virtual functions that are down, and binds the rabbit's own to its driver.
+    /// Brings up the virtual functions that are down, and binds the rabbit's own function to its driver.
     pub(super) fn make_ready(&self) -> Result<(), Fault> {
         match &self.way {
             Way::Here => self.make_ready_here(),
@@ -91,11 +92,11 @@ impl Physical {
         }
     }
 
-    /// Checks that the controller of a host leads to that host, as far as that can be known.
-    pub(super) fn reaches(&self, endpoint: Endpoint) -> Result<(), Fault> {
+    /// Checks that a host's controller is bound to that host, where a switch can tell.
+    pub(super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         match &self.way {
             Way::Here => Ok(()),
-            Way::Switch(behind) => behind.reaches(endpoint),
+            Way::Switch(behind) => behind.check_bound(endpoint),
         }
     }
 
@@ -104,9 +105,9 @@ impl Physical {
         if functions.possible == 0 || (bring_up(&functions).is_empty() && !self.lacks_own()) {
             return Ok(());
         }
-        // Two at once, as where one box plays several nodes, would undo each other's steps; the second finds all done.
-        let _alone =
-            self.alone().map_err(|error| format!("lock the drive's PCI function: {error}"))?;
+        // Two agents at once (where one machine plays several nodes) would undo each other's steps.
+        let _lock =
+            self.lock().map_err(|error| format!("lock the drive's PCI function: {error}"))?;
         let steps = bring_up(&self.functions()?);
         for step in &steps {
             self.apply_step(*step)
@@ -118,8 +119,8 @@ impl Physical {
         self.bind_own().map_err(|error| format!("bind the rabbit's virtual function: {error}"))
     }
 
-    /// Keeps every other process that calls this out while the lock is held (flock(2)).
-    fn alone(&self) -> io::Result<Flock<fs::File>> {
+    /// Locks the drive's PCI function against other agents (flock(2)).
+    fn lock(&self) -> io::Result<Flock<fs::File>> {
         let function = fs::File::open(&self.node.function)?;
         Flock::lock(function, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
     }
@@ -130,7 +131,7 @@ impl Physical {
             Ok::<u16, Fault>(text.and_then(|text| text.parse().ok()).unwrap_or(0))
         };
         let admin = self.drive.admin();
-        let fault = |error| in_one_line("look at virtual functions", &error);
+        let fault = |error| in_one_line("read the virtual functions", &error);
         let secondaries = admin.secondaries().map_err(fault)?;
         let possible = if secondaries.is_empty() { 0 } else { number("sriov_totalvfs")? };
         let (mut hoarded, mut physical) = (false, 0);
@@ -172,8 +173,8 @@ impl Physical {
         self.own().exists() && !self.own().join("driver").exists()
     }
 
-    /// Virtual function 1 is the rabbit's. Without `sriov_drivers_autoprobe` the kernel refuses to bind it, even on
-    /// request.
+    /// Binds virtual function 1, the rabbit's own, to the driver of the physical function. Without
+    /// `sriov_drivers_autoprobe` the kernel refuses to bind it, even on request.
     fn bind_own(&self) -> io::Result<()> {
         if !self.lacks_own() {
             return Ok(());
@@ -185,8 +186,8 @@ impl Physical {
     }
 }
 
-/// Why a block device counts as used: a mount, swap, RAID, LVM, or a partition of it that is any of these. A device
-/// that cannot be checked counts as used.
+/// Returns why a block device counts as used: by a mount, swap, RAID or LVM, of the device or of a partition on it. A
+/// device that cannot be checked counts as used.
 pub(super) fn in_use(device: &Path) -> Option<Fault> {
     // O_EXCL on a block device: EBUSY when anything in the kernel claims it or a partition of it (open(2)).
     let opened = fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device);
@@ -200,7 +201,7 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
     })
 }
 
-/// What failed and why, in one line.
+/// Formats `what` failed and all causes in one line.
 pub(super) fn in_one_line(what: &str, error: &dyn std::error::Error) -> String {
     format!("{what}: {}", causes::chain(error))
 }
@@ -210,11 +211,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_just_gone_is_used_by_nobody() {
+    fn a_device_that_is_gone_is_not_in_use() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(in_use(&directory.path().join("nvme9n1")), None);
-        let parted = directory.path().join("file");
-        fs::write(&parted, "").unwrap();
-        assert!(in_use(&parted.join("nvme9n1")).is_some(), "of others nothing is known");
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(in_use(&file.join("nvme9n1")).is_some(), "an unknown state counts as in use");
     }
 }

@@ -1,9 +1,9 @@
-//! Namespaces on a host that was given access: a compute, and the rabbit's own view.
+//! Finds the block devices of namespaces on a host that has access to them: a compute or the rabbit itself.
 
 use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
 use super::{
-    super::{Drives, untaken},
+    super::{Drives, unsupported},
     ioctl::Controller,
     sysfs::{BlockNode, Sysfs},
 };
@@ -15,8 +15,9 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// The kernel finds a new namespace when the drive announces it. When the announcement was lost the kernel must be
-/// asked to rescan, and no event reports the end of its scan: these pauses add up to half a second.
+/// Pauses after the kernel was asked to rescan, in milliseconds; half a second in all. The kernel finds a new namespace
+/// when the drive announces it. When the announcement was lost the kernel must be asked to rescan, and no event reports
+/// the end of its scan.
 const PAUSES_MS: [u16; 5] = [10, 40, 100, 150, 200];
 
 /// Namespaces of drives that another node manages.
@@ -36,7 +37,7 @@ impl Drives for ReachedNamespaces {
         Ok(Observed::default())
     }
 
-    /// The rabbit records owners; here `made_for` is unknown.
+    /// Ignores `made_for`: only the rabbit records owners.
     fn device(
         &self,
         id: &NamespaceId,
@@ -56,11 +57,11 @@ impl Drives for ReachedNamespaces {
     }
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
-        self.reach.sysfs.of_number(device)
+        self.reach.sysfs.namespace_of(device)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
-        Err(untaken(step, "this node manages no drives"))
+        Err(unsupported(step, "this node does not manage drives"))
     }
 }
 
@@ -75,24 +76,24 @@ impl Reach {
         Self { sysfs: Sysfs::new(sysfs) }
     }
 
-    /// The namespace's block device, when there is one that `is_it` accepts.
+    /// Returns the namespace's block device, when there is one that `accepts`.
     pub(super) fn find(
         &self,
         id: &NamespaceId,
-        is_it: impl Fn(&BlockNode) -> bool,
+        accepts: impl Fn(&BlockNode) -> bool,
     ) -> io::Result<Option<BlockNode>> {
-        Ok(self.sysfs.blocks_of(id)?.into_iter().find(is_it))
+        Ok(self.sysfs.blocks_of(id)?.into_iter().find(accepts))
     }
 
-    /// The same for many namespaces. Once, the kernel rescans the controllers of the drives with missing namespaces;
-    /// all namespaces are waited for together.
+    /// Returns the block devices of many namespaces. Asks the kernel once to rescan the controllers of drives with
+    /// missing namespaces, and waits for all namespaces together.
     pub(super) fn find_patiently(
         &self,
         ids: &[NamespaceId],
-        is_it: impl Fn(&BlockNode) -> bool,
+        accepts: impl Fn(&BlockNode) -> bool,
     ) -> io::Result<Vec<Option<BlockNode>>> {
         let rescan = |controller: &str| Controller::new(controller).rescan().is_ok();
-        self.find_after(rescan, pause_for, ids, is_it)
+        self.find_after(rescan, pause_for, ids, accepts)
     }
 
     fn find_after(
@@ -100,10 +101,10 @@ impl Reach {
         rescan: impl Fn(&str) -> bool,
         pause: impl Fn(Duration),
         ids: &[NamespaceId],
-        is_it: impl Fn(&BlockNode) -> bool,
+        accepts: impl Fn(&BlockNode) -> bool,
     ) -> io::Result<Vec<Option<BlockNode>>> {
         let mut found =
-            ids.iter().map(|id| self.find(id, &is_it)).collect::<io::Result<Vec<_>>>()?;
+            ids.iter().map(|id| self.find(id, &accepts)).collect::<io::Result<Vec<_>>>()?;
         let missing: BTreeSet<_> = ids
             .iter()
             .zip(&found)
@@ -120,7 +121,7 @@ impl Reach {
         for milliseconds in PAUSES_MS.iter().filter(|_| asked > 0) {
             pause(Duration::from_millis((*milliseconds).into()));
             for (id, found) in ids.iter().zip(&mut found).filter(|(_, device)| device.is_none()) {
-                *found = self.find(id, &is_it)?;
+                *found = self.find(id, &accepts)?;
             }
             if found.iter().all(Option::is_some) {
                 break;
@@ -152,7 +153,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// A controller for each drive, and another for the first; none has a namespace.
+    /// Adds a controller for each drive, and a second one for the first drive; no controller has a namespace.
     fn drives(sysfs: &Path) {
         for (controller, drive) in (0..DRIVES).map(|drive| (drive, drive)).chain([(DRIVES, 0)]) {
             put(sysfs, &format!("class/nvme/nvme{controller}/subsysnqn"), &nqn(drive));
@@ -175,7 +176,7 @@ mod tests {
         (0..DRIVES).map(|drive| NamespaceId::parse(&nqn(drive), "3").unwrap()).collect()
     }
 
-    /// The controllers that were asked, how often it was waited, and what was found.
+    /// Returns the controllers that were rescanned, the number of pauses, and which namespaces were found.
     fn found_after(sysfs: &Path, meanwhile: impl Fn(usize)) -> (Vec<String>, usize, Vec<bool>) {
         let (asked, waited) = (RefCell::new(Vec::new()), RefCell::new(0));
         let rescan = |controller: &str| {
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn each_controller_is_asked_once_and_all_namespaces_are_waited_for_together() {
+    fn each_controller_is_rescanned_once_and_all_namespaces_are_awaited_together() {
         let sysfs = tempfile::tempdir().unwrap();
         drives(sysfs.path());
         let (asked, waited, found) = found_after(sysfs.path(), |_| {});
@@ -213,14 +214,14 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
         fs::remove_dir_all(sysfs.path().join("class/nvme-subsystem/nvme-subsys0")).unwrap();
         let (asked, _, _) = found_after(sysfs.path(), |_| {});
-        assert_eq!(asked, ["nvme0", "nvme16"], "the other drives are left in peace");
+        assert_eq!(asked, ["nvme0", "nvme16"], "controllers of the other drives are not rescanned");
     }
 
     #[test]
-    fn nothing_is_waited_for_when_nobody_could_be_asked() {
+    fn find_does_not_wait_when_no_controller_can_be_rescanned() {
         let sysfs = tempfile::tempdir().unwrap();
         drives(sysfs.path());
-        let pause = |_| panic!("nothing would come");
+        let pause = |_| panic!("no scan was begun");
         let found = Reach::new(sysfs.path()).find_after(|_| false, pause, &ids(), |_| true);
         assert_eq!(found.unwrap(), vec![None; DRIVES]);
     }

@@ -6,24 +6,24 @@ use super::{
     wire::SecondaryController,
 };
 
-/// Queues and interrupts that each virtual function gets.
+/// Number of queues, and of interrupts, that each virtual function gets.
 const EACH: u16 = 2;
 
 #[derive(Debug, Clone)]
 pub(super) struct Functions {
-    /// How many the PCI function supports.
+    /// Number of virtual functions that the PCI function supports.
     pub(super) possible: u16,
-    /// How many are enabled.
+    /// Number of virtual functions that are enabled.
     pub(super) enabled: u16,
-    /// Whether the physical function holds resources that the virtual ones need.
+    /// Whether the physical function holds resources that the virtual functions need.
     pub(super) hoarded: bool,
-    /// Whether resources come from the factory.
+    /// Whether the virtual functions have their resources from the factory.
     pub(super) preset: bool,
     pub(super) physical: u16,
     pub(super) secondaries: Vec<SecondaryController>,
 }
 
-/// One change towards functions that are online.
+/// One change on the way to online virtual functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Virtualize {
@@ -36,7 +36,7 @@ pub(super) enum Step {
     Enable(u16),
 }
 
-/// The missing steps; none when every function that a chassis needs is online.
+/// Returns the missing steps; none when every function that a chassis needs is online.
 pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     let wanted = functions.possible.min(FUNCTIONS);
     let listed = functions.secondaries.iter();
@@ -51,7 +51,7 @@ pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     let virtualize = |controller, action| Step::Virtualize { controller, action };
     let resources = [Resource::Queues, Resource::Interrupts];
     let mut steps = Vec::new();
-    // A reset of the primary controller ends the secondary ones too, so not while any may be in use.
+    // A reset of the primary controller also ends the secondary controllers: do not reset it while any may be in use.
     if functions.hoarded && !functions.preset && functions.enabled == 0 {
         let give = |resource| virtualize(functions.physical, Virtualization::Primary(resource, 0));
         steps.extend(resources.map(give));
@@ -74,7 +74,7 @@ pub(super) fn bring_up(functions: &Functions) -> Vec<Step> {
     steps
 }
 
-/// The first virtual function that a chassis needs and that is offline.
+/// Returns the number of the first offline virtual function among those that a chassis needs.
 pub(super) fn first_offline(listed: &[SecondaryController]) -> Option<u16> {
     let mut needed =
         listed.iter().filter(|function| (1..=FUNCTIONS).contains(&function.function.get()));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_power_cycle_everything_is_done_in_order() {
+    fn bring_up_after_a_power_cycle_does_all_steps_in_order() {
         let give = [Resource::Queues, Resource::Interrupts].map(|resource| Step::Virtualize {
             controller: 0,
             action: Virtualization::Primary(resource, 0),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_is_done() {
+    fn bring_up_does_only_the_missing_steps() {
         assert!(bring_up(&functions(2, true, (true, 2))).is_empty(), "all is up");
         let expected = [&[Step::Enable(2)][..], &assign(1), &assign(2)].concat();
         assert_eq!(bring_up(&functions(0, false, (false, 0))), expected, "warm reboot");
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn presets_are_left_alone_and_a_drive_without_functions_needs_none() {
+    fn preset_resources_are_kept_and_a_drive_without_functions_needs_no_steps() {
         let mut preset = functions(0, true, (false, 4));
         preset.preset = true;
         let online = |controller| Step::Virtualize { controller, action: Virtualization::Online };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chassis_needs_seventeen() {
+    fn bring_up_enables_at_most_seventeen_functions() {
         let mut many = functions(0, false, (false, 0));
         many.possible = 64;
         many.secondaries = (1..=64).map(|number| function(number, false, 0)).collect();

@@ -1,16 +1,16 @@
-//! One observation, shared by all callers that wait for one.
+//! Shares one observation among all callers that wait for one.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// A slow observation that many want at once. It serves all callers that asked before it began, because it sees
-/// whatever they did before. A caller that asks while it runs waits for the next.
+/// A slow observation that many callers want at once. It serves all callers that asked before it began, because it sees
+/// all changes that they made before. A caller that asks while it runs waits for the next observation.
 #[derive(Debug)]
 pub(super) struct SharedLook<T> {
     begun: AtomicU64,
     waiting: AtomicUsize,
-    /// The result of the last one, with its number; kept while callers wait. Locked while an observation runs.
+    /// The result of the last observation, with its number; kept while callers wait. Locked while an observation runs.
     seen: Mutex<Option<(u64, T)>>,
 }
 
@@ -21,10 +21,10 @@ impl<T> Default for SharedLook<T> {
 }
 
 impl<T: Clone> SharedLook<T> {
-    /// The result of an observation that begins after this call did: by `look`, or by another caller.
+    /// Returns the result of an observation that begins after this call did: of `look`, or of another caller's.
     ///
     /// # Errors
-    /// Those of `look`. A failure concerns its own caller only: the others observe themselves.
+    /// The errors of `look`. A failure is returned to its own caller only: the others observe themselves.
     pub(super) fn take<E>(&self, look: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a number that changes, and counts how often it was read.
+    /// Observes a number that changes, and counts the observations.
     #[derive(Default)]
     struct Bench {
         shared: SharedLook<u32>,
@@ -73,7 +73,8 @@ mod tests {
         }
     }
 
-    /// Runs a look that ends as `end` says, and has `count` others ask while it runs; what they saw.
+    /// Runs an observation that ends as `end` says, while `count` other callers ask for one;
+    /// returns what they observed.
     fn meanwhile(bench: &Arc<Bench>, end: fn(u32) -> io::Result<u32>, count: usize) -> Vec<u32> {
         let (begins, begun) = channel();
         let (release, held) = channel::<()>();
@@ -104,15 +105,15 @@ mod tests {
     }
 
     #[test]
-    fn those_who_ask_while_a_look_runs_share_the_next() {
+    fn callers_that_ask_while_an_observation_runs_share_the_next() {
         let bench = Arc::new(Bench { truth: 1.into(), ..Bench::default() });
         assert_eq!(meanwhile(&bench, Ok, 8), [2; 8]);
         assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
-        assert_eq!(*bench.shared.seen.lock(), None, "nobody waits for it any more");
+        assert_eq!(*bench.shared.seen.lock(), None, "a result without waiting callers is dropped");
     }
 
     #[test]
-    fn a_look_that_fails_or_panics_is_nobody_elses() {
+    fn a_failed_or_panicked_observation_does_not_reach_other_callers() {
         let ends: [fn(u32) -> io::Result<u32>; 2] =
             [|_| Err(io::Error::other("on purpose")), |_| panic!("on purpose")];
         for end in ends {
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_later_is_not_told_what_was_seen_before() {
+    fn a_later_caller_gets_a_new_observation() {
         let bench = Bench::default();
         for truth in 1..4 {
             bench.truth.store(truth, Ordering::SeqCst);

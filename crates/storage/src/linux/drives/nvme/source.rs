@@ -11,20 +11,21 @@ use super::{
 };
 use crate::observed::PortLink;
 
-/// Finds drives. A node with switches has only virtual functions of its own, which look like drives and manage nothing.
+/// Finds drives. A node with switches has only virtual functions in its own PCI bus: they look like drives,
+/// but cannot manage namespaces.
 #[derive(Debug)]
 pub(super) struct Source {
     switches: Fabric,
 }
 
-/// A drive that was found.
+/// A drive that was found, and the way to its admin queue.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) node: ControllerNode,
     pub(super) way: Way,
 }
 
-/// The way to a drive.
+/// The way to a drive's admin queue.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Way {
     Here,
@@ -32,7 +33,7 @@ pub(super) enum Way {
 }
 
 impl Source {
-    /// Appends every exchange with switches to the file at `record`.
+    /// Creates a source that appends every exchange with switches to the file at `record`.
     pub(super) fn new(record: Option<&Path>) -> io::Result<Self> {
         Ok(Self { switches: Fabric::new(record)? })
     }
@@ -42,7 +43,7 @@ impl Source {
         Self { switches }
     }
 
-    /// Drives whose physical function can be reached.
+    /// Returns the drives whose physical function can be reached.
     pub(super) fn candidates(&self, sysfs: &Sysfs) -> io::Result<Vec<Candidate>> {
         if !self.switches.is_there()? {
             let here = sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
@@ -51,7 +52,7 @@ impl Source {
         Ok(self.behind_switches())
     }
 
-    /// A device that is plugged in and has not reported its name, if any: it may be any missing drive.
+    /// Returns a device, if any, that is plugged in and has not reported its NQN: it may be any missing drive.
     pub(super) fn nameless(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
         if self.switches.is_there()? { Ok(self.switches.nameless()) } else { sysfs.nameless() }
     }
@@ -72,7 +73,7 @@ impl Source {
         found.collect()
     }
 
-    /// The label printed beside a slot.
+    /// Returns the label printed beside a slot.
     pub(super) fn label(&self, slot: &str) -> io::Result<String> {
         if !self.switches.is_there()? {
             return Ok(slot.to_owned());
@@ -81,7 +82,7 @@ impl Source {
         Ok(printed.map_or_else(String::new, |label| label.to_string()))
     }
 
-    /// The links at the switches' ports; none on a node without switches.
+    /// Returns the links at the switches' ports; none on a node without switches.
     pub(super) fn links(&self) -> io::Result<Vec<PortLink>> {
         Ok(if self.switches.is_there()? { self.switches.links() } else { Vec::new() })
     }

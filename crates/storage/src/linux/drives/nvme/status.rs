@@ -20,7 +20,8 @@ pub(super) mod code {
 const DO_NOT_RETRY: u16 = 1 << 14;
 
 impl Status {
-    /// From what Linux returns: status code in bits 7:0, its type in 10:8, retry delay in 12:11, More, Do Not Retry.
+    /// Takes the status word that Linux returns: status code in bits 7:0, its type in 10:8, retry delay in 12:11, More
+    /// in 13, Do Not Retry in 14.
     pub(super) fn new(word: u16) -> Self {
         Self(word)
     }
@@ -29,8 +30,9 @@ impl Status {
         self.0 & 0x7ff
     }
 
-    /// Whether the drive refused before it did anything, so that a retry would fail too. Other errors, as an internal
-    /// error, an abort or a lost path, may come after the work is done (Base 3.3.3.2.1, figures 93 to 97).
+    /// Returns whether the drive refused the command before it changed anything, so that a retry would fail too.
+    /// Other errors (an internal error, an abort, a lost path) may come after the work is done (Base 3.3.3.2.1,
+    /// figures 93 to 97).
     pub(super) fn is_refusal(self) -> bool {
         let code = self.code();
         matches!(code, code::INVALID_OPCODE | code::INVALID_FIELD | code::INVALID_NAMESPACE)
@@ -49,7 +51,7 @@ impl Status {
             0x119 => "private to another controller",
             code::NOT_ATTACHED => "not attached",
             0x11c | 0x11f => "no such controller, or it is not enabled",
-            0x121 => "not so many controller resources",
+            0x121 => "invalid number of controller resources",
             0x000..=0x0ff => "generic",
             0x100..=0x1ff => "specific to the command",
             0x200..=0x2ff => "media or data integrity",
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_told_apart_by_their_type() {
+    fn a_code_includes_its_type() {
         for (word, code) in [
             (0x0002, code::INVALID_FIELD),
             (0x4002, code::INVALID_FIELD),
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_told_with_its_number_and_in_words() {
+    fn a_status_is_displayed_as_number_and_meaning() {
         let text = Status::new(0x4115).to_string();
         assert_eq!(text, "NVMe status 115h (not enough unallocated capacity; do not retry)");
         assert_eq!(Status::new(0x0281).to_string(), "NVMe status 281h (media or data integrity)");

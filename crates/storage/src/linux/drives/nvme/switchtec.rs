@@ -1,4 +1,5 @@
-//! Drives of a rabbit: behind two Microchip Switchtec PAX switches, whose firmware carries admin commands to them.
+//! Reaches the drives of a rabbit behind its two Microchip Switchtec PAX switches, whose firmware passes
+//! admin commands to them.
 //!
 //! ```text
 //! Fabric ─ links, dump ─► Found ─► Behind ─ tunnel ─► AdminQueue ─► the drive, as on any other way
@@ -6,12 +7,12 @@
 //! ```
 //! # Guarantees
 //! * A PAX id identifies a switch, an NQN a drive; device names and function numbers are looked up each time.
-//! * A drive is brought up only if its functions are bound to nobody or to the hosts of its slot.
+//! * A drive is brought up only if each of its functions is unbound or bound to its host.
 //! * Every wait ends: for a tunnel, for an answer, for a command.
 //!
 //! # Caveats
-//! A switch takes one command at a time: an erasure on one of its drives makes the others wait. `docs/develop/hardware.md` says what of
-//! this was proved, and on which hardware.
+//! A switch takes one command at a time: an erasure on one of its drives makes the others wait.
+//! `docs/develop/hardware.md` lists which parts were tested, and on which hardware.
 
 mod behind;
 mod bindings;

@@ -1,6 +1,6 @@
-//! NVMe devices in sysfs (Documentation/ABI/stable/sysfs-driver-nvme, Documentation/nvme/multipath.rst).
+//! Finds NVMe devices in sysfs (Documentation/ABI/stable/sysfs-driver-nvme, Documentation/nvme/multipath.rst).
 //!
-//! Device names identify nothing: `nvme1n1` belongs to subsystem 1, whatever its controllers are called.
+//! Device names do not identify a drive: `nvme1n1` belongs to subsystem 1, whatever its controllers are called.
 
 use std::{
     collections::BTreeMap,
@@ -15,24 +15,24 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// The path of a sysfs, usually `/sys`.
+/// The mount point of sysfs, usually `/sys`.
 #[derive(Debug, Clone)]
 pub(in crate::linux) struct Sysfs(PathBuf);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::linux) struct ControllerNode {
-    /// e.g. `nvme0`.
+    /// Device name, for example `nvme0`.
     pub(in crate::linux) name: String,
     pub(in crate::linux) nqn: Nqn,
     pub(super) model: String,
-    /// Its serial number without blanks around it; empty when Linux does not tell.
+    /// Serial number without surrounding blanks; empty when Linux does not know it.
     pub(super) serial: String,
-    /// The chassis slot that it is plugged into, by Linux' name: the number that the port has from the factory
-    /// (Documentation/ABI/testing/sysfs-bus-pci, /sys/bus/pci/slots).
+    /// Linux's name of the chassis slot of the drive: the number that the port has
+    /// from the factory (Documentation/ABI/testing/sysfs-bus-pci).
     pub(super) slot: Option<String>,
-    /// The directory of its PCI function.
+    /// Directory of the controller's PCI function.
     pub(in crate::linux) function: PathBuf,
-    /// Whether it is a physical PCI function, not a virtual one.
+    /// Whether the PCI function is physical, not virtual.
     pub(in crate::linux) is_physical: bool,
 }
 
@@ -40,19 +40,19 @@ pub(in crate::linux) struct ControllerNode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::linux) struct BlockNode {
     pub(in crate::linux) device: BlockDevice,
-    /// Its NGUID as 32 digits; empty when the drive has none, or Linux does not trust it (NVME_QUIRK_BOGUS_NID).
+    /// NGUID as 32 digits; empty when the drive has none, or Linux does not trust it (NVME_QUIRK_BOGUS_NID).
     nguid: String,
 }
 
 impl ControllerNode {
-    /// The drive's slot and serial number, if known.
+    /// Returns the drive's slot and serial number, if both are known.
     pub(super) fn slot_and_serial(&self) -> Option<SlotAndSerial> {
         let slot = self.slot.clone()?;
         Some(SlotAndSerial { slot, serial: self.serial.clone() })
             .filter(|found| !found.serial.is_empty())
     }
 
-    /// Whether this drive is in the slot of another one.
+    /// Returns whether this drive is in the slot where `other` was last seen.
     pub(super) fn took_the_place_of(&self, other: &SlotAndSerial) -> bool {
         self.slot_and_serial()
             .is_some_and(|own| own.slot == other.slot && own.serial != other.serial)
@@ -60,7 +60,8 @@ impl ControllerNode {
 }
 
 impl BlockNode {
-    /// Whether it can be the namespace with this NGUID. When Linux does not know the NGUID, the drive itself was asked.
+    /// Returns whether the device can be the namespace with this NGUID. It can when Linux does not know its NGUID: the
+    /// drive itself was asked.
     pub(super) fn may_be(&self, nguid: &str) -> bool {
         self.nguid.is_empty() || self.nguid == nguid
     }
@@ -74,7 +75,7 @@ impl Sysfs {
         Self(root.to_owned())
     }
 
-    /// Physical functions whose NQN is invalid, so that they cannot be identified: each with the reason.
+    /// Returns the physical functions whose NQN is invalid, so that they cannot be identified, each with the reason.
     pub(in crate::linux) fn misnamed(&self) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme"))? {
@@ -91,7 +92,7 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// All controllers, by device name; one with an invalid NQN is left out.
+    /// Returns all controllers, by device name, without those whose NQN is invalid.
     pub(in crate::linux) fn controllers(&self) -> io::Result<Vec<ControllerNode>> {
         let mut found = Vec::new();
         let slots = self.slots()?;
@@ -116,29 +117,29 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// The PCI address of an NVMe drive without a started controller, so that its NQN is unknown.
+    /// Returns the PCI address of an NVMe drive, if any, whose NQN is unknown because no controller of it has started.
     pub(super) fn nameless(&self) -> io::Result<Option<String>> {
         for function in entries(&self.0.join("bus/pci/devices"))? {
             let class = attribute(&function, "class")?;
             if class.as_deref() != Some(NVME_CLASS) || function.join("physfn").exists() {
                 continue;
             }
-            let named = |path: &PathBuf| {
+            let has_nqn = |path: &PathBuf| {
                 Ok::<_, io::Error>(attribute(path, "subsysnqn")?.is_some_and(|nqn| !nqn.is_empty()))
             };
             let controllers = entries(&function.join("nvme"))?;
-            let is_named = controllers.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-            // A function that is passed through to a guest will never have one.
+            let have_nqn = controllers.iter().map(has_nqn).collect::<Result<Vec<_>, _>>()?;
+            // A function that is passed through to a virtual machine never has a controller here.
             let driver = fs::read_link(function.join("driver")).ok();
             let is_passed_on = driver.is_some_and(|driver| name(&driver) != "nvme");
-            if !is_named.contains(&true) && !is_passed_on {
+            if !have_nqn.contains(&true) && !is_passed_on {
                 return Ok(Some(format!("PCI function {}", name(&function))));
             }
         }
         Ok(None)
     }
 
-    /// Slot names by the address of the device in the slot, e.g. `0000:01:00`.
+    /// Returns the slot names by the address of the device in the slot, for example `0000:01:00`.
     fn slots(&self) -> io::Result<BTreeMap<String, String>> {
         let mut found = BTreeMap::new();
         for slot in entries(&self.0.join("bus/pci/slots"))? {
@@ -147,7 +148,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Whether the name still belongs to the same controller: names pass to others when drives come and go.
+    /// Returns whether the name still belongs to the same controller: names pass to other controllers when
+    /// drives come and go.
     pub(super) fn is_still(&self, node: &ControllerNode) -> bool {
         let path = self.0.join("class/nvme").join(&node.name);
         let now = attribute(&path, "subsysnqn").ok().flatten().and_then(|nqn| nqn.parse().ok());
@@ -155,7 +157,8 @@ impl Sysfs {
         now.as_ref() == Some(&node.nqn) && function.is_ok_and(|function| function == node.function)
     }
 
-    /// The block devices of a namespace, by its identity. Reads its drive's only: a rabbit has hundreds.
+    /// Returns the block devices of a namespace, by its identity. Reads only the devices of its drive:
+    /// a rabbit has hundreds.
     pub(super) fn blocks_of(&self, id: &NamespaceId) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in self.namespaces_in(&id.subsystem)? {
@@ -167,7 +170,8 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// Directories of a subsystem's namespaces: its own where Linux joins the paths (multipath), else its controllers'.
+    /// Returns the directories of a subsystem's namespaces: beneath the subsystem where Linux joins the paths
+    /// (multipath), else beneath its controllers.
     fn namespaces_in(&self, subsystem: &Nqn) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme-subsystem"))? {
@@ -186,7 +190,7 @@ impl Sysfs {
         Ok(found)
     }
 
-    /// All namespaces with a block device of their own; the hidden paths beneath a multipath device do not count.
+    /// Returns all namespaces with a block device of their own, without the hidden paths beneath a multipath device.
     pub(in crate::linux) fn blocks(&self) -> io::Result<Vec<BlockNode>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/block"))? {
@@ -195,7 +199,7 @@ impl Sysfs {
         Ok(found)
     }
 
-    pub(super) fn of_number(&self, number: DeviceNumber) -> Option<NamespaceId> {
+    pub(super) fn namespace_of(&self, number: DeviceNumber) -> Option<NamespaceId> {
         let node = self.block(&self.0.join(format!("dev/block/{number}"))).ok()??;
         Some(node.device.namespace)
     }
@@ -222,34 +226,36 @@ impl Sysfs {
     }
 }
 
-/// Whether a name is `nvme<instance>n<namespace>`; a path beneath a multipath device has `c<controller>` in between.
+/// Returns whether a name is `nvme<instance>n<namespace>`; a path beneath a multipath device
+/// has `c<controller>` in between.
 fn is_namespace(path: &Path) -> bool {
     let name = name(path);
     let rest = name.strip_prefix("nvme").unwrap_or_default();
     rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with('n')
 }
 
-/// The slot of a PCI function: that of `0000:01:00.0` has the address `0000:01:00`.
+/// Returns the slot of a PCI function: the slot of `0000:01:00.0` has the address `0000:01:00`.
 fn slot(function: &str, slots: &BTreeMap<String, String>) -> Option<String> {
     slots.get(function.rsplit_once('.')?.0).cloned()
 }
 
-/// An attribute's text; `None` when the device was removed meanwhile.
-pub(in crate::linux) fn attribute(of: &Path, name: &str) -> io::Result<Option<String>> {
-    match fs::read_to_string(of.join(name)) {
+/// Returns an attribute's text; `None` when the device was removed meanwhile.
+pub(in crate::linux) fn attribute(device: &Path, name: &str) -> io::Result<Option<String>> {
+    match fs::read_to_string(device.join(name)) {
         Ok(text) => Ok(Some(text.trim_matches([' ', '\n', '\0']).to_owned())),
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// A removed device's attributes are gone, or answer ENODEV while it goes.
+/// Returns whether an error shows that the device was removed: its attributes are gone, or answer
+/// ENODEV during the removal.
 pub(in crate::linux) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || error.raw_os_error() == Some(libc::ENODEV)
 }
 
-/// A kernel that never saw an NVMe controller has no such directory.
+/// Lists a directory, sorted; empty when it does not exist, as on a kernel that never saw an NVMe controller.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let Some(listing) = found(fs::read_dir(directory))? else { return Ok(Vec::new()) };
     let paths = listing.map(|entry| Ok(entry?.path()));

@@ -1,4 +1,4 @@
-//! A rabbit's drives when they are not there.
+//! Tests drives that are absent, unreadable or replaced.
 
 mod chassis;
 
@@ -18,13 +18,13 @@ fn forget(id: &NamespaceId, allocation: AllocationId) -> Step {
 }
 
 #[test]
-fn a_drive_that_is_gone_keeps_its_namespaces_and_takes_no_more() {
+fn an_absent_drive_keeps_its_namespaces_and_has_no_free_bytes() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let drives = drives(state.path(), sysfs.path());
-    let ledger = drives.ledgers.of(&nqn).unwrap();
+    let ledger = drives.ledgers.ledger(&nqn).unwrap();
     ledger
         .record_created(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
         .unwrap();
@@ -40,7 +40,7 @@ fn a_drive_that_is_gone_keeps_its_namespaces_and_takes_no_more() {
 
     let refused = drives.apply(&Step::DeleteNamespace { id: id.clone(), allocation }).unwrap_err();
     assert!(matches!(refused, StepError::System { .. }), "{refused}");
-    assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "it is not forgotten");
+    assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "the namespace stays recorded");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.of(&other).unwrap().record_created(allocation, found, 16, true).unwrap();
+    drives.ledgers.ledger(&other).unwrap().record_created(allocation, found, 16, true).unwrap();
     let file = drives.ledgers.path(&bad);
     fs::write(&file, "{").unwrap();
 
@@ -82,14 +82,17 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
         .unwrap_err();
     drives.apply(&forget(&id, allocation)).unwrap_err();
     drives.device(&id, None).unwrap_err();
-    assert_eq!(fs::read(&file).unwrap(), b"{", "nothing is written over it");
+    assert_eq!(fs::read(&file).unwrap(), b"{", "the ledger is not overwritten");
 
     fs::remove_file(&file).unwrap();
-    assert!(drives.inventory().unwrap().unreadable.is_empty(), "it is read again in each look");
+    assert!(
+        drives.inventory().unwrap().unreadable.is_empty(),
+        "each observation reads the ledger again"
+    );
 }
 
 #[test]
-fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
+fn a_drive_whose_nqn_is_no_file_name_has_a_ledger() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let long = "x".repeat(256 - "nqn.2019-08.org.qemu:".len());
@@ -105,20 +108,32 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
         };
         {
             let drives = drives(state.path(), sysfs.path());
-            assert!(seen(&drives).2.starts_with("identify the drive"), "nothing answers for it");
+            assert!(
+                seen(&drives).2.starts_with("identify the drive"),
+                "no device answers the command"
+            );
             let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-            drives.ledgers.of(&nqn).unwrap().record_created(allocation, found, 16, true).unwrap();
+            drives
+                .ledgers
+                .ledger(&nqn)
+                .unwrap()
+                .record_created(allocation, found, 16, true)
+                .unwrap();
         }
         #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
         fs::remove_dir_all(sysfs.path().join("class")).unwrap();
         let path = {
             let drives = drives(state.path(), sysfs.path());
-            assert_eq!(seen(&drives), (1, 0, ABSENT.to_owned()), "it was unplugged");
+            assert_eq!(seen(&drives), (1, 0, ABSENT.to_owned()), "the drive was unplugged");
             drives.ledgers.path(&nqn)
         };
         fs::write(&path, "{").unwrap();
         let inventory = drives(state.path(), sysfs.path()).inventory().unwrap();
-        assert_eq!(inventory.unreadable.len(), 1, "it may have anything of ours: {inventory:?}");
+        assert_eq!(
+            inventory.unreadable.len(),
+            1,
+            "the drive may have namespaces of ours: {inventory:?}"
+        );
         let fault = inventory.drives[0].fault.as_deref().unwrap();
         assert!(fault.contains(&format!("ledger {} cannot be read", path.display())), "{fault}");
         plug(sysfs.path(), name, "A", "4");
@@ -128,19 +143,19 @@ fn a_drive_whose_name_makes_no_file_name_is_kept_account_of() {
 }
 
 #[test]
-fn a_drive_that_is_left_out_is_told() {
+fn an_ignored_drive_is_logged() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let models = vec!["KCM7".to_owned()];
     let drives = NvmeDrives { models, ..drives(state.path(), sysfs.path()) };
     plug(sysfs.path(), "drive0", "A", "3");
     assert!(drives.inventory().unwrap().drives.is_empty());
     let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
-    let told = drives.warned.lock().get(&nqn).cloned();
-    assert_eq!(told.as_deref(), Some("its model \"\" is none of --drive-model"));
+    let warning = drives.warned.lock().get(&nqn).cloned();
+    assert_eq!(warning.as_deref(), Some("its model \"\" is none of --drive-model"));
 }
 
 #[test]
-fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
+fn namespaces_of_a_present_drive_are_not_forgotten() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let drives = drives(state.path(), sysfs.path());
     plug(sysfs.path(), "drive0", "A", "3");
@@ -148,21 +163,26 @@ fn nothing_is_forgotten_of_a_drive_that_is_plugged_in() {
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.of(&id.subsystem).unwrap().record_created(allocation, found, 16, true).unwrap();
+    drives
+        .ledgers
+        .ledger(&id.subsystem)
+        .unwrap()
+        .record_created(allocation, found, 16, true)
+        .unwrap();
     let refused = drives.apply(&forget(&id, allocation)).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
-    // What cannot be written down at the moment, as on a full disk, is no reason to know less.
+    // A ledger that cannot be written, for example on a full disk, keeps its contents.
     let in_the_way = drives.ledgers.path(&id.subsystem).with_extension("new");
     fs::create_dir(in_the_way).unwrap();
     let inventory = drives.inventory().unwrap();
     assert_eq!(inventory.namespaces.len(), 1);
     let [drive] = &inventory.drives[..] else { panic!("{inventory:?}") };
-    assert!(drive.fault.is_some() && drive.serial == "A", "it does not answer: {drive:?}");
+    assert!(drive.fault.is_some() && drive.serial == "A", "the drive does not answer: {drive:?}");
     assert_eq!((drive.slot, &*drive.label), (0, "3"));
 }
 
 #[test]
-fn a_drive_on_which_a_change_has_not_ended_is_asked_nothing() {
+fn a_drive_gets_no_command_while_a_change_has_not_ended() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let changes = BoundedCalls::of_changes(Duration::from_millis(50));
     let drives = NvmeDrives { changes, ..drives(state.path(), sysfs.path()) };
@@ -179,10 +199,10 @@ fn a_drive_on_which_a_change_has_not_ended_is_asked_nothing() {
     while drives.changes.unended(&nqn.to_string()).is_some() {
         thread::yield_now();
     }
-    assert!(!fault().contains("change"), "it is asked again: {}", fault());
+    assert!(!fault().contains("change"), "the drive gets commands again: {}", fault());
 }
 
-/// A drive in a slot, as sysfs shows it; nothing answers for it.
+/// Creates the sysfs entries of a drive in a slot; no device answers its commands.
 fn plug(sysfs: &Path, drive: &str, serial: &str, slot: &str) {
     let put = |file: &str, text: &str| {
         let path = sysfs.join(file);
@@ -200,7 +220,7 @@ fn plug(sysfs: &Path, drive: &str, serial: &str, slot: &str) {
 }
 
 #[test]
-fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
+fn a_drive_is_replaced_when_another_drive_is_in_its_slot() {
     let gone: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
@@ -213,10 +233,10 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
     ] {
         let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let drives = drives(state.path(), sysfs.path());
-        let ledger = drives.ledgers.of(&gone).unwrap();
+        let ledger = drives.ledgers.ledger(&gone).unwrap();
         let last = ledger::SlotAndSerial { slot: "3".into(), serial: "A".into() };
         ledger.record_slot(&last).unwrap();
-        assert_eq!(ledger.slot_and_serial(), None, "nothing of ours is on it");
+        assert_eq!(ledger.slot_and_serial(), None, "a drive without records has no recorded slot");
         let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
         ledger.record_created(allocation, found, 16, true).unwrap();
         ledger.record_slot(&last).unwrap();
@@ -226,15 +246,19 @@ fn a_drive_is_gone_for_good_when_another_one_is_in_its_slot() {
         assert_eq!(inventory.replaced.contains(&gone), is_gone, "{drive} {serial} {slot}");
         assert_eq!(inventory.namespaces.len(), 1);
         let lost = inventory.drives.iter().find(|drive| drive.nqn == gone).unwrap();
-        assert_eq!((&*lost.serial, lost.fault.is_some()), ("A", true), "as its ledger has it");
-        assert_eq!(lost.label, "3", "where it was");
+        assert_eq!(
+            (&*lost.serial, lost.fault.is_some()),
+            ("A", true),
+            "the serial number comes from the ledger"
+        );
+        assert_eq!(lost.label, "3", "the last slot");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
         drives.apply(&Step::ReplaceNamespace { id: id.clone(), allocation }).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
         assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
 
         drives.apply(&forget(&id, AllocationId { index: 9, ..allocation })).unwrap();
-        assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "it is another's");
+        assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "another allocation owns it");
         drives.apply(&forget(&id, allocation)).unwrap();
         drives.apply(&forget(&id, allocation)).unwrap();
         let inventory = drives.inventory().unwrap();

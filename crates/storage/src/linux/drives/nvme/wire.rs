@@ -1,8 +1,8 @@
 //! NVMe structures, byte for byte.
 //!
-//! Sections are of the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set Specification 1.0
-//! (4.1.5.1 Identify Namespace). Everything is little-endian and unaligned, so that a drive's buffer can be read in
-//! place.
+//! Section numbers refer to the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set
+//! Specification 1.0 (4.1.5.1 Identify Namespace). All fields are little-endian and unaligned, so that a drive's buffer
+//! can be read in place.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -22,29 +22,29 @@ pub(super) struct IdentifyController {
     pub(super) model: [u8; 40],
     pub(super) firmware: [u8; 8],
     reserved_72: [u8; 6],
-    /// CNTLID.
+    /// CNTLID: id of the controller.
     pub(super) controller: U16,
     reserved_80: [u8; 176],
-    /// OACS.
+    /// OACS: the optional admin commands that the controller supports.
     pub(super) admin_commands: U16,
     reserved_258: [u8; 8],
-    /// WCTEMP, Kelvin; 0 when the drive does not say.
+    /// WCTEMP: temperature of a warning, in kelvin; 0 when the drive does not report it.
     pub(super) warm: U16,
-    /// CCTEMP, likewise.
+    /// CCTEMP: critical temperature, in kelvin; 0 when the drive does not report it.
     pub(super) too_warm: U16,
     reserved_270: [u8; 10],
-    /// TNVMCAP.
+    /// TNVMCAP: total capacity of the drive, in bytes.
     pub(super) total: U128,
-    /// UNVMCAP.
+    /// UNVMCAP: unallocated capacity of the drive, in bytes.
     pub(super) unallocated: U128,
     reserved_312: [u8; 204],
-    /// NN.
+    /// NN: highest valid NSID.
     pub(super) max_namespaces: U32,
     reserved_520: [u8; 4],
-    /// FNA.
+    /// FNA: attributes of the Format command.
     pub(super) format: u8,
     reserved_525: [u8; 15],
-    /// MNAN.
+    /// MNAN: maximum number of namespaces; 0 when the drive does not report it.
     pub(super) most_allowed: U32,
     reserved_544: [u8; 224],
     pub(super) nqn: [u8; 256],
@@ -52,12 +52,12 @@ pub(super) struct IdentifyController {
 }
 
 impl IdentifyController {
-    /// How many namespaces the drive can have: MNAN, or NN where that is 0; `None` when both are 0.
+    /// Returns the maximum number of namespaces of the drive: MNAN, or NN where MNAN is 0; `None` when both are 0.
     pub(super) fn limit(&self) -> Option<u32> {
-        [self.most_allowed.get(), self.max_namespaces.get()].into_iter().find(|down| *down > 0)
+        [self.most_allowed.get(), self.max_namespaces.get()].into_iter().find(|limit| *limit > 0)
     }
 
-    /// Whether a Format of one namespace, erasing or not, applies to every namespace of the drive.
+    /// Returns whether a Format of one namespace, erasing or not, applies to every namespace of the drive.
     pub(super) fn formats_all(&self) -> bool {
         self.format & FORMATS_ALL != 0
     }
@@ -66,7 +66,8 @@ impl IdentifyController {
 /// OACS bit 3: Namespace Management and Attachment.
 pub(super) const NAMESPACE_MANAGEMENT: u16 = 1 << 3;
 
-/// FNA bits 0 and 1: a Format of one namespace, and an erasing one, are done to all (Base 5.17.2.1, figure 275).
+/// FNA bits 0 and 1: a Format of one namespace, and an erasing Format, apply to all namespaces
+/// (Base 5.17.2.1, figure 275).
 const FORMATS_ALL: u8 = 0b11;
 
 /// FNA bit 2: a Format can erase by discarding the key.
@@ -76,22 +77,22 @@ pub(super) const CRYPTOGRAPHIC_ERASE: u8 = 1 << 2;
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct IdentifyNamespace {
-    /// NSZE, in blocks.
+    /// NSZE: size in blocks.
     pub(super) size: U64,
-    /// NCAP.
+    /// NCAP: blocks that may be allocated.
     pub(super) capacity: U64,
-    /// NUSE.
+    /// NUSE: blocks that are allocated.
     pub(super) used: U64,
     features: u8,
     /// NLBAF: the number of formats, less one.
     pub(super) formats: u8,
-    /// FLBAS.
+    /// FLBAS: index of the block format in use.
     pub(super) format: u8,
     reserved_27: [u8; 3],
-    /// NMIC.
+    /// NMIC: whether several controllers may be attached.
     pub(super) sharing: u8,
     reserved_31: [u8; 2],
-    /// DLFEAT.
+    /// DLFEAT: what deallocated blocks read as.
     pub(super) deallocation: u8,
     reserved_34: [u8; 70],
     pub(super) nguid: [u8; 16],
@@ -100,7 +101,7 @@ pub(super) struct IdentifyNamespace {
     vendor: [u8; 3712],
 }
 
-/// DLFEAT bits 2:0, and the value that says that deallocated blocks read as zero.
+/// DLFEAT bits 2:0, and their value when deallocated blocks read as zero.
 pub(super) const DEALLOCATED_READ: u8 = 0b111;
 pub(super) const DEALLOCATED_IS_ZERO: u8 = 0b001;
 
@@ -138,10 +139,10 @@ pub(super) struct ControllerList {
 pub(super) struct PrimaryCapabilities {
     pub(super) controller: U16,
     reserved_2: [u8; 38],
-    /// VQRFAP: flexible queues that the primary controller has itself.
+    /// VQRFAP: flexible queues that are assigned to the primary controller.
     pub(super) queues_at_primary: U16,
     reserved_42: [u8; 30],
-    /// VIRFAP: flexible interrupts likewise.
+    /// VIRFAP: flexible interrupts that are assigned to the primary controller.
     pub(super) interrupts_at_primary: U16,
     reserved_74: [u8; 4022],
 }
@@ -155,22 +156,22 @@ pub(super) struct SecondaryList {
     pub(super) entries: [SecondaryController; 127],
 }
 
-/// One entry of it.
+/// One entry of the Secondary Controller List (Base figure 283).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct SecondaryController {
-    /// SCID.
+    /// SCID: id of the secondary controller.
     pub(super) controller: U16,
-    /// PCID.
+    /// PCID: id of its primary controller.
     pub(super) primary: U16,
     /// SCS: bit 0 is online.
     pub(super) state: u8,
     reserved_5: [u8; 3],
-    /// VFN, from 1.
+    /// VFN: number of the virtual function, from 1.
     pub(super) function: U16,
-    /// NVQ.
+    /// NVQ: number of assigned queues.
     pub(super) queues: U16,
-    /// NVI.
+    /// NVI: number of assigned interrupts.
     pub(super) interrupts: U16,
     reserved_14: [u8; 18],
 }
@@ -179,24 +180,24 @@ pub(super) struct SecondaryController {
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct CommandEffects {
-    /// By opcode.
+    /// Effects of the admin commands, by opcode.
     pub(super) admin: [U32; 256],
     io: [U32; 256],
     reserved_2048: [u8; 2048],
 }
 
-/// CSUPP.
+/// CSUPP: the bit of a supported command.
 pub(super) const SUPPORTED: u32 = 1;
 
 /// SMART / Health Information, log 02h (Base 5.16.1.3).
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct SmartLog {
-    /// Critical Warning: one bit for each.
+    /// Critical Warning: one bit for each warning.
     pub(super) warnings: u8,
-    /// Composite Temperature, Kelvin; 0 when the drive does not say.
+    /// Composite Temperature in kelvin; 0 when the drive does not report it.
     pub(super) temperature: U16,
-    /// Available Spare, percent.
+    /// Available Spare, in percent.
     pub(super) spare: u8,
     pub(super) spare_threshold: u8,
     /// Percentage Used: beyond 100 on a drive that outlives its estimate.
@@ -232,7 +233,7 @@ pub(super) struct PassthroughCommand {
     pub(super) result: u32,
 }
 
-/// Text in a field of fixed length, without the padding.
+/// Returns the text in a field of fixed length, without the padding.
 pub(super) fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(field).trim_matches(['\0', ' ']).to_owned()
 }

@@ -1,13 +1,13 @@
-//! The pool's files: what stands where, and what their names mean.
+//! Reads and writes the files of a pool.
 //!
 //! ```text
-//! <pool>/pool.json                       who the pool is
+//! <pool>/pool.json                       UUID of the pool, number and size of its drives
 //!        lock                            held while namespaces or loop devices change
 //!        drive-<i>/<nsid>/data           a namespace's blocks, sparse
-//!                        /owner.json     whose it is
-//!                        /access/<node>  who reaches it
-//!        drive-<i>/.new-<nsid>-<allocation>    being made
-//!        drive-<i>/.gone-<nsid>-<allocation>   being deleted
+//!                        /owner.json     its allocation
+//!                        /access/<node>  one file for each node that has access
+//!        drive-<i>/.new-<nsid>-<allocation>    a namespace that is being created
+//!        drive-<i>/.gone-<nsid>-<allocation>   a namespace that is being deleted
 //! ```
 
 use std::{
@@ -24,10 +24,10 @@ use crate::{
     observed::NamespaceOwner,
 };
 
-/// `pool.json`.
+/// The contents of `pool.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PoolFile {
-    /// Created once; part of every drive's NQN.
+    /// Generated when the pool is created; part of every drive's NQN.
     pub(super) uuid: Uuid,
     pub(super) drives: u16,
     /// Size of each drive in bytes.
@@ -48,19 +48,20 @@ impl PoolFile {
     }
 }
 
-/// `owner.json`.
+/// The contents of `owner.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct OwnerFile {
     owner: String,
     index: u32,
     capacity: u64,
-    /// How many namespaces the allocation is made of. Pools of an older Warren have no number: each allocation had one
-    /// namespace.
-    #[serde(rename = "of", default = "one")]
+    /// Number of namespaces of the allocation. Pools of an older Warren have no number: each
+    /// allocation had one namespace.
+    #[serde(rename = "of", default = "one_member")]
     members: u16,
 }
 
-fn one() -> u16 {
+/// The number of members in pools of an older Warren, which have no such field.
+fn one_member() -> u16 {
     1
 }
 
@@ -69,7 +70,7 @@ impl OwnerFile {
         Self { owner: allocation.owner.to_string(), index: allocation.index, capacity, members }
     }
 
-    /// The owner of a namespace, and how many namespaces its allocation is made of.
+    /// Reads the owner of a namespace, and the number of namespaces of its allocation.
     pub(super) fn read(namespace: &Path) -> (NamespaceOwner, u16) {
         let foreign = |why: String| (NamespaceOwner::Foreign(format!("owner.json: {why}")), 0);
         let bytes = match fs::read(namespace.join("owner.json")) {
@@ -100,7 +101,7 @@ impl OwnerFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryName {
     Namespace(u32),
-    /// A crash interrupted the creation or the deletion.
+    /// A namespace whose creation or deletion was interrupted by a crash.
     Partial(u32, AllocationId),
 }
 
@@ -125,7 +126,7 @@ pub(super) fn gone_name(nsid: u32, allocation: AllocationId) -> String {
     format!(".gone-{nsid}-{allocation}")
 }
 
-/// The entries of a drive's directory; other names are somebody else's and left out.
+/// Lists the entries of a drive's directory, without names that Warren does not use.
 pub(super) fn entries(drive: &Path) -> io::Result<Vec<(EntryName, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(drive)? {
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back() {
+    fn parse_reads_the_names_of_namespaces_and_unfinished_ones() {
         let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
         let allocation = AllocationId { owner, index: 2 };
         for name in [new_name(7, allocation), gone_name(7, allocation)] {

@@ -1,4 +1,4 @@
-//! The contents of a pool: its drives, their namespaces, and free space.
+//! Observes a pool: its drives, their namespaces, and free space.
 
 use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt, path::Path};
 
@@ -25,13 +25,13 @@ impl FilePool {
             let mut allocated = 0;
             let directory = self.drive(slot);
             let Some(entries) = found(entries(&directory))? else {
-                // The pool had it before: somebody moved it away.
+                // The pool had this directory before: it was moved away.
                 inventory.drives.push(moved(&file, slot, &directory));
                 continue;
             };
             for (name, path) in entries {
                 let (mut namespace, unwritten) = namespace(file.nqn(slot), name, &path)?;
-                // It was deleted meanwhile: what was read of it is incomplete.
+                // The namespace was deleted meanwhile: the values read are incomplete.
                 if !path.exists() {
                     continue;
                 }
@@ -50,7 +50,7 @@ impl FilePool {
     }
 }
 
-/// The namespace without its device, and how many bytes of it have no disk blocks yet.
+/// Returns the namespace without its device, and the number of its bytes that have no disk blocks yet.
 fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namespace, u64)> {
     let (size, written) =
         fs::metadata(path.join("data")).map_or((0, 0), |data| (data.len(), data.blocks() * 512));
@@ -78,13 +78,13 @@ fn drive(file: &PoolFile, slot: u16, allocated: u64) -> Drive {
         slot: slot.into(),
         capacity: file.drive_capacity,
         allocated,
-        ..Drive::named(file.nqn(slot))
+        ..Drive::with_nqn(file.nqn(slot))
     }
 }
 
-/// A drive whose directory is gone, so that its contents are unknown.
+/// Returns a drive whose directory is gone, so that its contents are unknown.
 fn moved(file: &PoolFile, slot: u16, directory: &Path) -> Drive {
-    let fault = format!("its directory {} is not there: put it back", directory.display());
+    let fault = format!("its directory {} is missing: put it back", directory.display());
     Drive { capacity: 0, fault: Some(fault), ..drive(file, slot, 0) }
 }
 

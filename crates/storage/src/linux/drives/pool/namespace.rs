@@ -1,4 +1,4 @@
-//! One namespace of a pool: creates, deletes, attaches and detaches it.
+//! Creates, deletes, attaches and detaches a namespace of a pool.
 
 use std::{
     collections::BTreeSet,
@@ -45,14 +45,12 @@ impl FilePool {
         };
         if drive.free() < size {
             return Err(StepError::Changed(format!(
-                "drive {nqn} has only {} bytes left by now",
+                "drive {nqn} has only {} free bytes",
                 drive.free()
             )));
         }
         if inventory.pool.is_some_and(|pool| pool.room() < size) {
-            return Err(StepError::Changed(
-                "the disk that holds the pool is full by now".to_owned(),
-            ));
+            return Err(StepError::Changed("the disk that holds the pool is full".to_owned()));
         }
         let taken: BTreeSet<_> = inventory
             .namespaces
@@ -71,7 +69,7 @@ impl FilePool {
         let path = self.directory(id)?.ok_or(io::ErrorKind::NotFound)?;
         let found = fs::metadata(path.join("data"))?.len();
         if OwnerFile::read(&path).0 != NamespaceOwner::Unknown || found != size {
-            let why = format!("it has an owner by now, or {found} bytes and not {size}");
+            let why = format!("it has an owner, or {found} bytes instead of {size}");
             return Err(io::Error::other(why));
         }
         owner.write(&path)
@@ -157,14 +155,15 @@ impl FilePool {
     }
 }
 
-/// Renames before it deletes: the name then shows that the namespace is being deleted, however far that gets.
+/// Renames the namespace before it deletes it: after a crash the name shows that the namespace was being deleted.
 fn rename_away(path: &Path, renamed: &Path) -> io::Result<()> {
     fs::rename(path, renamed)?;
     durable::sync_parent(path)?;
     trees::remove(renamed)
 }
 
-/// Builds under a name that means unfinished, then renames: a namespace is complete or recognisably not.
+/// Builds the namespace under a name that means unfinished, then renames it: after a crash the name shows whether
+/// the namespace is complete.
 fn build(
     drive: &Path,
     nsid: u32,

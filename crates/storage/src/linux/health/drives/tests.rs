@@ -9,12 +9,12 @@ fn nqn(number: u8) -> Nqn {
     format!("nqn.2019-08.org.qemu:drive{number}").parse().unwrap()
 }
 
-/// Where what belongs to a drive's PCI function is.
+/// Returns the directory of a drive's PCI function.
 fn function(sysfs: &Path, number: u8) -> PathBuf {
     sysfs.join(format!("devices/pci0000:00/0000:00:0{number}.0/0000:0{number}:00.0"))
 }
 
-/// As a 6.1 kernel shows a drive of QEMU's in a root port.
+/// Creates the files with which Linux 6.1 shows a drive of QEMU in a root port.
 fn plant(sysfs: &Path, number: u8) {
     let put = |file: PathBuf, text: &str| {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -56,7 +56,7 @@ fn well() -> DriveFacts {
 }
 
 #[test]
-fn a_drive_whose_name_is_none_is_told() {
+fn a_drive_with_an_invalid_nqn_is_reported() {
     let sysfs = tempfile::tempdir().unwrap();
     plant(sysfs.path(), 1);
     let class = sysfs.path().join("class/nvme/nvme2");
@@ -74,14 +74,14 @@ fn read_at(sysfs: &Path, deadline: Duration) -> (BTreeMap<Nqn, DriveFacts>, Vec<
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// What cannot be read: a directory is none of the errors that are taken for a thing that went.
+/// Makes a file unreadable: reading a directory fails with an error that does not count as absence.
 fn spoil(attribute: &Path) {
     fs::remove_file(attribute).unwrap();
     fs::create_dir(attribute).unwrap();
 }
 
 #[test]
-fn a_drive_is_read_with_its_link_its_warmth_and_its_namespaces() {
+fn a_drive_is_read_with_its_link_temperature_and_namespaces() {
     let sysfs = tempfile::tempdir().unwrap();
     assert_eq!(read_at(sysfs.path(), LONG), (BTreeMap::new(), Vec::new()));
     plant(sysfs.path(), 0);
@@ -90,7 +90,7 @@ fn a_drive_is_read_with_its_link_its_warmth_and_its_namespaces() {
 }
 
 #[test]
-fn what_cannot_be_read_of_a_drive_hides_nothing_else() {
+fn an_unreadable_file_of_a_drive_hides_only_its_own_fact() {
     let sysfs = tempfile::tempdir().unwrap();
     let (class, block) = (sysfs.path().join("class/nvme/nvme0"), "class/block/nvme0n1/ro");
     for (spoiled, facts) in [
@@ -112,9 +112,9 @@ fn what_cannot_be_read_of_a_drive_hides_nothing_else() {
     }
 }
 
-/// A drive that resets lets whoever asks it wait; so does a pipe that nobody writes to.
+/// Reads of a resetting drive hang; a pipe without a writer simulates this.
 #[test]
-fn a_drive_that_hangs_hides_its_temperature_alone() {
+fn a_hanging_drive_hides_only_its_temperature() {
     let sysfs = tempfile::tempdir().unwrap();
     let pipe = |number: u8| {
         let path = sysfs.path().join(format!("class/nvme/nvme{number}/hwmon1/temp1_input"));
@@ -132,13 +132,14 @@ fn a_drive_that_hangs_hides_its_temperature_alone() {
     let resetting = DriveFacts { controller: "resetting".into(), ..cold.clone() };
     assert_eq!(found, BTreeMap::from([(nqn(0), cold), (nqn(1), resetting), (nqn(2), well())]));
     let [why] = &unread[..] else { panic!("one that is not live is not asked: {unread:?}") };
-    let told = "drive nqn.2019-08.org.qemu:drive0: its temperature: the look did not end";
-    assert!(why.starts_with(told), "{why}");
+    let expected =
+        "drive nqn.2019-08.org.qemu:drive0: its temperature: the observation did not end";
+    assert!(why.starts_with(expected), "{why}");
     fs::write(&pipes[0], "49850\n").unwrap();
 }
 
 #[test]
-fn a_threshold_of_zero_kelvin_is_none() {
+fn a_threshold_of_zero_kelvin_is_no_threshold() {
     assert_eq!(degrees(Some("-273150".into())), None);
     assert_eq!(degrees(Some("-20000".into())), Some(-20));
 }

@@ -1,4 +1,4 @@
-//! An admin command, its codes and deadlines, and why one fails.
+//! An admin command, its codes and deadlines, and its errors.
 
 use std::{io, time::Duration};
 
@@ -23,8 +23,8 @@ pub(in super::super) enum AdminError {
     Status(Status),
     #[error("the command was not carried out")]
     System(#[source] io::Error),
-    /// It was not sent, because the caller has stopped waiting.
-    #[error("it had waited so long that it was given up")]
+    /// The command was not sent, because the caller has stopped waiting.
+    #[error("the command was not sent: its deadline had passed before its turn came")]
     GivenUp,
     #[error("the drive's answer to {what} is not as specified: {why}")]
     Malformed { what: &'static str, why: String },
@@ -75,8 +75,8 @@ pub(in super::super) const EVERY_NAMESPACE: u32 = u32::MAX;
 pub(super) const QUICK: Duration = Duration::from_secs(10);
 /// Deadline of creation and deletion, which take real drives many seconds.
 pub(super) const SLOW: Duration = Duration::from_secs(120);
-/// Deadline of an erasure, which takes drives without cryptographic erase many minutes. An interrupted one is begun
-/// anew.
+/// Deadline of an erasure, which takes drives without cryptographic erase many minutes. An interrupted erasure is
+/// started again from the beginning.
 pub(in super::super) const ERASE: Duration = Duration::from_secs(3600);
 /// Deadline of a change: longer than the slowest command of the drive.
 pub(in super::super) const CHANGE: Duration = SLOW.saturating_add(Duration::from_secs(30));

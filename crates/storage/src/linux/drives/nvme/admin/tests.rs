@@ -2,13 +2,13 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// Notes what was asked, and answers with an empty page.
+/// Records the commands, and answers with an empty page.
 #[derive(Debug, Default, Clone)]
-struct Noted(Arc<Mutex<Vec<Sent>>>);
+struct RecordingQueue(Arc<Mutex<Vec<Sent>>>);
 
 type Sent = (Command, Vec<u8>);
 
-impl AdminQueue for Noted {
+impl AdminQueue for RecordingQueue {
     fn submit(&self, command: Command, data: &mut [u8]) -> Answered<u32> {
         self.0.lock().unwrap().push((command, data.to_vec()));
         Ok(5)
@@ -20,20 +20,20 @@ impl AdminQueue for Noted {
 }
 
 fn sent(ask: impl FnOnce(&Admin)) -> Sent {
-    let noted = Noted::default();
-    ask(&Admin::new(Box::new(noted.clone())));
-    noted.0.lock().unwrap().pop().unwrap()
+    let queue = RecordingQueue::default();
+    ask(&Admin::new(Box::new(queue.clone())));
+    queue.0.lock().unwrap().pop().unwrap()
 }
 
 #[test]
-fn commands_are_as_the_figures_lay_them_out() {
+fn commands_have_the_layout_of_the_specification() {
     let words = |ask: fn(&Admin)| {
         let (command, _) = sent(ask);
         (command.opcode, command.nsid, command.cdw10, command.cdw11)
     };
     assert_eq!(words(|admin| drop(admin.allocated())), (0x06, 0, 0x10, 0));
     assert_eq!(words(|admin| drop(admin.common())), (0x06, 0xffff_ffff, 0x00, 0));
-    assert_eq!(words(|admin| drop(admin.attached(3))), (0x06, 3, 0x12, 0));
+    assert_eq!(words(|admin| drop(admin.attached_controllers(3))), (0x06, 3, 0x12, 0));
     assert_eq!(words(|admin| admin.delete(7).unwrap()), (0x0d, 7, 1, 0));
     assert_eq!(words(|admin| admin.attach(7, 2).unwrap()), (0x15, 7, 0, 0));
     assert_eq!(words(|admin| admin.detach(7, 2).unwrap()), (0x15, 7, 1, 0));
@@ -53,14 +53,14 @@ fn commands_are_as_the_figures_lay_them_out() {
 }
 
 #[test]
-fn erasing_has_more_time_than_anything_else() {
+fn an_erasure_has_the_longest_timeout() {
     let (format, _) = sent(|admin| admin.format(7, 4, Erase::UserData).unwrap());
     let (delete, _) = sent(|admin| admin.delete(7).unwrap());
     assert_eq!((format.timeout, delete.timeout), (ERASE, SLOW));
 }
 
 #[test]
-fn a_namespace_is_asked_for_thick_and_shared() {
+fn a_namespace_is_created_thick_and_shared() {
     let (command, data) = sent(|admin| assert_eq!(admin.create(131_072, 4).unwrap(), 5));
     assert_eq!((command.opcode, command.nsid, command.cdw10), (0x0d, 0, 0));
     assert_eq!(data[..16], [131_072_u64.to_le_bytes(), 131_072_u64.to_le_bytes()].concat());
@@ -68,7 +68,7 @@ fn a_namespace_is_asked_for_thick_and_shared() {
 }
 
 #[test]
-fn exactly_one_controller_is_attached() {
+fn attach_names_exactly_one_controller() {
     let (_, data) = sent(|admin| admin.attach(7, 0x1234).unwrap());
     assert_eq!((data.len(), &data[..6]), (4096, &[1, 0, 0x34, 0x12, 0, 0][..]));
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl NvmeDrive {
-    /// Attaches a namespace of ours to the host at `endpoint`.
+    /// Attaches a namespace that an allocation owns to the host at `endpoint`.
     pub(in super::super) fn attach(
         &self,
         nsid: u32,
@@ -15,21 +15,23 @@ impl NvmeDrive {
         node: &NodeName,
     ) -> Result<()> {
         let controller = self.settle()?;
-        self.known_as_ours(&self.known(nsid)?)?;
-        let wanted = self.controllers(&controller, &self.secondaries()?).of(endpoint)?;
+        self.require_ours(&self.require_existing(nsid)?)?;
+        let wanted = self.controllers(&controller, &self.secondaries()?).controller(endpoint)?;
         // Record the name first: access without a recorded name would be withdrawn.
         self.ledger.record_host(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
         self.ask("attach the namespace", self.admin.attach(nsid, wanted))
     }
 
-    /// Detaches it from `node`; succeeds when the namespace is gone.
+    /// Detaches a namespace from `node`; succeeds when the namespace is gone.
     pub(in super::super) fn detach(&self, nsid: u32, node: &NodeName) -> Result<()> {
         let controller = self.settle()?;
         let Some(namespace) = self.find(nsid)? else { return Ok(()) };
-        self.known_as_ours(&namespace)?;
+        self.require_ours(&namespace)?;
         let controllers = self.controllers(&controller, &self.secondaries()?);
         let record = self.ledger.record(nsid);
-        for attached in self.ask("list attached controllers", self.admin.attached(nsid))? {
+        for attached in
+            self.ask("list attached controllers", self.admin.attached_controllers(nsid))?
+        {
             let endpoint = controllers.endpoint(attached);
             if endpoint.is_some_and(|endpoint| attached_at(endpoint, record.as_ref()).node == *node)
             {
@@ -39,11 +41,11 @@ impl NvmeDrive {
         Ok(())
     }
 
-    fn known_as_ours(&self, namespace: &Found) -> Result<()> {
+    fn require_ours(&self, namespace: &Found) -> Result<()> {
         let found = self.owner(namespace)?;
         if found.allocation().is_some() {
             return Ok(());
         }
-        Err(DriveError::NotOurs { wanted: "any allocation".to_owned(), found })
+        Err(DriveError::NotOurs { wanted: "an allocation".to_owned(), found })
     }
 }

@@ -23,9 +23,9 @@ pub(in super::super) struct Contents {
     pub(in super::super) smart: Smart,
     /// Whether every virtual function that a chassis needs is online.
     pub(in super::super) is_up: bool,
-    /// Its namespaces without their devices, each with its NGUID.
+    /// The drive's namespaces without their devices, each with its NGUID.
     pub(in super::super) namespaces: Vec<(Namespace, [u8; 16])>,
-    /// Recorded namespaces that the drive does not have any more, with their owners.
+    /// Recorded namespaces that the drive no longer has, with their owners.
     pub(in super::super) lost: Vec<(NamespaceId, NamespaceOwner)>,
 }
 
@@ -53,7 +53,7 @@ impl NvmeDrive {
                 max_namespaces: controller.limit(),
                 wear: smart.used,
                 warnings: warnings(smart.warnings),
-                ..Drive::named(self.nqn.clone())
+                ..Drive::with_nqn(self.nqn.clone())
             },
             smart: Smart {
                 spare: smart.spare,
@@ -68,7 +68,7 @@ impl NvmeDrive {
         })
     }
 
-    /// The namespaces with their owners, and the hosts that have access.
+    /// Returns the namespaces with their owners, and the hosts that have access.
     fn namespaces(
         &self,
         found: &[Found],
@@ -77,7 +77,7 @@ impl NvmeDrive {
         let mut namespaces = Vec::new();
         for namespace in found {
             let owner = self.ledger.owner(namespace, found);
-            let Some(attached) = self.attached(namespace)? else { continue };
+            let Some(attached) = self.attached_controllers(namespace)? else { continue };
             let record = self.ledger.record(namespace.nsid);
             let access = attached
                 .into_iter()
@@ -92,11 +92,11 @@ impl NvmeDrive {
         Ok(namespaces)
     }
 
-    /// CNTLIDs of the controllers that it is attached to; `None` when it was deleted meanwhile. For an NSID that does
-    /// not exist drives may also return Invalid Field (Base 3.2.1.5).
-    fn attached(&self, namespace: &Found) -> Result<Option<Vec<u16>>> {
-        let asked = self.ask("list attached controllers", self.admin.attached(namespace.nsid));
-        match asked {
+    /// Lists the CNTLIDs of the controllers that a namespace is attached to; `None` when the namespace was deleted
+    /// meanwhile. For an NSID that does not exist drives may also return Invalid Field (Base 3.2.1.5).
+    fn attached_controllers(&self, namespace: &Found) -> Result<Option<Vec<u16>>> {
+        let answer = self.admin.attached_controllers(namespace.nsid);
+        match self.ask("list attached controllers", answer) {
             Err(error) if may_be_gone(&error) && !self.is_still(namespace)? => Ok(None),
             other => other.map(Some),
         }
@@ -107,9 +107,9 @@ fn may_be_gone(error: &DriveError) -> bool {
     matches!(error.code(), Some(code::INVALID_NAMESPACE | code::INVALID_FIELD))
 }
 
-/// Critical Warning, bit by bit (Base 5.16.1.3, figure 207).
+/// Returns the warnings that are set in the bits of Critical Warning (Base 5.16.1.3, figure 207).
 fn warnings(bits: u8) -> Vec<DriveWarning> {
-    let named = [
+    let by_bit = [
         DriveWarning::SpareLow,
         DriveWarning::Temperature,
         DriveWarning::Degraded,
@@ -117,7 +117,7 @@ fn warnings(bits: u8) -> Vec<DriveWarning> {
         DriveWarning::BackupFailed,
         DriveWarning::MemoryUnreliable,
     ];
-    let set = named.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0);
+    let set = by_bit.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 != 0);
     set.map(|(_, warning)| warning).collect()
 }
 

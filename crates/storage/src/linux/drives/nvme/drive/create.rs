@@ -1,4 +1,4 @@
-//! Creates namespaces and records what they were made for.
+//! Creates namespaces and records the allocation of each.
 
 use super::{
     DriveError, NvmeDrive, Result, bytes,
@@ -8,7 +8,7 @@ use crate::{
     desired::AllocationId,
     host::RoomRefused,
     linux::drives::nvme::{
-        admin::{AdminError, still_wanted},
+        admin::{AdminError, check_not_given_up},
         ledger::{self, Wanted},
         status::code,
         wire::{DEALLOCATED_IS_ZERO, DEALLOCATED_READ, IdentifyController},
@@ -16,11 +16,11 @@ use crate::{
     observed::NamespaceOwner,
 };
 
-/// A created namespace.
+/// A namespace that the drive has just created and the ledger has recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Created {
     pub(in super::super) nsid: u32,
-    /// Whether its blocks still have to be zeroed before it counts.
+    /// Whether its blocks still have to be zeroed before the namespace counts as created.
     pub(in super::super) to_zero: bool,
 }
 
@@ -33,7 +33,7 @@ impl NvmeDrive {
         now: u64,
     ) -> Result<Option<Created>> {
         let _turn = self.ledger.turn();
-        self.ask("begin", still_wanted())?;
+        self.ask("begin", check_not_given_up())?;
         self.settle()?;
         if self.has_one_of(allocation)? {
             return Ok(None);
@@ -47,12 +47,13 @@ impl NvmeDrive {
         }
     }
 
-    /// The drive and its namespaces, if it reports room for one of `size` bytes.
+    /// Returns the drive's Identify Controller and its NSIDs, if it reports room for one more
+    /// namespace of `size` bytes.
     fn room(&self, size: u64) -> Result<(IdentifyController, Vec<u32>)> {
         let controller = self.controller()?;
-        let left = bytes(controller.unallocated.get())?;
-        if left < size {
-            return Err(DriveError::NoRoom(left));
+        let free = bytes(controller.unallocated.get())?;
+        if free < size {
+            return Err(DriveError::NoRoom(free));
         }
         let namespaces = self.ask("list namespaces", self.admin.allocated())?;
         match controller.limit() {
@@ -63,7 +64,7 @@ impl NvmeDrive {
 
     fn has_one_of(&self, allocation: AllocationId) -> Result<bool> {
         for nsid in self.ledger.nsids_of(allocation) {
-            let owner = self.find(nsid)?.and_then(|found| self.ledger.recorded(&found));
+            let owner = self.find(nsid)?.and_then(|found| self.ledger.recorded_owner(&found));
             if owner == Some(NamespaceOwner::Ours(allocation)) {
                 return Ok(true);
             }
@@ -83,7 +84,7 @@ impl NvmeDrive {
             self.ask("delete the new namespace", self.admin.delete(nsid))?;
             self.ledger.drop_intent(allocation).map_err(DriveError::Ledger)?;
             return Err(DriveError::Unfit(
-                "the drive gives a namespace no NGUID, so that it cannot be told from its successors".to_owned(),
+                "the drive assigns no NGUID to a namespace, so the namespace cannot be distinguished from its successors".to_owned(),
             ));
         }
         let whole = described.deallocation & DEALLOCATED_READ == DEALLOCATED_IS_ZERO;
@@ -93,7 +94,7 @@ impl NvmeDrive {
         Ok(Created { nsid, to_zero: !whole })
     }
 
-    /// Records a namespace without a record as one of `allocation`; from now on its NGUID identifies it.
+    /// Records a namespace without a record as one of `allocation`; from then on its NGUID identifies it.
     pub(in super::super) fn adopt(
         &self,
         nsid: u32,
@@ -102,12 +103,12 @@ impl NvmeDrive {
     ) -> Result<()> {
         let _turn = self.ledger.turn();
         self.settle()?;
-        let namespace = self.known(nsid)?;
+        let namespace = self.require_existing(nsid)?;
         match self.owner(&namespace)? {
-            NamespaceOwner::Ours(of) if of == allocation => return Ok(()),
+            NamespaceOwner::Ours(owner) if owner == allocation => return Ok(()),
             NamespaceOwner::Unknown => {}
             found => {
-                return Err(DriveError::NotOurs { wanted: "nobody".to_owned(), found });
+                return Err(DriveError::NotOurs { wanted: "unknown".to_owned(), found });
             }
         }
         if namespace.size != wanted.size || namespace.nguid == [0; 16] {
@@ -123,8 +124,9 @@ impl NvmeDrive {
             .map_err(DriveError::Ledger)
     }
 
-    /// Drops the intent when the drive refused or was not asked, so that nothing was created. When it did not answer,
-    /// or failed midway, the intent stays and the next observation tells.
+    /// Returns the error of a failed creation. Drops the intent when the drive refused or was not asked, because then
+    /// no namespace was created. When the drive did not answer, or failed midway, the intent stays until the next
+    /// observation shows whether the namespace exists.
     fn creation_failed(
         &self,
         allocation: AllocationId,
@@ -142,12 +144,12 @@ impl NvmeDrive {
         match source.code() {
             Some(code::INSUFFICIENT_CAPACITY | code::IDENTIFIER_UNAVAILABLE) => self
                 .refused(size, &source)
-                .map_or_else(|outrun_or_broken| outrun_or_broken, DriveError::Refused),
+                .map_or_else(|no_room_or_unread| no_room_or_unread, DriveError::Refused),
             _ => DriveError::Command { command: "create a namespace", source },
         }
     }
 
-    /// A refusal that the drive's own figures do not explain: observing again would change nothing.
+    /// Describes a refusal that the drive's own figures do not explain: observing again would change nothing.
     fn refused(&self, size: u64, why: &AdminError) -> Result<RoomRefused> {
         let (controller, namespaces) = self.room(size)?;
         Ok(RoomRefused {
@@ -161,8 +163,8 @@ impl NvmeDrive {
         })
     }
 
-    /// The format of 4096-byte blocks without metadata that performs best. A drive that lists no formats of its own has
-    /// them in its namespaces.
+    /// Returns the best-performing format of 4096-byte blocks without metadata. When the drive does not list its
+    /// formats, one of its namespaces (`any`) does.
     fn block_format(&self, any: Option<&u32>) -> Result<u8> {
         let described = match (self.admin.common(), any) {
             (Err(error), Some(any)) if error.code() == Some(code::INVALID_NAMESPACE) => {

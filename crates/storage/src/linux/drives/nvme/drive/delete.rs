@@ -20,10 +20,10 @@ impl NvmeDrive {
     pub(in super::super) fn delete(&self, nsid: u32, allocation: AllocationId) -> Result<()> {
         let controller = self.settle()?;
         if let Some(namespace) = self.find(nsid)? {
-            self.belongs(&namespace, allocation)?;
+            self.require_owner(&namespace, allocation)?;
             self.erase(&namespace, &controller)?;
-            // An erased namespace is useless: delete it even when the caller has stopped waiting, so that nobody has
-            // to ask again.
+            // An erased namespace is useless: delete it even when the caller has stopped waiting, so that no second
+            // request is needed.
             return to_the_end(|| self.delete_erased(&namespace, allocation));
         }
         self.ledger.record_deleted(nsid, allocation).map_err(DriveError::Ledger)
@@ -31,14 +31,14 @@ impl NvmeDrive {
 
     fn delete_erased(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
         let _turn = self.ledger.turn();
-        // While other namespaces were erased this one may have been deleted, and its NSID reused.
+        // While this thread waited for its turn, the namespace may have been deleted and its NSID reused.
         if self.is_still(namespace)? {
             self.remove(namespace.nsid)?;
         }
         self.ledger.record_deleted(namespace.nsid, allocation).map_err(DriveError::Ledger)
     }
 
-    fn belongs(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
+    fn require_owner(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
         let found = self.owner(namespace)?;
         if found.allocation() == Some(allocation) {
             return Ok(());
@@ -52,20 +52,23 @@ impl NvmeDrive {
             other => self.ask("delete the namespace", other)?,
         }
         if self.ask("list namespaces", self.admin.allocated())?.contains(&nsid) {
-            return Err(DriveError::Unfit("the drive still lists what it deleted".to_owned()));
+            return Err(DriveError::Unfit(
+                "the drive still lists the namespace that it deleted".to_owned(),
+            ));
         }
         Ok(())
     }
 
-    /// Erases a namespace, once. Meanwhile it is attached to the physical function only, from which the command must
-    /// come. The drive may take longer than the caller waits.
+    /// Erases a namespace, unless its record says that it is erased. Meanwhile it is attached to the physical function
+    /// only, from which the command must come. The drive may take longer than the caller waits.
     fn erase(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
         if controller.formats_all() {
             return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));
         }
         let nsid = namespace.nsid;
-        let attached = self.ask("list attached controllers", self.admin.attached(nsid))?;
-        self.identified(namespace)?;
+        let attached =
+            self.ask("list attached controllers", self.admin.attached_controllers(nsid))?;
+        self.identify_unchanged(namespace)?;
         for attached in attached {
             self.ask("detach the namespace", self.admin.detach(nsid, attached))?;
         }
@@ -79,7 +82,7 @@ impl NvmeDrive {
         };
         let physical = controller.controller.get();
         self.ask("attach the namespace for erasing", self.admin.attach(nsid, physical))?;
-        let erased = self.identified(namespace).and_then(|described| {
+        let erased = self.identify_unchanged(namespace).and_then(|described| {
             self.ask("erase the namespace", self.admin.format(nsid, described.format, erase))
         });
         to_the_end(|| {
@@ -90,13 +93,17 @@ impl NvmeDrive {
         })
     }
 
-    /// The namespace just before it is erased: a drive that was busy for minutes may have reused its NSID.
-    fn identified(&self, namespace: &Found) -> Result<IdentifyNamespace> {
+    /// Identifies the namespace just before it is erased, and fails when the drive has reused its NSID: the drive may
+    /// have been busy for minutes.
+    fn identify_unchanged(&self, namespace: &Found) -> Result<IdentifyNamespace> {
         let described = self.ask("identify the namespace", self.admin.namespace(namespace.nsid))?;
         if described.nguid == namespace.nguid {
             return Ok(described);
         }
-        let why = format!("namespace {} became another while it was to be erased", namespace.nsid);
+        let why = format!(
+            "namespace {} was replaced by another before it could be erased",
+            namespace.nsid
+        );
         Err(DriveError::Unfit(why))
     }
 }

@@ -1,4 +1,4 @@
-//! Block formats (NVM 4.1.5.1, figure 97).
+//! Reads the block formats of a namespace (NVM 4.1.5.1, figure 97).
 
 use super::{DriveError, Result};
 use crate::linux::drives::nvme::{
@@ -14,12 +14,12 @@ pub(super) fn describe(nsid: u32, described: &IdentifyNamespace) -> Result<Found
         .find_map(|(flbas, format)| (flbas == described.format & 0x6f).then_some(format.power));
     let size =
         power.and_then(|power| 1_u64.checked_shl(power.into())?.checked_mul(described.size.get()));
-    let size = size
-        .ok_or_else(|| DriveError::Unfit(format!("namespace {nsid} has a size that cannot be")))?;
+    let size =
+        size.ok_or_else(|| DriveError::Unfit(format!("namespace {nsid} has an impossible size")))?;
     Ok(Found { nsid, nguid: described.nguid, size })
 }
 
-/// Formats by their FLBAS value: the index's bits 3:0 in 3:0, its bits 5:4 in 6:5.
+/// Returns the formats by their FLBAS value: the index's bits 3:0 in 3:0, its bits 5:4 in 6:5.
 fn formats(described: &IdentifyNamespace) -> impl Iterator<Item = (u8, BlockFormat)> {
     let count = usize::from(described.formats) + 1;
     let listed = described.format_list.iter().take(count);

@@ -1,4 +1,5 @@
-//! One drive, made, given, taken and crashed, on a drive in memory.
+//! Tests of one drive, on a simulated drive in memory: creates, attaches, detaches and
+//! deletes namespaces, with crashes.
 
 use std::{cell::Cell, collections::BTreeSet, fs};
 
@@ -18,7 +19,7 @@ use crate::{
 const MIB: u64 = 1 << 20;
 
 thread_local! {
-    /// How the drives of this test are reached.
+    /// The way to the drives of this test.
     static WAY: Cell<Way> = const { Cell::new(Way::Here) };
 }
 
@@ -37,20 +38,20 @@ impl Bench {
         Self { simulated, state: tempfile::tempdir().unwrap() }
     }
 
-    /// An agent that starts: what it knows is what is on disk.
+    /// Starts an agent, which knows only the ledger on disk.
     fn start(&self) -> NvmeDrive {
         let ledger = Ledger::open(self.state.path(), &nqn()).unwrap();
         let admin = Admin::new(self.simulated.queue(WAY.get()));
         NvmeDrive::new(nqn(), admin, Arc::new(ledger))
     }
 
-    /// Somebody else's namespace, or the next with an NSID that was ours.
+    /// Creates a namespace that the ledger does not know, perhaps with the NSID of a deleted one.
     fn plant(&self, size: u64) -> u32 {
         let admin = Admin::new(self.simulated.queue(WAY.get()));
         admin.create(size >> BLOCK_POWER, 1).unwrap()
     }
 
-    fn left(&self) -> u64 {
+    fn unallocated(&self) -> u64 {
         self.simulated.state().unallocated()
     }
 }
@@ -59,7 +60,7 @@ fn allocation(index: u32) -> AllocationId {
     AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index }
 }
 
-fn wanted(size: u64) -> Wanted {
+fn wanted_size(size: u64) -> Wanted {
     Wanted { size, members: 1 }
 }
 
@@ -83,12 +84,12 @@ fn names(drive: &NvmeDrive) -> Vec<String> {
 }
 
 #[test]
-fn a_namespace_is_made_given_taken_erased_and_deleted() {
+fn a_namespace_is_created_attached_detached_erased_and_deleted() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    let made = drive.create(allocation(0), wanted(8 * MIB), 1).unwrap();
+    let made = drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
     assert_eq!(made, Some(Created { nsid: 1, to_zero: false }));
-    assert_eq!(drive.create(allocation(0), wanted(8 * MIB), 1).unwrap(), None, "it has one");
+    assert_eq!(drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap(), None, "it has one");
     assert_eq!(drive.look().unwrap().drive.free(), 56 * MIB);
 
     drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
@@ -103,19 +104,19 @@ fn a_namespace_is_made_given_taken_erased_and_deleted() {
     assert_eq!(bench.simulated.state().namespaces[&1].attached, BTreeSet::from([1]));
     drive.delete(1, allocation(0)).unwrap();
     drive.delete(1, allocation(0)).unwrap();
-    assert_eq!((bench.left(), drive.look().unwrap().namespaces.len()), (64 * MIB, 0));
+    assert_eq!((bench.unallocated(), drive.look().unwrap().namespaces.len()), (64 * MIB, 0));
     assert!(drive.ledger.records().is_empty());
 }
 
-/// How many commands a life of a namespace takes when the drive has `others` of ours.
+/// Returns the number of commands for the whole life of a namespace, on a drive that has `others` with records.
 fn commands_beside(others: u32) -> u32 {
     let bench = Bench::new(17);
     let drive = bench.start();
     for other in 1..=others {
-        drive.create(allocation(other), wanted(MIB), 1).unwrap();
+        drive.create(allocation(other), wanted_size(MIB), 1).unwrap();
     }
     let before = bench.simulated.state().answered;
-    let made = drive.create(allocation(0), wanted(MIB), 1).unwrap().unwrap();
+    let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
     drive.attach(made.nsid, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
     drive.detach(made.nsid, &node("rabbit-1")).unwrap();
     drive.delete(made.nsid, allocation(0)).unwrap();
@@ -128,10 +129,10 @@ fn a_namespace_takes_no_more_commands_beside_others() {
 }
 
 #[test]
-fn nothing_is_deleted_before_it_was_erased() {
+fn a_namespace_is_not_deleted_before_it_was_erased() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().lose = Some((opcode::FORMAT, Lost::Before));
     let error = drive.delete(1, allocation(0)).unwrap_err();
     assert_eq!(error.to_string(), "erase the namespace");
@@ -143,15 +144,15 @@ fn nothing_is_deleted_before_it_was_erased() {
     drive.delete(1, allocation(0)).unwrap_err();
     assert!(bench.simulated.state().namespaces[&1].erased);
     drive.delete(1, allocation(0)).unwrap();
-    assert_eq!(bench.left(), 64 * MIB);
+    assert_eq!(bench.unallocated(), 64 * MIB);
 }
 
 #[test]
-fn what_was_erased_is_not_erased_again_unless_somebody_could_write_to_it() {
+fn an_erased_namespace_is_erased_again_only_after_an_attachment() {
     for (given_meanwhile, formats) in [(false, 1), (true, 2)] {
         let bench = Bench::new(17);
         let drive = bench.start();
-        drive.create(allocation(0), wanted(MIB), 1).unwrap();
+        drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
         bench.simulated.state().lose = Some((0x0d, Lost::Before));
         drive.delete(1, allocation(0)).unwrap_err();
         let drive = bench.start();
@@ -160,31 +161,31 @@ fn what_was_erased_is_not_erased_again_unless_somebody_could_write_to_it() {
             drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
         }
         drive.delete(1, allocation(0)).unwrap();
-        assert_eq!(bench.left(), 64 * MIB);
+        assert_eq!(bench.unallocated(), 64 * MIB);
         assert_eq!(bench.simulated.state().formats, formats);
     }
 }
 
-/// A drive may take longer for it than anybody waits.
+/// A drive may take longer for an erasure than the caller waits.
 #[test]
-fn an_erasure_for_which_nobody_waited_is_brought_to_its_end() {
+fn a_deletion_continues_when_its_caller_gave_up_during_the_erasure() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().surprise = Some(Surprise {
         before: |command| command.opcode == opcode::FORMAT,
         happens: |_| give_up(),
     });
     drive.delete(1, allocation(0)).unwrap();
-    assert!(is_given_up(), "nobody waits");
-    assert_eq!((bench.left(), drive.ledger.records().len()), (64 * MIB, 0));
+    assert!(is_given_up(), "the caller gave up");
+    assert_eq!((bench.unallocated(), drive.ledger.records().len()), (64 * MIB, 0));
 }
 
 #[test]
-fn what_was_given_up_before_it_was_erased_is_not_erased_and_nobody_is_left_attached() {
+fn a_deletion_given_up_before_the_erasure_leaves_no_host_attached() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     // The first attachment is that of the physical function.
     bench.simulated.state().surprise = Some(Surprise {
         before: |command| command.opcode == opcode::NAMESPACE_ATTACHMENT && command.cdw10 == 0,
@@ -196,52 +197,52 @@ fn what_was_given_up_before_it_was_erased_is_not_erased_and_nobody_is_left_attac
 }
 
 #[test]
-fn what_became_another_while_it_was_to_be_erased_is_not_erased() {
+fn a_namespace_that_took_the_nsid_before_the_erasure_is_not_erased() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().surprise = Some(Surprise {
         before: |command| command.opcode == opcode::NAMESPACE_ATTACHMENT,
         happens: |state| state.namespaces.get_mut(&1).unwrap().nguid = [9; 16],
     });
     let error = drive.delete(1, allocation(0)).unwrap_err();
-    assert!(error.to_string().contains("became another"), "{error}");
+    assert!(error.to_string().contains("was replaced by another"), "{error}");
     let there = bench.simulated.state().namespaces[&1].clone();
     assert!(!there.erased && there.attached.is_empty());
 }
 
 #[test]
-fn what_goes_during_a_look_is_no_fault_of_the_drive() {
+fn a_namespace_deleted_during_an_observation_is_not_an_error() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
-    drive.create(allocation(1), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
+    drive.create(allocation(1), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().surprise = Some(Surprise {
         before: |command| command.cdw10 == u32::from(cns::ATTACHED_CONTROLLERS),
         happens: |state| state.namespaces.clear(),
     });
     assert_eq!(owners(&drive), []);
-    drive.create(allocation(2), wanted(MIB), 1).unwrap();
+    drive.create(allocation(2), wanted_size(MIB), 1).unwrap();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(2))]);
 }
 
 #[test]
-fn another_drive_that_answers_in_its_place_is_given_nothing() {
+fn a_drive_with_another_nqn_is_refused() {
     let bench = Bench::new(17);
     let drive = bench.start();
     bench.simulated.state().nqn = "nqn.2019-08.org.qemu:drive1".to_owned();
-    let refused = drive.create(allocation(0), wanted(MIB), 1).unwrap_err().to_string();
+    let refused = drive.create(allocation(0), wanted_size(MIB), 1).unwrap_err().to_string();
     assert_eq!(refused, "drive nqn.2019-08.org.qemu:drive1 answers in its place");
-    assert_eq!(bench.left(), 64 * MIB);
+    assert_eq!(bench.unallocated(), 64 * MIB);
 }
 
 #[test]
-fn a_drive_that_formats_all_namespaces_at_once_is_asked_to_format_none() {
+fn a_drive_that_formats_all_namespaces_at_once_is_not_formatted() {
     for bits in [0b01, 0b10, 0b11] {
         let bench = Bench::new(17);
         let drive = bench.start();
         let other = bench.plant(MIB);
-        let made = drive.create(allocation(0), wanted(MIB), 1).unwrap().unwrap();
+        let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
         bench.simulated.state().format = bits;
         let error = drive.delete(made.nsid, allocation(0)).unwrap_err();
         assert!(error.to_string().contains("erases every namespace"), "{error}");
@@ -253,7 +254,7 @@ fn a_drive_that_formats_all_namespaces_at_once_is_asked_to_format_none() {
 fn a_namespace_that_took_the_nsid_while_another_was_deleted_stays() {
     let bench = Bench::new(17);
     let drive = Arc::new(bench.start());
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     let turn = drive.ledger.turn();
     let late = Arc::clone(&drive);
     let deletes = std::thread::spawn(move || late.delete(1, allocation(0)));
@@ -261,25 +262,28 @@ fn a_namespace_that_took_the_nsid_while_another_was_deleted_stays() {
         std::thread::yield_now();
     }
     drive.admin.delete(1).unwrap();
-    assert_eq!(bench.plant(2 * MIB), 1, "the NSID is given anew");
+    assert_eq!(bench.plant(2 * MIB), 1, "the drive reuses the NSID");
     drop(turn);
     deletes.join().unwrap().unwrap();
-    assert_eq!(bench.left(), 62 * MIB, "the other's is there");
+    assert_eq!(bench.unallocated(), 62 * MIB, "the other's is there");
 }
 
 #[test]
-fn what_was_given_up_while_it_waited_for_its_turn_makes_nothing() {
+fn a_creation_given_up_while_it_waited_creates_nothing() {
     let bench = Bench::new(17);
     let drive = Arc::new(bench.start());
     let turn = drive.ledger.turn();
-    let (late, (tell, told)) = (Arc::clone(&drive), std::sync::mpsc::channel());
+    let (late, (tell, text)) = (Arc::clone(&drive), std::sync::mpsc::channel());
     let changes = BoundedCalls::of_changes(std::time::Duration::from_millis(50));
-    let create = move || tell.send(late.create(allocation(0), wanted(MIB), 1)).unwrap();
+    let create = move || tell.send(late.create(allocation(0), wanted_size(MIB), 1)).unwrap();
     changes.run("drive0", create).unwrap_err();
     drop(turn);
-    told.recv().unwrap().unwrap_err();
-    assert_eq!(bench.left(), 64 * MIB);
-    assert!(drive.create(allocation(0), wanted(MIB), 1).unwrap().is_some(), "others are served");
+    text.recv().unwrap().unwrap_err();
+    assert_eq!(bench.unallocated(), 64 * MIB);
+    assert!(
+        drive.create(allocation(0), wanted_size(MIB), 1).unwrap().is_some(),
+        "others are served"
+    );
 }
 
 #[test]
@@ -289,7 +293,7 @@ fn a_crash_around_create_leaks_nothing() {
         bench.plant(MIB);
         let drive = bench.start();
         bench.simulated.state().lose = Some((0x0d, lost));
-        drive.create(allocation(0), wanted(8 * MIB), 1).unwrap_err();
+        drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap_err();
 
         let drive = bench.start();
         let partial: Vec<_> = owners(&drive)
@@ -298,8 +302,8 @@ fn a_crash_around_create_leaks_nothing() {
             .collect();
         assert_eq!(partial.len(), there, "{lost:?}");
         drive.delete(2, allocation(0)).unwrap();
-        drive.create(allocation(0), wanted(8 * MIB), 1).unwrap().unwrap();
-        assert_eq!(bench.left(), 55 * MIB, "{lost:?}: the foreign one and ours");
+        drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap().unwrap();
+        assert_eq!(bench.unallocated(), 55 * MIB, "{lost:?}: the foreign one and ours");
         assert_eq!(owners(&drive)[0], NamespaceOwner::Unknown);
     }
 }
@@ -308,7 +312,7 @@ fn a_crash_around_create_leaks_nothing() {
 fn a_namespace_that_took_the_nsid_of_ours_is_not_ours() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().namespaces.clear();
     assert_eq!(bench.plant(MIB), 1);
     assert!(matches!(owners(&drive)[..], [NamespaceOwner::Foreign(_)]));
@@ -316,7 +320,7 @@ fn a_namespace_that_took_the_nsid_of_ours_is_not_ours() {
     assert!(matches!(refused, DriveError::NotOurs { .. }), "{refused}");
     let refused = drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap_err();
     assert!(matches!(refused, DriveError::NotOurs { .. }), "{refused}");
-    assert_eq!(bench.left(), 63 * MIB, "it is still there");
+    assert_eq!(bench.unallocated(), 63 * MIB, "it is still there");
 }
 
 #[test]
@@ -330,10 +334,10 @@ fn foreign_namespaces_are_shown_and_left_alone() {
 }
 
 #[test]
-fn access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn() {
+fn unrecorded_access_has_the_name_of_its_endpoint_and_can_be_withdrawn() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().namespaces.get_mut(&1).unwrap().attached.insert(5);
     assert_eq!(names(&drive), ["endpoint-4"]);
     drive.detach(1, &node("endpoint-4")).unwrap();
@@ -341,10 +345,10 @@ fn access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn() 
 }
 
 #[test]
-fn a_name_is_one_hosts_and_who_is_where_it_was_is_called_by_the_place() {
+fn a_name_belongs_to_its_latest_host_and_the_former_gets_the_name_of_its_endpoint() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     drive.attach(1, Endpoint::Compute(3), &node("compute-1")).unwrap();
     drive.attach(1, Endpoint::Compute(5), &node("compute-1")).unwrap();
     for drive in [drive, bench.start()] {
@@ -359,26 +363,26 @@ fn a_full_drive_is_no_fault_of_the_drive() {
     let bench = Bench::new(17);
     let drive = bench.start();
     assert!(
-        matches!(drive.create(allocation(0), wanted(65 * MIB), 1), Err(DriveError::NoRoom(n)) if n == 64 * MIB)
+        matches!(drive.create(allocation(0), wanted_size(65 * MIB), 1), Err(DriveError::NoRoom(n)) if n == 64 * MIB)
     );
-    drive.create(allocation(1), wanted(64 * MIB), 1).unwrap();
-    assert!(matches!(drive.create(allocation(0), wanted(MIB), 1), Err(DriveError::NoRoom(0))));
+    drive.create(allocation(1), wanted_size(64 * MIB), 1).unwrap();
+    assert!(matches!(drive.create(allocation(0), wanted_size(MIB), 1), Err(DriveError::NoRoom(0))));
 }
 
 #[test]
-fn a_drive_that_has_all_its_namespaces_is_seen_to_and_a_refusal_has_its_numbers() {
+fn a_drive_without_free_identifiers_is_recognised_and_a_refusal_has_its_numbers() {
     let bench = Bench::new(17);
     let drive = bench.start();
     bench.simulated.state().most = 1;
-    drive.create(allocation(1), wanted(MIB), 1).unwrap();
+    drive.create(allocation(1), wanted_size(MIB), 1).unwrap();
     assert_eq!(drive.look().unwrap().drive.max_namespaces, Some(1));
-    let full = drive.create(allocation(0), wanted(MIB), 1);
+    let full = drive.create(allocation(0), wanted_size(MIB), 1);
     assert!(matches!(full, Err(DriveError::NoIdentifier(1))), "{full:?}");
 
     bench.simulated.state().most = 32;
     for (status, meaning) in [(0x4115, "not enough"), (0x4116, "no namespace identifier")] {
         bench.simulated.state().refuses = Some(status);
-        let refused = drive.create(allocation(0), wanted(MIB), 1);
+        let refused = drive.create(allocation(0), wanted_size(MIB), 1);
         let Err(DriveError::Refused(refused)) = refused else { panic!("{refused:?}") };
         assert!(refused.why.contains(meaning), "{refused}");
         let (left, namespaces, most) = (63 * MIB, 1, Some(32));
@@ -387,7 +391,7 @@ fn a_drive_that_has_all_its_namespaces_is_seen_to_and_a_refusal_has_its_numbers(
     }
     bench.simulated.state().refuses = None;
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Ours(allocation(1))], "nothing is left");
-    drive.create(allocation(0), wanted(MIB), 1).unwrap().unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
 }
 
 #[test]
@@ -395,7 +399,7 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
     let bench = Bench::new(17);
     bench.simulated.state().reads_zero = false;
     let drive = bench.start();
-    let made = drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     assert_eq!(made, Some(Created { nsid: 1, to_zero: true }));
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Partial(allocation(0))], "crashed here");
     drive.ledger.record_zeroed(1).unwrap();
@@ -403,26 +407,26 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
 }
 
 #[test]
-fn a_drive_without_identities_is_refused_and_gets_its_namespace_back() {
+fn a_drive_without_nguids_is_refused_and_its_namespace_deleted() {
     let bench = Bench::new(17);
     bench.simulated.state().gives_nguid = false;
-    let error = bench.start().create(allocation(0), wanted(MIB), 1).unwrap_err();
+    let error = bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap_err();
     assert!(error.to_string().contains("NGUID"), "{error}");
-    assert_eq!(bench.left(), 64 * MIB);
+    assert_eq!(bench.unallocated(), 64 * MIB);
 }
 
 #[test]
-fn a_host_without_a_virtual_function_is_refused_by_its_place() {
+fn a_host_without_a_virtual_function_is_refused_by_its_endpoint() {
     let bench = Bench::new(4);
     let drive = bench.start();
-    drive.create(allocation(0), wanted(MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
     let error = drive.attach(1, Endpoint::Compute(9), &node("compute-10")).unwrap_err();
     assert!(error.to_string().contains("endpoint 10"), "{error}");
     assert!(names(&drive).is_empty());
 }
 
 #[test]
-fn what_a_drive_warns_of_is_told_and_clears_by_itself() {
+fn warnings_of_a_drive_are_reported_and_cleared() {
     let bench = Bench::new(17);
     let drive = bench.start();
     bench.simulated.state().smart = (0b1010, 104);
@@ -439,53 +443,57 @@ fn what_a_drive_warns_of_is_told_and_clears_by_itself() {
 }
 
 #[test]
-fn what_lost_its_record_is_adopted_only_as_what_it_is() {
+fn a_namespace_without_a_record_is_adopted_only_with_its_size() {
     let bench = Bench::new(17);
-    bench.start().create(allocation(0), wanted(MIB), 1).unwrap();
+    bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().namespaces.get_mut(&1).unwrap().attached.insert(1);
     fs::remove_file(bench.state.path().join(format!("{}.json", nqn()))).unwrap();
     let drive = bench.start();
     assert_eq!(owners(&drive), [NamespaceOwner::Unknown]);
-    assert!(drive.adopt(1, allocation(0), wanted(2 * MIB)).is_err(), "another size");
-    assert!(drive.adopt(2, allocation(0), wanted(MIB)).is_err(), "no such namespace");
+    assert!(drive.adopt(1, allocation(0), wanted_size(2 * MIB)).is_err(), "another size");
+    assert!(drive.adopt(2, allocation(0), wanted_size(MIB)).is_err(), "no such namespace");
     assert_eq!(owners(&drive), [NamespaceOwner::Unknown]);
     drive.adopt(1, allocation(0), Wanted { size: MIB, members: 16 }).unwrap();
     drive.adopt(1, allocation(0), Wanted { size: MIB, members: 16 }).unwrap();
-    assert!(drive.adopt(1, allocation(1), wanted(MIB)).is_err(), "it has an owner");
+    assert!(drive.adopt(1, allocation(1), wanted_size(MIB)).is_err(), "it has an owner");
     let drive = bench.start();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
     assert_eq!(drive.look().unwrap().namespaces[0].0.members, 16);
     drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
-    assert_eq!(names(&drive), ["rabbit-1"], "who reaches it has a name again");
+    assert_eq!(names(&drive), ["rabbit-1"], "the host has its name again");
 }
 
 #[test]
 fn a_namespace_with_a_record_of_another_is_never_adopted() {
     let bench = Bench::new(17);
-    bench.start().create(allocation(0), wanted(MIB), 1).unwrap();
+    bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().namespaces.clear();
     bench.plant(MIB);
-    let refused = bench.start().adopt(1, allocation(0), wanted(MIB)).unwrap_err();
+    let refused = bench.start().adopt(1, allocation(0), wanted_size(MIB)).unwrap_err();
     assert!(matches!(refused, DriveError::NotOurs { .. }), "its NGUID is another: {refused}");
 }
 
 #[test]
-fn what_was_replaced_goes_with_its_allocation_and_not_before() {
+fn a_replaced_namespace_is_deleted_with_its_allocation_and_not_before() {
     let bench = Bench::new(17);
-    bench.start().create(allocation(0), wanted(MIB), 1).unwrap();
+    bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap();
     // The drive is away: only its ledger is there.
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
     ledger.record_replaced(1, allocation(1)).unwrap();
-    assert_eq!(owners(&bench.start()), [NamespaceOwner::Ours(allocation(0))], "another's word");
+    assert_eq!(
+        owners(&bench.start()),
+        [NamespaceOwner::Ours(allocation(0))],
+        "a note for another allocation has no effect"
+    );
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
     ledger.record_replaced(1, allocation(0)).unwrap();
     let drive = bench.start();
     assert_eq!(owners(&drive), [NamespaceOwner::Replaced(allocation(0))]);
     drive.delete(1, allocation(0)).unwrap();
-    assert_eq!(bench.left(), 64 * MIB);
+    assert_eq!(bench.unallocated(), 64 * MIB);
 }
 
-/// The same of a drive behind a switch.
+/// The same tests for a drive behind a switch.
 mod through_a_switch {
     use super::*;
 
@@ -503,26 +511,26 @@ mod through_a_switch {
     }
 
     as_here! {
-        a_namespace_is_made_given_taken_erased_and_deleted,
-        nothing_is_deleted_before_it_was_erased,
-        what_was_erased_is_not_erased_again_unless_somebody_could_write_to_it,
-        an_erasure_for_which_nobody_waited_is_brought_to_its_end,
-        what_was_given_up_before_it_was_erased_is_not_erased_and_nobody_is_left_attached,
+        a_namespace_is_created_attached_detached_erased_and_deleted,
+        a_namespace_is_not_deleted_before_it_was_erased,
+        an_erased_namespace_is_erased_again_only_after_an_attachment,
+        a_deletion_continues_when_its_caller_gave_up_during_the_erasure,
+        a_deletion_given_up_before_the_erasure_leaves_no_host_attached,
         a_crash_around_create_leaks_nothing,
-        what_became_another_while_it_was_to_be_erased_is_not_erased,
-        what_goes_during_a_look_is_no_fault_of_the_drive,
+        a_namespace_that_took_the_nsid_before_the_erasure_is_not_erased,
+        a_namespace_deleted_during_an_observation_is_not_an_error,
         a_namespace_that_took_the_nsid_of_ours_is_not_ours,
         foreign_namespaces_are_shown_and_left_alone,
-        access_that_nobody_recorded_has_the_name_of_its_place_and_can_be_withdrawn,
+        unrecorded_access_has_the_name_of_its_endpoint_and_can_be_withdrawn,
         a_full_drive_is_no_fault_of_the_drive,
-        a_drive_that_has_all_its_namespaces_is_seen_to_and_a_refusal_has_its_numbers,
+        a_drive_without_free_identifiers_is_recognised_and_a_refusal_has_its_numbers,
         blocks_that_may_hold_old_data_count_only_once_they_are_zero,
-        a_drive_without_identities_is_refused_and_gets_its_namespace_back,
-        a_host_without_a_virtual_function_is_refused_by_its_place,
-        what_a_drive_warns_of_is_told_and_clears_by_itself,
-        what_lost_its_record_is_adopted_only_as_what_it_is,
+        a_drive_without_nguids_is_refused_and_its_namespace_deleted,
+        a_host_without_a_virtual_function_is_refused_by_its_endpoint,
+        warnings_of_a_drive_are_reported_and_cleared,
+        a_namespace_without_a_record_is_adopted_only_with_its_size,
         a_namespace_with_a_record_of_another_is_never_adopted,
-        what_was_replaced_goes_with_its_allocation_and_not_before,
+        a_replaced_namespace_is_deleted_with_its_allocation_and_not_before,
         a_namespace_takes_no_more_commands_beside_others,
     }
 }

@@ -1,4 +1,4 @@
-//! Whose a namespace is: by its record, or by the one intent that it matches.
+//! Determines the owner of a namespace, by its record or by the only intent that it matches.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use super::{Found, Ledger, record::Intent};
 use crate::observed::NamespaceOwner;
 
 impl Ledger {
-    /// Resolves what a crash left, from the drive's namespaces as `list` returns them; only the first call after a
-    /// start does anything.
+    /// Attributes the namespaces that a crash left without a record, among the drive's namespaces as `list` returns
+    /// them. Only the first call after a start has an effect.
     pub(in super::super) fn settle_once<E>(
         &self,
         list: impl Fn() -> Result<Vec<Found>, E>,
@@ -21,15 +21,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents: only what
-    /// exists at the first call can come from a previous agent.
+    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents: only a
+    /// namespace that exists at the first call can come from a previous agent.
     pub(super) fn settle(&self, found: &[Found]) -> io::Result<()> {
         let intents = self.file.lock().intents.clone();
         for intent in intents {
             let Some(id) = intent.owner.id() else { continue };
-            let of_it =
+            let matches =
                 |namespace: &&Found| self.owner(namespace, found) == NamespaceOwner::Partial(id);
-            match found.iter().find(of_it) {
+            match found.iter().find(matches) {
                 Some(orphan) => self.record_created(id, *orphan, intent.members, false)?,
                 None => self.drop_intent(id)?,
             }
@@ -37,7 +37,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whose `namespace` is; `all` are the drive's namespaces.
+    /// Returns the owner of `namespace`; `all` are the drive's namespaces.
     pub(in super::super) fn owner(&self, namespace: &Found, all: &[Found]) -> NamespaceOwner {
         let file = self.file.lock();
         let recorded =
@@ -58,7 +58,7 @@ impl Ledger {
                 let id = intent.owner.id();
                 id.map_or_else(|| foreign("its intent names no object"), NamespaceOwner::Partial)
             }
-            (Some(_), _) => foreign("several may have been made for one allocation"),
+            (Some(_), _) => foreign("several namespaces match the intent of one allocation"),
             (None, _) if file.namespaces.iter().any(|record| record.nsid == namespace.nsid) => {
                 foreign("its NSID is recorded with another NGUID or size")
             }

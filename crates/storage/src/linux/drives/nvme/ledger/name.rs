@@ -1,4 +1,4 @@
-//! The file names of ledgers.
+//! Names the files of ledgers.
 
 use std::{
     fs, io,
@@ -12,9 +12,9 @@ use crate::desired::Nqn;
 
 /// Suffix of a ledger named after its drive.
 const PLAIN: &str = ".json";
-/// Suffix of any other ledger.
+/// Suffix of a ledger named after the hash of its drive's NQN.
 const HASHED: &str = ".ledger";
-/// Bytes of a file's name (limits.h, NAME_MAX).
+/// Maximum bytes of a file name (limits.h, NAME_MAX).
 const LONGEST: usize = 255;
 
 impl Ledger {
@@ -28,7 +28,7 @@ impl Ledger {
         directory.join(format!("{}{HASHED}", hash.simple()))
     }
 
-    /// The drive whose ledger is at `path`; `None` when there is none.
+    /// Returns the drive whose ledger is at `path`; `None` when the file is no ledger.
     pub(in super::super) fn drive_of(path: &Path) -> Option<io::Result<Nqn>> {
         let name = path.file_name()?.to_str()?;
         if let Some(nqn) = name.strip_suffix(PLAIN) {

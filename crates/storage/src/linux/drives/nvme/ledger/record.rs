@@ -15,7 +15,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    pub(super) fn of(id: AllocationId) -> Self {
+    pub(super) fn new(id: AllocationId) -> Self {
         Self { uid: id.owner.to_string(), index: id.index }
     }
 
@@ -24,7 +24,8 @@ impl Owner {
     }
 }
 
-fn one() -> u16 {
+/// The number of members in ledgers of an older Warren, which have no such field.
+fn one_member() -> u16 {
     1
 }
 
@@ -33,32 +34,32 @@ fn one() -> u16 {
 pub(super) struct Intent {
     pub(super) owner: Owner,
     pub(super) size: u64,
-    /// How many namespaces the allocation is made of.
-    #[serde(rename = "of", default = "one")]
+    /// Number of namespaces of the allocation.
+    #[serde(rename = "of", default = "one_member")]
     pub(super) members: u16,
-    /// NSIDs that existed before.
+    /// NSIDs that existed before the drive was asked to create the namespace.
     pub(super) before: BTreeSet<u32>,
-    /// Seconds since 1970, for people who read the file.
+    /// Time of the intent in seconds since 1970, for admins who read the file.
     pub(super) at: u64,
 }
 
-/// A namespace of ours.
+/// A namespace of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::linux::drives::nvme) struct Record {
     pub(in crate::linux::drives::nvme) nsid: u32,
     pub(in crate::linux::drives::nvme) nguid: String,
     pub(super) owner: Owner,
     pub(in crate::linux::drives::nvme) size: u64,
-    /// How many namespaces the allocation is made of. Ledgers of an older Warren have no number: each allocation had
-    /// one namespace.
-    #[serde(rename = "of", default = "one")]
+    /// Number of namespaces of the allocation. Ledgers of an older Warren have no number: each
+    /// allocation had one namespace.
+    #[serde(rename = "of", default = "one_member")]
     pub(in crate::linux::drives::nvme) members: u16,
-    /// Its blocks are known to read as zero.
+    /// Whether its blocks are known to read as zero.
     pub(super) whole: bool,
-    /// It was erased and remains to be deleted.
+    /// Whether it was erased and remains to be deleted.
     #[serde(default)]
     pub(super) erased: bool,
-    /// Its drive was gone for good, and another namespace replaced it.
+    /// Whether another namespace replaced it, because its drive was gone for good.
     #[serde(default)]
     pub(super) replaced: bool,
     /// Host names by endpoint number: a drive knows only controllers.
@@ -76,7 +77,7 @@ impl Record {
             (Some(id), true, true) => NamespaceOwner::Replaced(id),
             (Some(id), false, _) => NamespaceOwner::Partial(id),
             (None, _, _) => {
-                NamespaceOwner::Foreign(format!("{:?} is no object's uid", self.owner.uid))
+                NamespaceOwner::Foreign(format!("{:?} is not the uid of an object", self.owner.uid))
             }
         }
     }
@@ -94,7 +95,7 @@ pub(in crate::linux::drives::nvme) struct SlotAndSerial {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct File {
     pub(super) nqn: String,
-    /// The drive's slot when it was last observed with anything of ours on it.
+    /// The drive's slot when it was last observed with recorded namespaces.
     #[serde(default, rename = "place")]
     pub(super) slot: Option<SlotAndSerial>,
     pub(super) intents: Vec<Intent>,

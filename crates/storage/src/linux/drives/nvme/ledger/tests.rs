@@ -8,7 +8,7 @@ fn found(nsid: u32, size: u64) -> Found {
     Found { nsid, nguid: [u8::try_from(nsid).unwrap(); 16], size }
 }
 
-fn wanted(size: u64) -> Wanted {
+fn two_drive_request(size: u64) -> Wanted {
     Wanted { size, members: 16 }
 }
 
@@ -17,10 +17,10 @@ fn nqn() -> Nqn {
 }
 
 #[test]
-fn what_was_made_is_ours_by_its_nguid_also_after_a_restart() {
+fn a_created_namespace_is_ours_by_its_nguid_also_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
-    ledger.intend(allocation(0), wanted(4096), &[], 1).unwrap();
+    ledger.intend(allocation(0), two_drive_request(4096), &[], 1).unwrap();
     ledger.record_created(allocation(0), found(1, 4096), 16, true).unwrap();
     ledger.record_host(1, 3, &"compute-03".parse().unwrap()).unwrap();
 
@@ -33,11 +33,11 @@ fn what_was_made_is_ours_by_its_nguid_also_after_a_restart() {
 }
 
 #[test]
-fn a_crash_after_create_leaves_what_can_be_attributed() {
+fn a_namespace_created_before_a_crash_is_attributed_to_its_intent() {
     let directory = tempfile::tempdir().unwrap();
     Ledger::open(directory.path(), &nqn())
         .unwrap()
-        .intend(allocation(0), wanted(8192), &[1], 1)
+        .intend(allocation(0), two_drive_request(8192), &[1], 1)
         .unwrap();
     let (old, other, new) = (found(1, 8192), found(2, 4096), found(3, 8192));
 
@@ -51,10 +51,10 @@ fn a_crash_after_create_leaves_what_can_be_attributed() {
 }
 
 #[test]
-fn two_that_may_be_meant_are_nobodys() {
+fn two_namespaces_that_match_one_intent_are_foreign() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
-    ledger.intend(allocation(0), wanted(8192), &[], 1).unwrap();
+    ledger.intend(allocation(0), two_drive_request(8192), &[], 1).unwrap();
     let all = [found(1, 8192), found(2, 8192)];
     for namespace in &all {
         assert!(matches!(ledger.owner(namespace, &all), NamespaceOwner::Foreign(_)));
@@ -62,17 +62,17 @@ fn two_that_may_be_meant_are_nobodys() {
 }
 
 #[test]
-fn an_intent_of_which_nothing_came_claims_nothing_later() {
+fn a_settled_intent_claims_no_later_namespace() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
-    ledger.intend(allocation(0), wanted(8192), &[], 1).unwrap();
+    ledger.intend(allocation(0), two_drive_request(8192), &[], 1).unwrap();
     ledger.settle(&[]).unwrap();
     let later = found(1, 8192);
     assert_eq!(ledger.owner(&later, &[later]), NamespaceOwner::Unknown);
 }
 
 #[test]
-fn a_ledger_has_a_name_whatever_its_drive_is_called() {
+fn every_nqn_has_a_ledger_file_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
     let named = |name: &str| -> Nqn { name.parse().unwrap() };
     let plain = [nqn(), named(&"n".repeat(250))];

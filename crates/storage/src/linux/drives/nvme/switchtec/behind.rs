@@ -1,4 +1,4 @@
-//! A drive behind the switches, from its slot to its virtual functions.
+//! Brings up a drive behind the switches, and opens its admin queue.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,9 +12,9 @@ use super::{
         ready::{Functions as Virtual, Step, bring_up, first_offline},
         wire::SecondaryController,
     },
-    bindings::{SlotError, missing},
+    bindings::{SlotError, missing_bindings},
     command::Command,
-    dump::{Functions, Plugged, plugged},
+    dump::{Functions, Plugged, plugged_at},
     register,
     switch::Switch,
     topology::{Slot, seat},
@@ -25,13 +25,13 @@ use crate::{
     linux::busy::pause_for,
 };
 
-/// Pauses on the way to a drive.
+/// Waiting times on the way to a drive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) tunnel: Patience,
-    /// A function is not ready sooner after its reset (PCI Express Base Specification, 6.6.2).
+    /// Time that a function needs after its reset (PCI Express Base Specification, 6.6.2).
     pub(super) reset: Duration,
-    /// Scans within this time count as one.
+    /// Age up to which the last scan of a switch is used again.
     pub(super) fresh: Duration,
 }
 
@@ -49,16 +49,17 @@ impl Default for Pace {
 #[derive(Debug, Clone)]
 pub(in super::super) struct Behind {
     pub(super) slot: Slot,
-    /// PDFID of its physical function.
+    /// PDFID of the drive's physical function.
     pub(super) physical: u16,
-    /// Changes when something else, nothing, or the drive without its hosts was seen in the slot.
+    /// Changes when the slot was seen empty, with another device, or with the drive unbound from its hosts.
     pub(super) generation: u32,
-    /// Both switches, by PAX id: the host's switch binds a function.
+    /// Both switches, by PAX id: a function is bound by the switch of its host.
     pub(super) switches: Arc<[Arc<Switch>; 2]>,
     pub(super) pace: Pace,
 }
 
-/// Equal when it is the same way to the same drive, brought up once.
+/// Compares slot, physical function and generation: equal ways lead to the same drive, which need not
+/// be brought up again.
 impl PartialEq for Behind {
     fn eq(&self, other: &Self) -> bool {
         let what = |way: &Self| (way.slot, way.physical, way.generation);
@@ -67,17 +68,17 @@ impl PartialEq for Behind {
 }
 
 impl Behind {
-    /// Within the rabbit, from 0.
+    /// Returns the index of the slot within the rabbit, from 0.
     pub(in super::super) fn slot(&self) -> u8 {
         self.slot.index
     }
 
-    /// The label printed beside its slot.
+    /// Returns the label printed beside the slot.
     pub(in super::super) fn label(&self) -> u8 {
         self.slot.label
     }
 
-    /// Its admin queue.
+    /// Returns the drive's admin queue, through a tunnel of its switch.
     pub(in super::super) fn admin(&self) -> Admin {
         self.admin_with(self.pace.tunnel)
     }
@@ -87,25 +88,25 @@ impl Behind {
         Admin::new(Box::new(tunnel))
     }
 
-    /// Brings its virtual functions online, and binds each to its host. It changes nothing on a drive whose functions
-    /// do not match its slot.
+    /// Brings the drive's virtual functions online, and binds each to its host. Changes nothing on a drive whose
+    /// functions do not match its slot.
     pub(in super::super) fn make_ready(&self, nqn: &Nqn, admin: &Admin) -> Result<(), Fault> {
         let functions = self.functions()?;
         let slot_fault = |error: SlotError| error.to_string();
-        missing(&self.slot, &functions).map_err(slot_fault)?;
+        missing_bindings(&self.slot, &functions).map_err(slot_fault)?;
         let raised = self.raise(nqn, admin, &functions)?;
-        let bindings = missing(&self.slot, &functions).map_err(slot_fault)?;
+        let bindings = missing_bindings(&self.slot, &functions).map_err(slot_fault)?;
         for binding in &bindings {
             let fault = |error| in_one_line("bind a virtual function", &error);
             self.switch(binding.seat.host.pax)
                 .send(Command::Bind, &binding.request())
                 .map_err(fault)?;
         }
-        let left = missing(&self.slot, &self.functions()?).map_err(slot_fault)?;
-        if !left.is_empty() {
+        let unbound = missing_bindings(&self.slot, &self.functions()?).map_err(slot_fault)?;
+        if !unbound.is_empty() {
             return Err(format!(
-                "{} virtual functions are bound to nobody after they were bound",
-                left.len()
+                "{} virtual functions are still bound to no host after the switch accepted the bind commands",
+                unbound.len()
             ));
         }
         if raised + bindings.len() > 0 {
@@ -115,24 +116,25 @@ impl Behind {
         Ok(())
     }
 
-    /// Rejects a host that does not have its own function: a namespace attached there would reach another host, or
-    /// none.
-    pub(in super::super) fn reaches(&self, endpoint: Endpoint) -> Result<(), Fault> {
+    /// Fails when the function of a host is not bound to that host: a namespace attached there would reach
+    /// another host, or none.
+    pub(in super::super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         let functions = self.functions()?;
-        let unbound = missing(&self.slot, &functions).map_err(|error| error.to_string())?;
+        let unbound =
+            missing_bindings(&self.slot, &functions).map_err(|error| error.to_string())?;
         let seat = seat(endpoint, &self.slot);
         if unbound.iter().any(|binding| Some(binding.seat) == seat) {
             return Err(format!(
-                "the function of endpoint {} is bound to nobody",
+                "the function of endpoint {} is bound to no host",
                 endpoint.number()
             ));
         }
         Ok(())
     }
 
-    /// The number of steps taken.
+    /// Brings the virtual functions online; returns the number of steps taken.
     fn raise(&self, nqn: &Nqn, admin: &Admin, functions: &Functions) -> Result<usize, Fault> {
-        let fault = |error| in_one_line("look at virtual functions", &error);
+        let fault = |error| in_one_line("read the virtual functions", &error);
         let possible = u16::try_from(functions.virtual_functions.len()).unwrap_or(u16::MAX);
         let preset = quirks(nqn).resources_preset;
         let secondaries = admin.secondaries().map_err(fault)?;
@@ -155,7 +157,7 @@ impl Behind {
             admin.virtualize(controller, action).map_err(chain)?;
         }
         if !steps.is_empty() {
-            // Upstream, too, takes a drive out of service when a function stays offline.
+            // nnf-ec also takes a drive out of service when a function stays offline.
             if let Some(function) = first_offline(&admin.secondaries().map_err(fault)?) {
                 return Err(format!("virtual function {function} does not come online"));
             }
@@ -180,10 +182,10 @@ impl Behind {
         Ok(())
     }
 
-    /// The functions that the switch reports there now.
+    /// Returns the functions that the switch now reports in the drive's slot.
     fn functions(&self) -> Result<Functions, Fault> {
-        let fault = |error| in_one_line("look at the drive's slot", &error);
-        match plugged(self.own(), self.slot.at.port).map_err(fault)? {
+        let fault = |error| in_one_line("read the drive's slot", &error);
+        match plugged_at(self.own(), self.slot.at.port).map_err(fault)? {
             Plugged::Drive(functions) if functions.physical == self.physical => Ok(functions),
             Plugged::Drive(_) => Err("another drive was plugged in".to_owned()),
             Plugged::Nothing => Err("it was unplugged".to_owned()),
@@ -191,7 +193,7 @@ impl Behind {
         }
     }
 
-    /// The switch that it is plugged into.
+    /// Returns the switch that the drive is plugged into.
     fn own(&self) -> &Arc<Switch> {
         self.switch(self.slot.at.pax)
     }

@@ -1,4 +1,4 @@
-//! Which virtual function belongs to which host: each host has one of every drive.
+//! Assigns a drive's virtual functions to hosts: each host has one function of every drive.
 
 use thiserror::Error;
 
@@ -9,8 +9,8 @@ use super::{
 };
 use crate::desired::Endpoint;
 
-/// The drive's functions do not match its slot. Nothing on it is changed then: a namespace attached for one host would
-/// reach another, or none.
+/// The drive's functions do not match its slot. The agent then changes nothing on the drive: a namespace attached for
+/// one host would reach another, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum SlotError {
     #[error(
@@ -35,7 +35,7 @@ pub(super) struct Binding {
 }
 
 impl Binding {
-    /// This request goes to the host's switch, wherever the drive is.
+    /// Builds the request, which goes to the switch of the host and not to that of the drive.
     pub(super) fn request(&self) -> BindRequest {
         let mut functions: [BindFunction; 8] = zerocopy::FromZeros::new_zeroed();
         functions[0].pdfid = self.pdfid.into();
@@ -44,8 +44,11 @@ impl Binding {
     }
 }
 
-/// The functions that are not bound yet, with the hosts that they belong to.
-pub(super) fn missing(slot: &Slot, functions: &Functions) -> Result<Vec<Binding>, SlotError> {
+/// Returns the functions that are not bound yet, with the host ports that they belong to.
+pub(super) fn missing_bindings(
+    slot: &Slot,
+    functions: &Functions,
+) -> Result<Vec<Binding>, SlotError> {
     let (label, found) = (slot.label, functions.virtual_functions.len());
     let wanted = hosts().count();
     match found {
@@ -76,8 +79,8 @@ fn name(endpoint: Endpoint) -> String {
 
 fn host_of(seat: &Seat) -> String {
     let Seat { host, logical } = seat;
-    let whose = host_at(*host).map_or_else(|| "no host of a rabbit".to_owned(), name);
-    format!("{whose} (PAX {} port {}, logical port {logical})", host.pax, host.port)
+    let host_name = host_at(*host).map_or_else(|| "no host of a rabbit".to_owned(), name);
+    format!("{host_name} (PAX {} port {}, logical port {logical})", host.pax, host.port)
 }
 
 #[cfg(test)]
@@ -98,7 +101,7 @@ mod tests {
     #[test]
     fn each_host_gets_the_function_of_its_number() {
         let slot = slots(1)[0];
-        let missing = missing(&slot, &functions(17)).unwrap();
+        let missing = missing_bindings(&slot, &functions(17)).unwrap();
         assert_eq!(missing.len(), 17);
         let as_bound = |index: usize| {
             let Binding { seat, pdfid } = missing[index];
@@ -112,37 +115,41 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bound_stays_and_more_functions_than_hosts_are_left_alone() {
+    fn bound_functions_and_surplus_functions_are_left_alone() {
         let slot = slots(0)[3];
         let mut all = functions(32);
-        for binding in missing(&slot, &all).unwrap() {
+        for binding in missing_bindings(&slot, &all).unwrap() {
             let bound =
                 all.virtual_functions.iter_mut().find(|function| function.pdfid == binding.pdfid);
             bound.unwrap().bound = Some(binding.seat);
         }
-        assert_eq!(missing(&slot, &all), Ok(Vec::new()));
+        assert_eq!(missing_bindings(&slot, &all), Ok(Vec::new()));
         assert!(all.virtual_functions[17..].iter().all(|function| function.bound.is_none()));
     }
 
     #[test]
-    fn a_function_of_another_host_is_told_with_both() {
+    fn a_function_bound_to_another_host_is_reported_with_both_hosts() {
         let slot = slots(0)[0];
         let mut stolen = functions(17);
         let found = Seat { host: Port { pax: 0, port: 42 }, logical: 0 };
         stolen.virtual_functions[1].bound = Some(found);
-        let error = missing(&slot, &stolen).unwrap_err();
-        let told = "the drive in slot 8 has function 2, of compute 0, bound to compute 5 (PAX 0 port 42, logical port 0)";
-        assert!(error.to_string().starts_with(told), "{error}");
+        let error = missing_bindings(&slot, &stolen).unwrap_err();
+        let expected = "the drive in slot 8 has function 2, of compute 0, bound to compute 5 (PAX 0 port 42, logical port 0)";
+        assert!(error.to_string().starts_with(expected), "{error}");
         stolen.virtual_functions[1].bound =
             Some(Seat { host: Port { pax: 0, port: 32 }, logical: 1 });
-        assert!(missing(&slot, &stolen).is_err(), "the right host, and another place there");
+        assert!(
+            missing_bindings(&slot, &stolen).is_err(),
+            "the right host, but another logical port"
+        );
     }
 
     #[test]
     fn too_few_functions_are_counted() {
         let slot = slots(0)[0];
-        assert_eq!(missing(&slot, &functions(0)), Err(SlotError::NoVirtualFunctions { label: 8 }));
-        let error = missing(&slot, &functions(16)).unwrap_err();
+        let none = missing_bindings(&slot, &functions(0));
+        assert_eq!(none, Err(SlotError::NoVirtualFunctions { label: 8 }));
+        let error = missing_bindings(&slot, &functions(16)).unwrap_err();
         assert_eq!(error, SlotError::TooFew { label: 8, found: 16, wanted: 17 });
     }
 }

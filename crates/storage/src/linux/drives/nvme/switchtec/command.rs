@@ -17,11 +17,12 @@ pub(super) enum Command {
     NvmeAdmin = 0x91,
 }
 
-/// Addresses the switch whose device it is, in bits 22:18 of a command word (switchtec-user, `SWITCHTEC_PAX_ID_LOCAL`).
+/// Addresses the switch of the device itself, in bits 22:18 of a
+/// command word (switchtec-user, `SWITCHTEC_PAX_ID_LOCAL`).
 const THIS_SWITCH: u32 = 0x1f << 18;
 
 impl Command {
-    /// The word before the request.
+    /// Returns the command word, which precedes the request.
     pub(super) fn word(self) -> u32 {
         self as u32 | THIS_SWITCH
     }
@@ -65,11 +66,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why a command to a switch failed.
+/// A failure of a command to a switch.
 #[derive(Debug, Error)]
 pub(super) enum SwitchError {
     #[error(
-        "no /dev/switchtec* answers as PAX {pax}: see that the switch has power and the kernel's switchtec driver it"
+        "no /dev/switchtec* answers as PAX {pax}: check that the switch has power and that the kernel's switchtec driver is bound to it"
     )]
     Absent {
         pax: u8,
@@ -85,13 +86,13 @@ pub(super) enum SwitchError {
         #[source]
         source: io::Error,
     },
-    /// It was not sent, because the caller has stopped waiting.
-    #[error("nobody waits for it any more")]
+    /// The command was not sent, because the caller has stopped waiting.
+    #[error("the command was not sent: its deadline had passed before its turn came")]
     GivenUp,
-    #[error("PAX {pax} answers the {command} with what cannot be: {why}")]
+    #[error("PAX {pax} sent a malformed answer to the {command}: {why}")]
     Malformed { pax: u8, command: Command, why: String },
     #[error(
-        "PAX {pax} did not open its tunnel to function {pdfid:04X}h within {} s: see that the drive is ready", .waited.as_secs_f32()
+        "PAX {pax} did not open its tunnel to function {pdfid:04X}h within {} s: check that the drive is ready", .waited.as_secs_f32()
     )]
     TunnelShut { pax: u8, pdfid: u16, waited: Duration },
 }
@@ -101,13 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_goes_to_the_switch_of_the_device() {
+    fn a_command_word_addresses_the_switch_of_the_device() {
         assert_eq!(Command::PaxId.word(), 0x007c_0081);
         assert_eq!(Command::LinkStatus.to_string(), "link status (1Ch)");
     }
 
     #[test]
-    fn refusals_are_told_apart_and_unknown_ones_keep_their_number() {
+    fn known_refusals_have_texts_and_unknown_refusals_show_their_code() {
         for code in [0x4a, 0x64001, 0x64004, 0x64006, 0x64007, 0x10_0002, 0xffff_0001, 0x9_1234] {
             let text = Refusal(code).to_string();
             assert_eq!(text.starts_with("return code"), code == 0x9_1234, "{text}");

@@ -1,10 +1,10 @@
-//! What is plugged into a port: its functions, and the hosts they are bound to.
+//! Reads what is plugged into a port: the functions, and the hosts that they are bound to.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, KnownLayout};
 
 use super::{
     command::Command,
-    switch::{Result, Session, Switch},
+    switch::{LockedSwitch, Result, Switch},
     topology::{Port, Seat},
     wire_dump::{
         AttachmentHead, CLASS_NVME, DUMP_ENDPOINT_PORT, DUMP_FINISH, DUMP_GET, DUMP_HEAD,
@@ -14,10 +14,10 @@ use super::{
     },
 };
 
-/// A longer dump cannot be of one drive, which has at most some hundred functions.
+/// Maximum dwords of a dump: a longer dump cannot describe one drive, which has at most some hundred functions.
 const MOST_DWORDS: usize = 0x4000;
 
-/// What is at a port.
+/// The device at a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plugged {
     Nothing,
@@ -30,25 +30,25 @@ pub(super) enum Plugged {
 pub(super) struct Functions {
     /// PDFID of the physical function.
     pub(super) physical: u16,
-    /// The virtual ones, from number 1.
+    /// The virtual functions, from number 1.
     pub(super) virtual_functions: Vec<Function>,
 }
 
-/// A virtual function.
+/// A virtual function of the drive, as its switch reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Function {
     pub(super) pdfid: u16,
-    /// The host's port that it is bound to.
+    /// The host's port that the function is bound to.
     pub(super) bound: Option<Seat>,
 }
 
 /// Asks a switch what is plugged into one of its ports.
-pub(super) fn plugged(switch: &Switch, port: u8) -> Result<Plugged> {
+pub(super) fn plugged_at(switch: &Switch, port: u8) -> Result<Plugged> {
     let bytes = {
-        let mut session = switch.session()?;
-        let bytes = fetched(&mut session, port);
+        let mut locked = switch.lock()?;
+        let bytes = fetch(&mut locked, port);
         // End the dump, whether it succeeded or not.
-        let ended = session.send(Command::Dump, &part(0, DUMP_FINISH));
+        let ended = locked.send(Command::Dump, &part(0, DUMP_FINISH));
         let bytes = bytes?;
         ended?;
         bytes
@@ -61,20 +61,20 @@ fn part(port: u8, part: u32) -> DumpRequest {
     DumpRequest { subcommand, port, reserved_2: [0; 2], part: part.into() }
 }
 
-fn fetched(session: &mut Session<'_>, port: u8) -> Result<Vec<u8>> {
-    let started: DumpStarted = session.ask(Command::Dump, &part(port, DUMP_START))?;
+fn fetch(locked: &mut LockedSwitch<'_>, port: u8) -> Result<Vec<u8>> {
+    let started: DumpStarted = locked.ask(Command::Dump, &part(port, DUMP_START))?;
     let whole = usize::try_from(started.dwords.get()).unwrap_or(usize::MAX);
     if whole > MOST_DWORDS {
         let why = format!("a dump of {whole} dwords for port {port}");
-        return Err(session.switch().malformed(Command::Dump, why));
+        return Err(locked.switch().malformed(Command::Dump, why));
     }
     let mut bytes = Vec::with_capacity(whole * 4);
     while bytes.len() < whole * 4 {
         let offset = u32::try_from(bytes.len() / 4).unwrap_or(u32::MAX);
         let head = part(port, DUMP_GET);
         let piece: DumpPiece =
-            session.ask(Command::Dump, &DumpGet { head, offset: offset.into() })?;
-        bytes.extend_from_slice(data_of(&piece, session.switch())?);
+            locked.ask(Command::Dump, &DumpGet { head, offset: offset.into() })?;
+        bytes.extend_from_slice(data_of(&piece, locked.switch())?);
     }
     bytes.truncate(whole * 4);
     Ok(bytes)
@@ -96,12 +96,13 @@ fn read(bytes: &[u8]) -> Read<Plugged> {
         PORT_IS_EMPTY => Ok(Plugged::Nothing),
         PORT_HAS_SWITCH => Ok(Plugged::Other("a switch".to_owned())),
         PORT_HAS_ENDPOINT => endpoint(bytes),
-        kind => Err(format!("{kind:02X}h is no kind of port")),
+        kind => Err(format!("{kind:02X}h is not a known kind of port")),
     }
 }
 
 fn head<T: FromBytes + FromZeros + KnownLayout + Immutable>(bytes: &[u8]) -> Read<(T, &[u8])> {
-    T::read_from_prefix(bytes).map_err(|_| format!("it ends {} bytes after a head", bytes.len()))
+    T::read_from_prefix(bytes)
+        .map_err(|_| format!("the dump ends {} bytes after a header", bytes.len()))
 }
 
 fn endpoint(bytes: &[u8]) -> Read<Plugged> {
@@ -129,17 +130,17 @@ fn endpoint(bytes: &[u8]) -> Read<Plugged> {
     }
 }
 
-/// The physical function comes first and the virtual ones follow by number: their order says which host each belongs
-/// to.
+/// Checks that the physical function comes first and the virtual functions follow in the order of their numbers: the
+/// order determines the host of each.
 fn functions(first: &FunctionEntry, rest: &[FunctionEntry]) -> Read<Functions> {
     if first.kind == FUNCTION_IS_VIRTUAL {
-        return Err("the first function is a virtual one".to_owned());
+        return Err("the first function is virtual".to_owned());
     }
     if let Some(other) = rest.iter().find(|entry| entry.kind != FUNCTION_IS_VIRTUAL) {
-        return Err(format!("function {:04X}h is a second physical one", other.pdfid.get()));
+        return Err(format!("function {:04X}h is a second physical function", other.pdfid.get()));
     }
     if !rest.is_sorted_by(|a, b| a.number.get() < b.number.get()) {
-        return Err("its virtual functions are in no order".to_owned());
+        return Err("its virtual functions are not in order".to_owned());
     }
     let function = |entry: &FunctionEntry| Function {
         pdfid: entry.pdfid.get(),
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_its_physical_function_and_the_virtual_ones_with_their_hosts() {
+    fn a_dump_of_a_drive_gives_its_functions_and_their_hosts() {
         let mut taken = entry(2, 0);
         (taken.bound, taken.bound_pax, taken.bound_port, taken.bound_logical) = (1, 1, 34, 5);
         let read = read(&dump(0, &[entry(0, 3), entry(1, 0), taken])).unwrap();
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_may_be_empty_or_have_something_else() {
+    fn a_port_may_be_empty_or_have_another_device() {
         assert_eq!(read(&dump(2, &[])).unwrap(), Plugged::Nothing);
         assert!(matches!(read(&dump(1, &[])).unwrap(), Plugged::Other(_)));
         let mut card = entry(0, 1);
@@ -210,15 +211,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_not_taken_for_a_drive() {
+    fn malformed_dumps_are_errors() {
         let whole = dump(0, &[entry(0, 3), entry(1, 0)]);
         for (bytes, stated) in [
-            (&whole[..whole.len() - 1], "it ends"),
-            (&whole[..10], "it ends"),
-            (&dump(3, &[])[..], "03h is no kind of port"),
-            (&dump(0, &[entry(1, 0)]), "the first function is a virtual one"),
-            (&dump(0, &[entry(0, 3), entry(1, 3)]), "a second physical one"),
-            (&dump(0, &[entry(0, 3), entry(2, 0), entry(1, 0)]), "in no order"),
+            (&whole[..whole.len() - 1], "the dump ends"),
+            (&whole[..10], "the dump ends"),
+            (&dump(3, &[])[..], "03h is not a known kind of port"),
+            (&dump(0, &[entry(1, 0)]), "the first function is virtual"),
+            (&dump(0, &[entry(0, 3), entry(1, 3)]), "a second physical function"),
+            (&dump(0, &[entry(0, 3), entry(2, 0), entry(1, 0)]), "not in order"),
         ] {
             let error = read(bytes).unwrap_err();
             assert!(error.contains(stated), "{error}");

@@ -1,4 +1,4 @@
-//! A rabbit's switches, and the drives that are plugged into them.
+//! Scans a rabbit's switches for drives.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use super::{
     super::{physical::in_one_line, wire as nvme},
     behind::{Behind, Pace},
-    bindings::missing,
-    dump::{Functions, Plugged, plugged},
+    bindings::missing_bindings,
+    dump::{Functions, Plugged, plugged_at},
     links,
     record::Recorded,
     switch::Switch,
@@ -31,14 +31,15 @@ use crate::{
     observed::{LinkState, PortLink},
 };
 
-/// The switches of a rabbit.
+/// The switches of a rabbit, and the last scan of each.
 #[derive(Debug)]
 pub(in super::super) struct Fabric {
     devices: Arc<dyn Devices>,
     switches: Arc<[Arc<Switch>; 2]>,
-    /// By PAX id.
+    /// The last scan of each switch, by PAX id.
     scans: Vec<Mutex<Scan>>,
     pace: Pace,
+    /// Whether a switch was ever seen on this node.
     seen: AtomicBool,
     warned: Mutex<BTreeMap<String, String>>,
 }
@@ -47,10 +48,10 @@ pub(in super::super) struct Fabric {
 pub(in super::super) struct Found {
     pub(in super::super) nqn: Nqn,
     pub(in super::super) model: String,
-    /// Without the blanks around it.
+    /// Serial number, without surrounding blanks.
     pub(in super::super) serial: String,
     pub(in super::super) behind: Behind,
-    /// Whether every host had its function.
+    /// Whether every host's function was bound to that host.
     is_bound: bool,
 }
 
@@ -58,7 +59,7 @@ pub(in super::super) struct Found {
 #[derive(Debug, Default)]
 struct Scan {
     at: Option<Instant>,
-    /// By the index of their slot.
+    /// The drives that were found, by the index of their slot.
     drives: BTreeMap<u8, Found>,
     generations: BTreeMap<u8, u32>,
     /// Slots whose drive did not answer.
@@ -68,7 +69,7 @@ struct Scan {
 }
 
 impl Fabric {
-    /// The switches of this node; every exchange is appended to the file at `record`.
+    /// Creates the fabric of this node's switches; every exchange is appended to the file at `record`.
     pub(in super::super) fn new(record: Option<&Path>) -> io::Result<Self> {
         let devices = DeviceFiles::new(PathBuf::from("/dev"));
         Ok(match record {
@@ -92,8 +93,8 @@ impl Fabric {
         }
     }
 
-    /// Whether this node has switches. This never turns false: a rabbit whose switches do not answer has no drives of
-    /// its own.
+    /// Returns whether this node has switches. Once true, it stays true: a rabbit whose switches do not answer has no
+    /// drives of its own.
     pub(in super::super) fn is_there(&self) -> io::Result<bool> {
         if !self.seen.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
             return Ok(false);
@@ -102,17 +103,17 @@ impl Fabric {
         Ok(true)
     }
 
-    /// The drives, by slot. For a switch that cannot be asked, the drives of its last scan: asking them reports the
-    /// reason.
+    /// Returns the drives, by slot. For a switch that does not answer, returns the drives of its last scan: the next
+    /// command to such a drive fails with the reason.
     pub(in super::super) fn drives(&self) -> Vec<Found> {
         thread::scope(|scope| {
             let scan = |pax| scope.spawn(move || self.scan(pax));
             let scans: Vec<_> = (0..SWITCHES).map(scan).collect();
-            scans.into_iter().flat_map(joined).collect()
+            scans.into_iter().flat_map(join).collect()
         })
     }
 
-    /// From the last scan: a switch that could not be asked, or a slot whose drive does not answer.
+    /// Returns, from the last scan, a switch that did not answer or a slot whose drive did not answer, if any.
     pub(in super::super) fn nameless(&self) -> Option<String> {
         (0_u8..).zip(&self.scans).find_map(|(pax, scan)| {
             let scan = scan.lock();
@@ -122,13 +123,13 @@ impl Fabric {
         })
     }
 
-    /// Every port of both switches, also of one that cannot be asked.
+    /// Returns every port of both switches, also of a switch that does not answer.
     pub(in super::super) fn links(&self) -> Vec<PortLink> {
         thread::scope(|scope| {
-            let of = |switch: &Arc<Switch>| links::of_switch(switch.pax, switch.links());
-            let ask = |switch| scope.spawn(move || of(switch));
-            let asked: Vec<_> = self.switches.iter().map(ask).collect();
-            asked.into_iter().flat_map(joined).collect()
+            let read = |switch: &Arc<Switch>| links::of_switch(switch.pax, switch.links());
+            let start = |switch| scope.spawn(move || read(switch));
+            let threads: Vec<_> = self.switches.iter().map(start).collect();
+            threads.into_iter().flat_map(join).collect()
         })
     }
 
@@ -139,7 +140,7 @@ impl Fabric {
         };
         let mut scan = scan.lock();
         let recent = scan.at.is_some_and(|at| at.elapsed() < self.pace.fresh);
-        // A switch may take minutes to carry out a command for a drive; until then its last scan counts.
+        // A switch may take minutes to carry out a command for a drive; meanwhile its last scan is used.
         let busy = scan.at.is_some() && switch.is_busy();
         if !recent && !busy {
             self.look(switch, &mut scan);
@@ -154,7 +155,7 @@ impl Fabric {
         scan.is_read = links.is_ok();
         let entries = match links {
             Ok(entries) => entries,
-            Err(error) => return self.warn_once(&name, &in_one_line("look for drives", &error)),
+            Err(error) => return self.warn_once(&name, &in_one_line("search for drives", &error)),
         };
         self.clear_warning(&name);
         for slot in slots(switch.pax) {
@@ -191,8 +192,8 @@ impl Fabric {
         slot: Slot,
         scan: &Scan,
     ) -> Result<Option<Found>, String> {
-        let at_port = plugged(switch, slot.at.port)
-            .map_err(|error| in_one_line("look at the slot", &error))?;
+        let at_port = plugged_at(switch, slot.at.port)
+            .map_err(|error| in_one_line("read the slot", &error))?;
         let functions = match at_port {
             Plugged::Drive(functions) => functions,
             Plugged::Nothing => return Ok(None),
@@ -201,7 +202,7 @@ impl Fabric {
         let mut behind = self.way(slot, &functions, scan.generations.get(&slot.index));
         let mut patience = self.pace.tunnel;
         if scan.faulty.contains(&slot.index) {
-            // The first attempt has waited already.
+            // An earlier scan has already waited for this drive.
             patience.looks = 1;
         }
         let controller = behind
@@ -210,7 +211,8 @@ impl Fabric {
             .map_err(|error| in_one_line("identify the drive", &error))?;
         let nqn = nvme::text(&controller.nqn);
         let nqn: Nqn = nqn.parse().map_err(|_| format!("the drive's NQN {nqn:?} is no NQN"))?;
-        let is_bound = missing(&slot, &functions).is_ok_and(|bindings| bindings.is_empty());
+        let is_bound =
+            missing_bindings(&slot, &functions).is_ok_and(|bindings| bindings.is_empty());
         if let Some(before) = scan.drives.get(&slot.index) {
             let is_same = before.nqn == nqn && before.behind.physical == functions.physical;
             if !is_same || (before.is_bound && !is_bound) {
@@ -244,7 +246,7 @@ impl Fabric {
     }
 }
 
-/// A scan with a gap counts as none.
-fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+/// Returns the thread's result, or passes its panic on: an incomplete list of drives must not be used.
+fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
 }

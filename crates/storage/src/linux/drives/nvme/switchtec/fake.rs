@@ -1,7 +1,8 @@
 //! Two switches in memory, with drives in their slots.
 //!
-//! No emulator has such a switch: what this one does is what the sources of [`super::wire`] expect of the firmware, and what it
-//! refuses is what they say it does not do. No switch was seen to do it. The codes it refuses with are its own choice.
+//! No emulator has such a switch: what this one does is what the sources of [`super::wire`] expect of the
+//! firmware, and what it refuses is what they say it does not do. No switch was seen to do it. The codes it
+//! refuses with are its own choice.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,7 +61,7 @@ pub(super) struct Drive {
     pub(super) resets: Vec<u16>,
 }
 
-/// A tunnel.
+/// The state of a tunnel, or the way in which it will open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opens {
     Open,
@@ -177,10 +178,10 @@ impl Drive {
 
     fn functions(&self) -> Vec<Function> {
         let count = self.simulated.state().functions;
-        let of = |number| {
+        let function = |number| {
             let pdfid = self.physical + number;
             Function { pdfid, bound: self.bound.get(&pdfid).copied() }
         };
-        (1..=count).map(of).collect()
+        (1..=count).map(function).collect()
     }
 }

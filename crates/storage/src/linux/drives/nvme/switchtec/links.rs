@@ -1,4 +1,4 @@
-//! Whether the links at a switch's ports are up, with their full speed and width.
+//! Reads the state, speed and width of the links at a switch's ports.
 
 use super::{
     command::SwitchError,
@@ -12,7 +12,7 @@ use crate::{
 
 const UP: u8 = 1 << 7;
 
-/// Every port of a switch that leads somewhere, also those that its answer lacks.
+/// Returns every wired port of a switch, also a port that the switch's answer lacks.
 pub(super) fn of_switch(pax: u8, answer: Result<Vec<LinkEntry>, SwitchError>) -> Vec<PortLink> {
     let answer = answer.map_err(|error| in_one_line("ask the switch", &error));
     ports(pax).into_iter().map(|(port, end, lanes)| link(port, end, lanes, &answer)).collect()
@@ -41,7 +41,8 @@ fn width(entry: &LinkEntry, lanes: u8) -> Pair {
     Pair { now: entry.negotiated_width, full: if configured == 0 { lanes } else { configured } }
 }
 
-/// Major LTSSM states (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are power-saving states of a link that is up.
+/// Maps the major LTSSM state (NearNodeFlash/nnf-ec, `PortLinkState`). L0s and L1 are power-saving states of a
+/// link that is up.
 pub(super) fn state(entry: &LinkEntry) -> LinkState {
     let [major, _] = entry.ltssm.get().to_le_bytes();
     match major {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_cannot_be_asked_leaves_every_port_unknown() {
+    fn every_port_of_a_silent_switch_has_an_unknown_state() {
         let links = of_switch(0, Err(SwitchError::Absent { pax: 0, source: None }));
         assert_eq!(links.len(), 19);
         assert!(links.iter().all(|link| matches!(link.state, LinkState::Unknown(_))));

@@ -1,10 +1,10 @@
-//! A record of every command to the switches and its reply; tests replay it.
+//! Records every command to the switches and its reply in a file; tests replay it.
 //!
 //! ```text
-//! switchtec0 007c0081 - 4 = 00000000 01000000        device, word, request, bytes asked for, code, reply
+//! switchtec0 007c0081 - 4 = 00000000 01000000        device, word, request, bytes of the reply, code, reply
 //! switchtec0 007c001c 0000000000000000 720 ! timed out
 //! ```
-//! Serial numbers of drives are in it, and nothing of what is on them.
+//! The file contains serial numbers of drives, but no user data.
 
 use std::{
     fmt::Write as _,
@@ -37,7 +37,7 @@ struct Record {
 }
 
 impl Recorded {
-    /// Appends to the file at `path`.
+    /// Wraps `devices` and appends their exchanges to the file at `path`.
     pub(super) fn new(devices: Box<dyn Devices>, path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let record = Record { path: path.to_owned(), file, has_gap: false };
@@ -46,12 +46,12 @@ impl Recorded {
 }
 
 impl Record {
-    /// Reports a full disk once, not for each of a thousand commands.
+    /// Appends a line. Reports a full disk once, not for each of a thousand commands.
     fn add(&mut self, line: &str) {
         let written = self.file.write_all(line.as_bytes());
         if let (Err(error), false) = (&written, self.has_gap) {
             let path = self.path.display();
-            log::warn!("{path}: what is said to the switches is not written down: {error}");
+            log::warn!("{path}: exchanges with the switches are not recorded: {error}");
         }
         self.has_gap = written.is_err();
     }
@@ -112,8 +112,8 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 pub(super) mod replay {
-    //! A record as devices: a command that is not the next one of the record is an error. Only the PAX id may be read at any
-    //! time, because every search for another switch reads it.
+    //! Replays a record as devices: a command that is not the next one of the record is an error. Only the PAX id may
+    //! be read at any time, because every search for another switch reads it.
 
     use std::collections::{BTreeMap, VecDeque};
 
@@ -132,9 +132,9 @@ pub(super) mod replay {
         pub(in super::super) fn new(record: &str) -> Self {
             let mut devices: BTreeMap<String, Lines> = BTreeMap::new();
             for line in record.lines() {
-                let (name, said) = line.split_once(' ').unwrap();
+                let (name, exchange) = line.split_once(' ').unwrap();
                 let lines = devices.entry(name.to_owned()).or_default();
-                if said.starts_with(&format!("{:08x} ", Command::PaxId.word())) {
+                if exchange.starts_with(&format!("{:08x} ", Command::PaxId.word())) {
                     lines.pax = Some(line.to_owned());
                 } else {
                     lines.rest.push_back(line.to_owned());
@@ -143,8 +143,8 @@ pub(super) mod replay {
             Self(Arc::new(Mutex::new(devices)))
         }
 
-        /// Exchanges that nobody came to.
-        pub(in super::super) fn left(&self) -> usize {
+        /// Returns the number of exchanges that were not replayed.
+        pub(in super::super) fn unreplayed(&self) -> usize {
             self.0.lock().values().map(|lines| lines.rest.len()).sum()
         }
     }
@@ -173,7 +173,7 @@ pub(super) mod replay {
             reply: &mut [u8],
             _: Duration,
         ) -> io::Result<u32> {
-            let said = line(&self.name, word, request, reply.len());
+            let command = line(&self.name, word, request, reply.len());
             let mut devices = self.record.0.lock();
             let is_pax_id = word == Command::PaxId.word();
             let next = devices.get_mut(&self.name);
@@ -181,21 +181,21 @@ pub(super) mod replay {
                 next.and_then(
                     |lines| if is_pax_id { lines.pax.clone() } else { lines.rest.pop_front() },
                 );
-            let next = next.ok_or_else(|| deviates("the end of the record", &said))?;
-            if let Some(answer) = next.strip_prefix(&format!("{said} = ")) {
+            let next = next.ok_or_else(|| deviates("the end of the record", &command))?;
+            if let Some(answer) = next.strip_prefix(&format!("{command} = ")) {
                 let (code, bytes) = answer.split_once(' ').unwrap();
                 reply.copy_from_slice(&unhex(bytes));
                 return Ok(u32::from_str_radix(code, 16).unwrap());
             }
-            match next.strip_prefix(&format!("{said} ! ")) {
+            match next.strip_prefix(&format!("{command} ! ")) {
                 Some(error) => Err(io::Error::other(error.to_owned())),
-                None => Err(deviates(&next, &said)),
+                None => Err(deviates(&next, &command)),
             }
         }
     }
 
-    fn deviates(recorded: &str, said: &str) -> io::Error {
-        let text = format!("the record has {recorded:?} here, and not {said:?}");
+    fn deviates(recorded: &str, command: &str) -> io::Error {
+        let text = format!("the record has {recorded:?} here, not {command:?}");
         io::Error::new(io::ErrorKind::InvalidData, text)
     }
 
@@ -215,7 +215,7 @@ mod tests {
         switchtec0 007c008e 0102 0 = 00064006 -\n\
         switchtec0 007c001c - 2 ! no answer within 5 s\n";
 
-    fn say(
+    fn exchange(
         device: &mut dyn Transport,
         word: u32,
         request: &[u8],
@@ -225,33 +225,33 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_record_is_that_record() {
+    fn a_recorded_replay_equals_the_record() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("switches");
         let replayed = Replayed::new(RECORD);
         let devices = Recorded::new(Box::new(replayed.clone()), &path).unwrap();
         let mut device = devices.open(&devices.names().unwrap()[0]).unwrap();
         let mut pax = [0; 4];
-        assert_eq!(say(&mut *device, 0x007c_0081, &[], &mut pax).unwrap(), 0);
+        assert_eq!(exchange(&mut *device, 0x007c_0081, &[], &mut pax).unwrap(), 0);
         assert_eq!(pax, [1, 0, 0, 0]);
-        assert_eq!(say(&mut *device, 0x007c_008e, &[1, 2], &mut []).unwrap(), 0x64006);
-        assert!(say(&mut *device, 0x007c_001c, &[], &mut [0; 2]).is_err());
-        assert_eq!(replayed.left(), 0);
+        assert_eq!(exchange(&mut *device, 0x007c_008e, &[1, 2], &mut []).unwrap(), 0x64006);
+        assert!(exchange(&mut *device, 0x007c_001c, &[], &mut [0; 2]).is_err());
+        assert_eq!(replayed.unreplayed(), 0);
         assert_eq!(std::fs::read_to_string(path).unwrap(), RECORD);
     }
 
     #[test]
-    fn whoever_deviates_is_told_from_what() {
+    fn a_deviating_command_fails_with_the_recorded_line() {
         for (word, request, asked) in [
             (0x007c_008f, &[1, 2][..], 0),
             (0x007c_008e, &[1][..], 0),
             (0x007c_008e, &[1, 2][..], 1),
         ] {
             let mut device = Replayed::new(RECORD).open("switchtec0").unwrap();
-            let error = say(&mut *device, word, request, &mut vec![0; asked]).unwrap_err();
+            let error = exchange(&mut *device, word, request, &mut vec![0; asked]).unwrap_err();
             assert!(error.to_string().contains("007c008e 0102 0 = "), "{error}");
         }
         let mut device = Replayed::new("").open("switchtec0").unwrap();
-        assert!(say(&mut *device, 0x81, &[], &mut []).is_err(), "the record is at its end");
+        assert!(exchange(&mut *device, 0x81, &[], &mut []).is_err(), "the record is at its end");
     }
 }

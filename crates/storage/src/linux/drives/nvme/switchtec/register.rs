@@ -1,4 +1,4 @@
-//! The registers of a function's configuration space that a reset needs (PCI Express Base Specification, 7.5).
+//! Resets a function through the registers of its configuration space (PCI Express Base Specification, 7.5).
 
 use zerocopy::FromZeros;
 
@@ -8,19 +8,19 @@ use super::{
     wire::{REGISTER_READ, REGISTER_WRITE, RegisterRequest, RegisterWrite},
 };
 
-/// Capabilities Pointer.
+/// Address of the Capabilities Pointer.
 const FIRST: u16 = 0x34;
-/// Capabilities lie at multiples of four.
+/// Mask of a capability's address, which is a multiple of four.
 const ALIGNED: u16 = 0xfc;
 /// Capability ID of PCI Express.
 const PCI_EXPRESS: u8 = 0x10;
-/// Device Control, within that capability, and its Initiate Function Level Reset.
+/// Offset of Device Control within that capability, and its bit Initiate Function Level Reset.
 const DEVICE_CONTROL: u16 = 0x08;
 const INITIATE_RESET: u16 = 1 << 15;
-/// The space has room for no more capabilities: a longer list is a circle.
+/// Maximum number of capabilities that fit into the space: a longer list is circular.
 const MOST_CAPABILITIES: usize = 48;
 
-/// Resets one function, and no other of the drive.
+/// Resets one function; the drive's other functions keep running.
 pub(super) fn reset(switch: &Switch, pdfid: u16) -> Result<()> {
     let express = express(switch, pdfid)?;
     let at = express + DEVICE_CONTROL;

@@ -1,4 +1,4 @@
-//! One switch: found by its PAX id, and given one command at a time.
+//! Sends commands to one switch, which is found by its PAX id and takes one command at a time.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ use super::{
     wire::{self, LinkEntry, LinkStatusReply, LinkStatusRequest, PaxIdReply, Reply, Request},
 };
 
-/// Deadline of what the firmware answers from its own memory.
+/// Deadline of commands that the firmware answers from its own memory.
 const QUICK: Duration = Duration::from_secs(5);
 
 pub(super) type Result<T> = std::result::Result<T, SwitchError>;
@@ -27,7 +27,7 @@ pub(super) struct Switch {
     way: Mutex<Way>,
 }
 
-/// `None` after anything that may have left an answer unread.
+/// The open device; `None` after a failure that may have left an answer unread.
 type Way = Option<Box<dyn Transport>>;
 
 impl Switch {
@@ -35,8 +35,8 @@ impl Switch {
         Self { pax, devices, way: Mutex::new(None) }
     }
 
-    /// The switch, reserved for several commands in a row.
-    pub(super) fn session(&self) -> Result<Session<'_>> {
+    /// Locks the switch for several commands in a row.
+    pub(super) fn lock(&self) -> Result<LockedSwitch<'_>> {
         let way = self.way.lock().unwrap_or_else(|poisoned| {
             // The thread that panicked may have left an answer unread.
             let mut way = poisoned.into_inner();
@@ -44,25 +44,25 @@ impl Switch {
             self.way.clear_poison();
             way
         });
-        Session::begin(self, way)
+        LockedSwitch::begin(self, way)
     }
 
-    /// Whether another thread has a session now, so that the switch is present.
+    /// Returns whether another thread has locked the switch, so that the switch is present.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.way.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// Sends a command and returns the reply.
     pub(super) fn ask<A: Reply>(&self, command: Command, request: &impl Request) -> Result<A> {
-        self.session()?.ask(command, request)
+        self.lock()?.ask(command, request)
     }
 
     /// Sends a command without a reply.
     pub(super) fn send(&self, command: Command, request: &impl Request) -> Result<()> {
-        self.session()?.send(command, request)
+        self.lock()?.send(command, request)
     }
 
-    /// The links at its ports, unordered.
+    /// Reads the links at the switch's ports, unordered.
     pub(super) fn links(&self) -> Result<Vec<LinkEntry>> {
         let every = LinkStatusRequest { ports: 0.into() };
         let LinkStatusReply(entries) = self.ask(Command::LinkStatus, &every)?;
@@ -79,7 +79,7 @@ impl Switch {
         let absent = |source| SwitchError::Absent { pax: self.pax, source };
         let mut failed = None;
         for name in self.devices.names().map_err(|error| absent(Some(error)))? {
-            match self.devices.open(&name).and_then(identified) {
+            match self.devices.open(&name).and_then(identify) {
                 Ok((pax, transport)) if pax == self.pax => return Ok(transport),
                 Ok(_) => {}
                 Err(error) => failed = Some(error),
@@ -89,22 +89,22 @@ impl Switch {
     }
 }
 
-fn identified(mut transport: Box<dyn Transport>) -> io::Result<(u8, Box<dyn Transport>)> {
+fn identify(mut transport: Box<dyn Transport>) -> io::Result<(u8, Box<dyn Transport>)> {
     let mut reply = PaxIdReply::new_zeroed();
     match transport.exchange(Command::PaxId.word(), &[], reply.as_mut_bytes(), QUICK)? {
         0 => Ok((reply.pax, transport)),
-        code => Err(io::Error::other(format!("it tells no PAX id: {}", Refusal(code)))),
+        code => Err(io::Error::other(format!("it does not report its PAX id: {}", Refusal(code)))),
     }
 }
 
-/// A switch that is reserved for one caller.
+/// A switch that is locked for one caller.
 #[derive(Debug)]
-pub(super) struct Session<'a> {
+pub(super) struct LockedSwitch<'a> {
     switch: &'a Switch,
     way: MutexGuard<'a, Way>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> LockedSwitch<'a> {
     fn begin(switch: &'a Switch, mut way: MutexGuard<'a, Way>) -> Result<Self> {
         if way.is_none() {
             *way = Some(switch.find()?);
@@ -151,8 +151,8 @@ impl<'a> Session<'a> {
             Ok(0) => Ok(()),
             Ok(code) => Err(SwitchError::Refused { pax, command, refusal: Refusal(code) }),
             Err(error) => {
-                // A late answer must not be read as that to another command, and the next device of this name may be
-                // another switch.
+                // A late answer must not be read as the answer to another command, and the next device of this name may
+                // be another switch.
                 *self.way = None;
                 Err(lost(error))
             }

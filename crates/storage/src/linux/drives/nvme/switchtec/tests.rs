@@ -1,4 +1,4 @@
-//! Rabbits in memory: what is found behind their switches, brought up, given to hosts, and what is refused.
+//! Tests drives behind simulated switches: their discovery, their bring-up, their access by hosts, and refusals.
 
 use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ fn drive(index: u8, functions: u16) -> Simulated {
     drive
 }
 
-/// A chassis with whole drives in these slots.
+/// Returns a chassis with fault-free drives in these slots.
 fn chassis(indexes: &[u8]) -> (Chassis, BTreeMap<u8, Simulated>) {
     let chassis = Chassis::new();
     let drives: BTreeMap<_, _> = indexes.iter().map(|index| (*index, drive(*index, 17))).collect();
@@ -66,7 +66,7 @@ fn ready(found: &Found) -> Result<(), String> {
     found.behind.make_ready(&found.nqn, &found.behind.admin())
 }
 
-/// The port of a slot's drive.
+/// Returns the port of a slot's drive.
 fn at(index: u8) -> Port {
     slots(index / 9)[usize::from(index % 9)].at
 }
@@ -78,7 +78,7 @@ fn drives_are_in_their_slots_whatever_the_devices_are_called() {
     let expected: Vec<_> = [0, 8, 9, 17].map(|index| (index, nqn(index).to_string())).into();
     assert_eq!(before, expected);
     chassis.state().devices = [("switchtec0".to_owned(), 1), ("switchtec7".to_owned(), 0)].into();
-    assert_eq!(places(&fabric(&chassis).drives()), expected, "the numbers were given otherwise");
+    assert_eq!(places(&fabric(&chassis).drives()), expected, "the device numbers changed");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_switch_that_gets_another_name_is_the_same_switch() {
     let fabric = fabric(&chassis);
     assert_eq!(fabric.drives().len(), 2);
     chassis.state().silent = [0, 1].into();
-    assert_eq!(fabric.drives().len(), 2, "they are not known to be gone");
+    assert_eq!(fabric.drives().len(), 2, "a silent switch does not prove that its drives are gone");
     chassis.state().devices = [("switchtec2".to_owned(), 1), ("switchtec3".to_owned(), 0)].into();
     chassis.state().silent.clear();
     for found in fabric.drives() {
@@ -96,7 +96,7 @@ fn a_switch_that_gets_another_name_is_the_same_switch() {
 }
 
 #[test]
-fn a_node_without_switches_has_none_and_one_that_had_some_keeps_them() {
+fn a_node_has_a_fabric_once_a_switch_was_seen() {
     let (chassis, _) = chassis(&[]);
     let fabric = fabric(&chassis);
     let devices = std::mem::take(&mut chassis.state().devices);
@@ -104,26 +104,41 @@ fn a_node_without_switches_has_none_and_one_that_had_some_keeps_them() {
     chassis.state().devices = devices;
     assert!(fabric.is_there().unwrap());
     chassis.state().devices.clear();
-    assert!(fabric.is_there().unwrap(), "its virtual functions are not drives now");
+    assert!(
+        fabric.is_there().unwrap(),
+        "without its switches, the virtual functions do not count as drives"
+    );
 }
 
 #[test]
-fn a_tunnel_that_never_opens_is_not_waited_for_without_end() {
+fn a_tunnel_that_never_opens_times_out() {
     let (chassis, _) = chassis(&[0, 1]);
     chassis.with(at(0), |drive| drive.tunnel = Opens::Never);
     let devices: Arc<dyn Devices> = Arc::new(chassis.clone());
     let patience = PATIENCE;
     let tunnel = Tunnel::new(Arc::new(Switch::new(0, devices)), 0x1000, patience);
     let error = Admin::new(Box::new(tunnel)).controller().unwrap_err();
-    let told = std::error::Error::source(&error).unwrap().to_string();
-    assert!(told.contains("PAX 0 did not open its tunnel to function 1000h"), "{told}");
-    assert_eq!(chassis.count(Command::Tunnel), 1 + 1 + 3, "looks, the request, looks");
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(text.contains("PAX 0 did not open its tunnel to function 1000h"), "{text}");
+    assert_eq!(
+        chassis.count(Command::Tunnel),
+        1 + 1 + 3,
+        "status reads, the request, status reads"
+    );
     let fabric = fabric(&chassis);
-    assert_eq!(places(&fabric.drives()), [(1, nqn(1).to_string())], "the other goes on");
-    let said = chassis.count(Command::Tunnel);
+    assert_eq!(
+        places(&fabric.drives()),
+        [(1, nqn(1).to_string())],
+        "the other drive continues to work"
+    );
+    let count = chassis.count(Command::Tunnel);
     assert_eq!(fabric.drives().len(), 1);
-    let again = chassis.count(Command::Tunnel) - said;
-    assert_eq!(again, (1 + 1 + 1) + 1, "it was waited for once, and the other is open");
+    let again = chassis.count(Command::Tunnel) - count;
+    assert_eq!(
+        again,
+        (1 + 1 + 1) + 1,
+        "only one observation waited for the tunnel, and the other tunnel is open"
+    );
 }
 
 #[test]
@@ -145,20 +160,20 @@ fn every_function_comes_online_and_to_its_host() {
     assert_eq!(
         resets,
         (0x1c01..=0x1c11).collect::<Vec<_>>(),
-        "each once, and not the physical one"
+        "each virtual function once, and not the physical function"
     );
     let slot = slots(1)[3];
     for (endpoint, pdfid) in super::topology::hosts().zip(0x1c01..) {
         assert_eq!(bound.get(&pdfid), seat(endpoint, &slot).as_ref(), "{endpoint:?}");
     }
-    let said = chassis.count(Command::Bind);
+    let count = chassis.count(Command::Bind);
     ready(&found).unwrap();
-    assert_eq!(chassis.count(Command::Bind), said, "what is done is not done again");
+    assert_eq!(chassis.count(Command::Bind), count, "bound functions are not bound again");
     assert_eq!(chassis.with(at(12), |drive| drive.resets.len()), 17);
 }
 
 #[test]
-fn functions_from_the_factory_are_neither_reset_nor_given_anything() {
+fn preset_functions_get_neither_a_reset_nor_resources() {
     let (chassis, drives) = chassis(&[0]);
     let kioxia = "nqn.2019-10.com.kioxia:KCM7XRJE1T92:Z2L0A00PT1K8";
     drives[&0].state().nqn = kioxia.to_owned();
@@ -171,19 +186,19 @@ fn functions_from_the_factory_are_neither_reset_nor_given_anything() {
 }
 
 #[test]
-fn a_drive_with_too_few_functions_is_left_as_it_is() {
-    for (functions, told) in [(0, "shows no virtual functions"), (16, "shows 16 virtual functions")]
+fn a_drive_with_too_few_functions_is_not_bound() {
+    for (functions, text) in [(0, "shows no virtual functions"), (16, "shows 16 virtual functions")]
     {
         let (chassis, _) = chassis(&[]);
         chassis.plug(0, &drive(0, functions));
         let why = ready(&fabric(&chassis).drives().remove(0)).unwrap_err();
-        assert!(why.contains(told) && why.contains("slot 8"), "{why}");
+        assert!(why.contains(text) && why.contains("slot 8"), "{why}");
         assert_eq!(chassis.count(Command::Bind), 0);
     }
 }
 
 #[test]
-fn a_function_that_another_host_has_stays_and_keeps_the_drive_out() {
+fn a_function_bound_to_another_host_makes_its_drive_faulty() {
     let (chassis, drives) = chassis(&[0]);
     drives[&0].state().down = [(4, Down::default())].into();
     let stolen = Seat { host: Port { pax: 0, port: 42 }, logical: 0 };
@@ -192,31 +207,32 @@ fn a_function_that_another_host_has_stays_and_keeps_the_drive_out() {
     let why = ready(&fabric.drives()[0]).unwrap_err();
     assert!(why.contains("function 2, of compute 0, bound to compute 5"), "{why}");
     assert_eq!((chassis.count(Command::Bind), chassis.count(Command::Register)), (0, 0));
-    assert_eq!(drives[&0].state().down.len(), 1, "nothing was changed on it");
-    // Somebody looked, and unbound it.
+    assert_eq!(drives[&0].state().down.len(), 1, "the drive did not change");
+    // An admin unbinds the function.
     chassis.with(at(0), |drive| drive.bound.clear());
     ready(&fabric.drives()[0]).unwrap();
     assert_eq!(chassis.with(at(0), |drive| drive.bound.len()), 17);
 }
 
 #[test]
-fn a_drive_whose_link_drops_is_gone_and_is_brought_up_again_when_it_is_back() {
+fn a_drive_whose_link_drops_is_absent_and_is_brought_up_again_after_its_return() {
     let (chassis, _) = chassis(&[0, 1]);
     let fabric = fabric(&chassis);
     let before = fabric.drives();
     chassis.state().links.insert(at(0), (0x0100, 0, 0));
     assert_eq!(places(&fabric.drives()), [(1, nqn(1).to_string())]);
     let links = fabric.links();
-    let of = |index| {
-        let is_it = |end: &LinkEnd| matches!(end, LinkEnd::Drive { index: of, .. } if *of == index);
+    let state_of = |index| {
+        let is_it =
+            |end: &LinkEnd| matches!(end, LinkEnd::Drive { index: slot, .. } if *slot == index);
         links.iter().find(|link| is_it(&link.end)).unwrap().state.clone()
     };
-    assert_eq!((of(0), of(1)), (LinkState::Down, LinkState::Up));
+    assert_eq!((state_of(0), state_of(1)), (LinkState::Down, LinkState::Up));
     chassis.state().links.clear();
     let after = fabric.drives();
     assert_eq!(places(&after), places(&before));
-    assert!(after[0].behind != before[0].behind, "it is to be brought up anew");
-    assert!(after[1].behind == before[1].behind, "and the other is not");
+    assert!(after[0].behind != before[0].behind, "the drive must be brought up again");
+    assert!(after[1].behind == before[1].behind, "the other drive must not");
 }
 
 #[test]
@@ -231,7 +247,7 @@ fn a_drive_that_lost_its_hosts_is_brought_up_again() {
 }
 
 #[test]
-fn functions_that_went_down_by_themselves_are_brought_up_again() {
+fn functions_that_go_offline_are_brought_up_again() {
     let (chassis, drives) = chassis(&[0]);
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());
@@ -242,7 +258,7 @@ fn functions_that_went_down_by_themselves_are_brought_up_again() {
 }
 
 #[test]
-fn drives_that_change_places_are_not_gone_before_all_have_answered() {
+fn exchanged_drives_are_not_replaced_before_all_drives_answered() {
     let (chassis, drives) = chassis(&[0]);
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());
@@ -254,7 +270,7 @@ fn drives_that_change_places_are_not_gone_before_all_have_answered() {
     let inventory = rabbit.drives.inventory().unwrap();
     assert!(inventory.replaced.is_empty());
     let fault = inventory.drives.iter().find_map(|drive| drive.fault.clone()).unwrap();
-    assert!(fault.contains("the drive in slot 7 has not told its name"), "{fault}");
+    assert!(fault.contains("the drive in slot 7 has not reported its NQN"), "{fault}");
     chassis.with(at(1), |drive| drive.tunnel = Opens::Open);
     assert_eq!(rabbit.faults(), [None, None]);
     chassis.plug(1, &drive(2, 17));
@@ -273,32 +289,33 @@ fn another_drive_in_the_slot_is_another_drive() {
 }
 
 #[test]
-fn a_compute_whose_link_is_lost_or_slow_is_told_by_its_place() {
+fn a_lost_or_slow_link_is_reported_with_its_compute() {
     let (chassis, _) = chassis(&[]);
     chassis.state().links.insert(Port { pax: 1, port: 34 }, (0x0000, 0, 0));
     chassis.state().links.insert(Port { pax: 0, port: 46 }, (0x0003, 2, 4));
     let links = fabric(&chassis).links();
     assert_eq!(links.len(), 38);
-    let of = |k| links.iter().find(|link| link.end == LinkEnd::Host(Endpoint::Compute(k))).unwrap();
-    assert_eq!(of(9).state, LinkState::Down);
-    assert_eq!((of(7).width.now, of(7).width.full), (2, 4));
-    let well = (0..16).filter(|k| of(*k).state == LinkState::Up && of(*k).width.now == 4);
+    let link_of =
+        |k| links.iter().find(|link| link.end == LinkEnd::Host(Endpoint::Compute(k))).unwrap();
+    assert_eq!(link_of(9).state, LinkState::Down);
+    assert_eq!((link_of(7).width.now, link_of(7).width.full), (2, 4));
+    let well = (0..16).filter(|k| link_of(*k).state == LinkState::Up && link_of(*k).width.now == 4);
     assert_eq!(well.count(), 14);
 }
 
 #[test]
-fn a_busy_switch_keeps_nobody_waiting_for_what_is_known() {
+fn known_drives_are_listed_without_waiting_for_a_busy_switch() {
     let (chassis, _) = chassis(&[0]);
     let fabric = fabric(&chassis);
     let before = fabric.drives();
     let switch = Arc::clone(&before[0].behind.switches[0]);
-    let _format_takes_minutes = switch.session().unwrap();
-    let said = chassis.state().said.iter().filter(|(pax, _)| *pax == 0).count();
+    let _format_takes_minutes = switch.lock().unwrap();
+    let count = chassis.state().said.iter().filter(|(pax, _)| *pax == 0).count();
     assert_eq!(places(&fabric.drives()), places(&before));
-    assert_eq!(chassis.state().said.iter().filter(|(pax, _)| *pax == 0).count(), said);
+    assert_eq!(chassis.state().said.iter().filter(|(pax, _)| *pax == 0).count(), count);
 }
 
-/// An agent over a chassis.
+/// An agent of a simulated chassis.
 struct Rabbit {
     drives: NvmeDrives,
     _sysfs: tempfile::TempDir,
@@ -342,7 +359,7 @@ fn create(rabbit: &Rabbit, index: u8) -> Result<(), String> {
 }
 
 #[test]
-fn an_allocation_lives_and_dies_behind_the_switches() {
+fn an_allocation_is_created_attached_and_deleted_behind_the_switches() {
     let (chassis, drives) = chassis(&[2, 11]);
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());
@@ -350,7 +367,7 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
     let seen = rabbit.drives.inventory().unwrap().drives;
     let mut places: Vec<_> = seen.iter().map(|drive| (drive.slot, &*drive.label)).collect();
     places.sort_unstable();
-    assert_eq!(places, [(2, "15"), (11, "6")], "what is printed, not what is wired");
+    assert_eq!(places, [(2, "15"), (11, "6")], "the label is the printed slot number");
     let compute: NodeName = "compute-10".parse().unwrap();
     for index in [2, 11] {
         create(&rabbit, index).unwrap();
@@ -358,13 +375,17 @@ fn an_allocation_lives_and_dies_behind_the_switches() {
         rabbit.drives.apply(&attach(&id, Endpoint::Compute(9), &compute)).unwrap();
         assert_eq!(drives[&index].state().namespaces[&1].attached, [11].into());
         let bound = chassis.with(at(index), |drive| drive.bound[&(drive.physical + 11)]);
-        assert_eq!(bound, Seat { host: Port { pax: 1, port: 34 }, logical: index }, "compute 9's");
+        assert_eq!(
+            bound,
+            Seat { host: Port { pax: 1, port: 34 }, logical: index },
+            "the port of compute 9"
+        );
     }
     chassis.with(at(2), |drive| drive.bound.remove(&(drive.physical + 2)));
     let id = NamespaceId { subsystem: nqn(2), nsid: 1 };
     let other =
         rabbit.drives.apply(&attach(&id, Endpoint::Compute(0), &"compute-1".parse().unwrap()));
-    assert!(other.is_err(), "it would reach nobody, or whoever has the function next");
+    assert!(other.is_err(), "the namespace would reach the next host of the function");
     assert_eq!(drives[&2].state().namespaces[&1].attached, [11].into());
     drop(rabbit);
     let rabbit = Rabbit::start(&chassis, state.path());
@@ -404,7 +425,7 @@ fn an_answer_that_is_lost_on_its_way_through_the_switch_leaks_nothing() {
 }
 
 #[test]
-fn a_switch_that_does_not_answer_keeps_its_namespaces_and_no_other_drives_from_working() {
+fn a_silent_switch_keeps_its_namespaces_and_other_drives_continue() {
     let (chassis, drives) = chassis(&[0, 9]);
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());
@@ -414,19 +435,19 @@ fn a_switch_that_does_not_answer_keeps_its_namespaces_and_no_other_drives_from_w
     let [Some(fault), None] = &rabbit.faults()[..] else { panic!("{:?}", rabbit.faults()) };
     assert!(fault.contains("no /dev/switchtec* answers as PAX 0"), "{fault}");
     let inventory = rabbit.drives.inventory().unwrap();
-    assert_eq!(inventory.namespaces.len(), 1, "it is unknown, and not lost");
+    assert_eq!(inventory.namespaces.len(), 1, "its state is unknown, not lost");
     assert!(create(&rabbit, 0).unwrap_err().contains("create namespace"));
     create(&rabbit, 9).unwrap();
     let links = rabbit.drives.links().unwrap();
     let unknown = |link: &&crate::observed::PortLink| matches!(link.state, LinkState::Unknown(_));
     assert_eq!(links.iter().filter(unknown).count(), 19);
     chassis.state().silent.clear();
-    assert_eq!(rabbit.faults(), [None, None], "it recovers by itself");
+    assert_eq!(rabbit.faults(), [None, None], "the drive recovers without help");
     assert_eq!(drives[&0].state().namespaces.len(), 1);
 }
 
 #[test]
-fn a_drive_with_the_wrong_host_is_shown_with_its_fault_and_takes_nothing() {
+fn a_drive_bound_to_the_wrong_host_is_faulty_and_gets_no_namespace() {
     let (chassis, drives) = chassis(&[0]);
     chassis.with(at(0), |drive: &mut Drive| {
         drive.bound.insert(0x1001, Seat { host: Port { pax: 1, port: 24 }, logical: 0 })

@@ -1,7 +1,7 @@
-//! Which port of which switch leads where: a rabbit's wiring, which no switch tells.
+//! The wiring of a rabbit: what is connected to each port of each switch. No switch reports it.
 //!
-//! Source: NearNodeFlash/nnf-ec, `pkg/manager-fabric/config_default.yaml`. The order of the drives' ports is also that of their
-//! logical ports within each host.
+//! Source: NearNodeFlash/nnf-ec, `pkg/manager-fabric/config_default.yaml`. The drives' logical ports within each host
+//! have the same order as their ports.
 
 use crate::{desired::Endpoint, observed::LinkEnd};
 
@@ -29,28 +29,28 @@ const LABELS: [[u8; DRIVES_EACH as usize]; SWITCHES as usize] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Port {
     pub(super) pax: u8,
-    /// Physical port number.
+    /// Physical port number within the switch.
     pub(super) port: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Slot {
-    /// Within the rabbit, from 0.
+    /// Index within the rabbit, from 0.
     pub(super) index: u8,
-    /// The label printed beside it.
+    /// Label printed beside the slot.
     pub(super) label: u8,
     pub(super) at: Port,
 }
 
-/// The host port to which a virtual function belongs.
+/// The host port to which a virtual function is bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seat {
     pub(super) host: Port,
-    /// Logical port within the host's domain.
+    /// Logical port within the domain of the host.
     pub(super) logical: u8,
 }
 
-/// The slots of a switch, in the order of their index.
+/// Returns the slots of a switch, in the order of their index.
 pub(super) fn slots(pax: u8) -> Vec<Slot> {
     let labels = LABELS.get(usize::from(pax)).into_iter().flatten();
     let first = pax * DRIVES_EACH;
@@ -65,8 +65,8 @@ pub(in super::super) fn label(index: u8) -> Option<u8> {
     all.find(|slot| slot.index == index).map(|slot| slot.label)
 }
 
-/// The host port for the host's function of the drive in `slot`. The rabbit is plugged into both switches, and reaches
-/// the drives of each there.
+/// Returns the host port for the host's function of the drive in `slot`. The rabbit is plugged into both switches, and
+/// reaches a drive through the switch that the drive is plugged into.
 pub(super) fn seat(endpoint: Endpoint, slot: &Slot) -> Option<Seat> {
     match endpoint {
         Endpoint::Rabbit => {
@@ -81,7 +81,7 @@ pub(super) fn seat(endpoint: Endpoint, slot: &Slot) -> Option<Seat> {
     }
 }
 
-/// The hosts in the order of their virtual functions, from 1.
+/// Returns the hosts in the order of their virtual functions, from 1.
 pub(super) fn hosts() -> impl Iterator<Item = Endpoint> {
     let computes = (0..SWITCHES * COMPUTES_EACH).map(Endpoint::Compute);
     std::iter::once(Endpoint::Rabbit).chain(computes)
@@ -94,7 +94,7 @@ pub(super) fn host_at(port: Port) -> Option<Endpoint> {
     })
 }
 
-/// Every port that leads somewhere, with its lanes.
+/// Returns every wired port, with its number of lanes.
 pub(super) fn ports(pax: u8) -> Vec<(Port, LinkEnd, u8)> {
     let at = |port| Port { pax, port };
     let mut all = vec![
@@ -113,40 +113,40 @@ pub(super) fn ports(pax: u8) -> Vec<(Port, LinkEnd, u8)> {
 mod tests {
     use super::*;
 
-    fn of(index: u8) -> Slot {
+    fn slot(index: u8) -> Slot {
         let all: Vec<_> = (0..SWITCHES).flat_map(slots).collect();
         all[usize::from(index)]
     }
 
     #[test]
     fn slots_are_counted_over_both_switches() {
-        let last = of(17);
+        let last = slot(17);
         assert_eq!((last.index, last.label, last.at), (17, 3, Port { pax: 1, port: 48 }));
-        assert_eq!((of(0).label, of(0).at), (8, Port { pax: 0, port: 8 }));
-        assert_eq!((of(9).label, of(9).at), (4, Port { pax: 1, port: 8 }));
-        let mut labels: Vec<_> = (0..18).map(|index| of(index).label).collect();
+        assert_eq!((slot(0).label, slot(0).at), (8, Port { pax: 0, port: 8 }));
+        assert_eq!((slot(9).label, slot(9).at), (4, Port { pax: 1, port: 8 }));
+        let mut labels: Vec<_> = (0..18).map(|index| slot(index).label).collect();
         labels.sort_unstable();
         assert_eq!(labels, (1..=18).collect::<Vec<_>>());
     }
 
     #[test]
-    fn the_rabbit_has_each_drive_at_its_own_switch_and_computes_across() {
+    fn the_rabbit_reaches_a_drive_at_the_drives_switch_and_a_compute_at_its_own() {
         let seat = |endpoint, index| {
-            let found = seat(endpoint, &of(index)).unwrap();
+            let found = seat(endpoint, &slot(index)).unwrap();
             (found.host.pax, found.host.port, found.logical)
         };
         assert_eq!(seat(Endpoint::Rabbit, 4), (0, 24, 4));
         assert_eq!(seat(Endpoint::Rabbit, 17), (1, 24, 8));
         assert_eq!(seat(Endpoint::Compute(0), 17), (0, 32, 17));
         assert_eq!(seat(Endpoint::Compute(15), 0), (1, 46, 0));
-        assert_eq!(super::seat(Endpoint::Compute(16), &of(0)), None);
+        assert_eq!(super::seat(Endpoint::Compute(16), &slot(0)), None);
     }
 
     #[test]
     fn every_host_is_found_by_its_port_and_has_one_function() {
         assert_eq!(hosts().count(), 17);
         for host in hosts() {
-            let seat = seat(host, &of(3)).unwrap();
+            let seat = seat(host, &slot(3)).unwrap();
             assert_eq!(host_at(seat.host), Some(host));
         }
         assert_eq!(host_at(Port { pax: 0, port: 8 }), None);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_port_is_there_once() {
+    fn every_wired_port_is_listed_once() {
         for pax in 0..SWITCHES {
             let mut all: Vec<_> = ports(pax).into_iter().map(|(port, ..)| port).collect();
             all.sort_unstable();

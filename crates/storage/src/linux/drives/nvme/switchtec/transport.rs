@@ -1,4 +1,4 @@
-//! Access to a switch: `/dev/switchtecN`, to which a command is written and from which its answer is read (Linux,
+//! Accesses a switch through `/dev/switchtecN`: writes a command to it and reads the answer from it (Linux,
 //! `drivers/pci/switch/switchtec.c`).
 
 use std::{
@@ -16,8 +16,8 @@ use super::wire::PAYLOAD;
 
 /// Access to one switch. No other command comes between a command and its answer.
 pub(super) trait Transport: Debug + Send {
-    /// Sends a command word with `request`, reads `reply` and returns the return code. With a code other than 0 the
-    /// reply is meaningless.
+    /// Sends a command word with `request`, reads `reply` and returns the return code. When the code is not
+    /// 0, `reply` is meaningless.
     fn exchange(
         &mut self,
         word: u32,
@@ -39,7 +39,7 @@ pub(super) trait Devices: Debug + Send + Sync {
 pub(super) struct DeviceFiles(PathBuf);
 
 impl DeviceFiles {
-    /// The devices in `directory`, usually `/dev`.
+    /// Refers to the devices in `directory`, usually `/dev`.
     pub(super) fn new(directory: PathBuf) -> Self {
         Self(directory)
     }
@@ -79,21 +79,21 @@ impl Transport for DeviceFile {
         within: Duration,
     ) -> io::Result<u32> {
         let mut buffer = [0; PAYLOAD + 4];
-        let sent = framed(&mut buffer, word, request)?;
-        whole(self.0.write(sent)?, sent.len())?;
+        let sent = frame(&mut buffer, word, request)?;
+        check_complete(self.0.write(sent)?, sent.len())?;
         // The kernel itself would wait for the switch without end.
         wait(&self.0, within)?;
         let asked = buffer
             .get_mut(..reply.len() + 4)
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        whole(self.0.read(asked)?, asked.len())?;
+        check_complete(self.0.read(asked)?, asked.len())?;
         let (code, data) = asked.split_at(4);
         reply.copy_from_slice(data);
         Ok(u32::from_le_bytes([code[0], code[1], code[2], code[3]]))
     }
 }
 
-fn framed<'a>(buffer: &'a mut [u8], word: u32, request: &[u8]) -> io::Result<&'a [u8]> {
+fn frame<'a>(buffer: &'a mut [u8], word: u32, request: &[u8]) -> io::Result<&'a [u8]> {
     let sent = buffer
         .get_mut(..request.len() + 4)
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -102,17 +102,17 @@ fn framed<'a>(buffer: &'a mut [u8], word: u32, request: &[u8]) -> io::Result<&'a
     Ok(sent)
 }
 
-fn whole(done: usize, wanted: usize) -> io::Result<()> {
+fn check_complete(done: usize, wanted: usize) -> io::Result<()> {
     if done == wanted { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 fn wait(file: &File, within: Duration) -> io::Result<()> {
     let until = Instant::now() + within;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let remaining = until.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(remaining).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], timeout) {
-            Ok(0) if left.is_zero() => {
+            Ok(0) if remaining.is_zero() => {
                 let text = format!("no answer within {} s", within.as_secs_f32());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
@@ -129,14 +129,14 @@ mod tests {
 
     use super::*;
 
-    /// A socket that keeps messages apart stands for the device, whose reads and writes are whole too.
+    /// A datagram socket stands for the device: its reads and writes are whole messages too.
     fn pair() -> (DeviceFile, UnixDatagram) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         (DeviceFile(File::from(std::os::fd::OwnedFd::from(ours))), theirs)
     }
 
     #[test]
-    fn a_command_is_its_word_and_its_request_and_the_answer_a_code_and_a_reply() {
+    fn exchange_writes_word_and_request_and_reads_code_and_reply() {
         let (mut device, switch) = pair();
         let answer = thread::spawn(move || {
             let mut got = [0; 64];
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_does_not_answer_is_not_waited_for_without_end() {
+    fn exchange_times_out_when_the_switch_does_not_answer() {
         let (mut device, _silent) = pair();
         let error = device.exchange(0x81, &[], &mut [], Duration::from_millis(5)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_sent() {
+    fn exchange_rejects_a_request_that_is_too_long() {
         let (mut device, _switch) = pair();
         let sent = device.exchange(0x81, &[0; PAYLOAD + 1], &mut [], Duration::ZERO);
         assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
-    fn devices_are_those_with_a_number() {
+    fn only_device_names_with_a_number_are_listed() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["switchtec1", "switchtec0", "switchtec", "switchtec-user", "sda"] {
             fs::write(directory.path().join(name), "").unwrap();

@@ -1,4 +1,4 @@
-//! A drive's admin queue, through its switch.
+//! Sends admin commands to a drive through its switch.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use super::{
         status::Status,
     },
     command::{Command, SwitchError},
-    switch::{Result, Session, Switch},
+    switch::{LockedSwitch, Result, Switch},
     wire::{
         Completion, PASS_DATA, PASS_END, PASS_MOST, PASS_PIECE, PASS_START, PassNext, PassPiece,
         PassStart, PassStarted, Submission, TUNNEL_ENABLE, TUNNEL_STATUS, TunnelReply,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::linux::{bounded::is_given_up, busy::pause_for};
 
-/// How often to check whether a tunnel has opened, and the pause between checks.
+/// Number of checks whether a tunnel has opened, and the pause between them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     pub(super) looks: u32,
@@ -46,7 +46,7 @@ pub(super) struct Tunnel {
     pdfid: u16,
     patience: Patience,
     open: AtomicBool,
-    /// A command was begun, and the request to end it failed.
+    /// Whether a command was begun and the request to end it failed.
     unended: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Tunnel {
         Self { switch, pdfid, patience, open, unended }
     }
 
-    /// Opens it, unless it is open. The switch is free for others between the checks.
+    /// Opens the tunnel, unless it is open. Between the checks the switch takes other commands.
     fn open(&self) -> Result<()> {
         if self.open.load(Ordering::Relaxed) || self.is_open()? {
             self.open.store(true, Ordering::Relaxed);
@@ -96,21 +96,21 @@ impl Tunnel {
         }
     }
 
-    /// Executes a command; the switch carries out nothing else until it is done.
+    /// Executes a command; the switch carries out no other command until it is done.
     fn pass(&self, sent: &[u8], expected: u16, within: Duration) -> Result<Vec<u8>> {
         self.open()?;
-        let mut session = self.switch.session()?;
-        // Others may have had the switch for minutes.
+        let mut locked = self.switch.lock()?;
+        // Other commands may have occupied the switch for minutes.
         if is_given_up() {
             return Err(SwitchError::GivenUp);
         }
         if self.unended.swap(false, Ordering::Relaxed) {
-            // Ends a command that an earlier attempt left; refused when there is none.
-            let _ = session.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
+            // Ends the command of an earlier attempt; the switch refuses when there is none.
+            let _ = locked.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
         }
-        let answer = self.converse(&mut session, sent, expected, within);
-        // End it even after a failure: the switch keeps one answer per function.
-        let ended = session.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
+        let answer = self.converse(&mut locked, sent, expected, within);
+        // End the command even after a failure: the switch keeps one answer per function.
+        let ended = locked.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
         if matches!(ended, Err(SwitchError::Lost { .. })) {
             self.unended.store(true, Ordering::Relaxed);
         }
@@ -125,17 +125,16 @@ impl Tunnel {
 
     fn converse(
         &self,
-        session: &mut Session<'_>,
+        locked: &mut LockedSwitch<'_>,
         sent: &[u8],
         expected: u16,
         within: Duration,
     ) -> Result<Vec<u8>> {
-        let length = self.start(session, sent, expected, within)?;
+        let length = self.start(locked, sent, expected, within)?;
         let mut answer = Vec::with_capacity(usize::from(length));
         while answer.len() < usize::from(length) {
             let offset = u16::try_from(answer.len()).unwrap_or(u16::MAX);
-            let piece: PassPiece =
-                session.ask(Command::NvmeAdmin, &self.next(PASS_DATA, offset))?;
+            let piece: PassPiece = locked.ask(Command::NvmeAdmin, &self.next(PASS_DATA, offset))?;
             let held = piece.data.get(..usize::from(piece.length.get()));
             let held = held.filter(|answer| !answer.is_empty()).ok_or_else(|| {
                 let why = format!("a piece of {} bytes at {offset}", piece.length.get());
@@ -150,7 +149,7 @@ impl Tunnel {
     /// Sends the command; the drive executes it after the last piece. Returns the length of the answer in bytes.
     fn start(
         &self,
-        session: &mut Session<'_>,
+        locked: &mut LockedSwitch<'_>,
         sent: &[u8],
         expected: u16,
         within: Duration,
@@ -167,11 +166,10 @@ impl Tunnel {
             piece.length = u16::try_from(bytes.len()).unwrap_or(u16::MAX).into();
             piece.data[..bytes.len()].copy_from_slice(bytes);
             if index < last {
-                session.send(Command::NvmeAdmin, &piece)?;
+                locked.send(Command::NvmeAdmin, &piece)?;
             } else {
                 piece.expected = expected.into();
-                let started: PassStarted =
-                    session.ask_within(Command::NvmeAdmin, &piece, within)?;
+                let started: PassStarted = locked.ask_within(Command::NvmeAdmin, &piece, within)?;
                 length = started.length.get();
             }
         }
@@ -187,7 +185,7 @@ impl Tunnel {
     }
 }
 
-/// Whether data goes to the drive: bit 0 of an opcode (Base 2.0, figure 88, Data Transfer).
+/// Returns whether a command's data goes to the drive: bit 0 of its opcode (Base 2.0, figure 88, Data Transfer).
 fn goes_to_drive(opcode: u8) -> bool {
     opcode & 1 != 0
 }
@@ -213,8 +211,8 @@ impl AdminQueue for Tunnel {
         take(&answer, command.opcode, data)
     }
 
-    /// Bringing functions up behind a switch resets them one by one. The physical one is never reset, because hosts
-    /// that use the drive would lose it.
+    /// Always fails: behind a switch, virtual functions are reset one by one, and the physical function is never reset,
+    /// because hosts that use the drive would lose it.
     fn reset(&self) -> Answered<()> {
         let why = "a drive's physical function is not reset through a switch";
         Err(system(io::Error::new(io::ErrorKind::Unsupported, why)))

@@ -1,9 +1,9 @@
-//! What goes through `/dev/switchtecN`, byte for byte: MRPC, the PAX firmware's mailbox.
+//! The messages of `/dev/switchtecN`, byte for byte: MRPC, the PAX firmware's mailbox.
 //!
-//! Microchip's command reference is not public. The layouts are those that two programs in use send and read, each named
-//! where it is the source: *S* is Microsemi/switchtec-user (`inc/switchtec/{mrpc,fabric,switchtec,errors}.h`, `lib/fabric.c`,
-//! `lib/switchtec.c`), *E* is NearNodeFlash/nnf-ec (`internal/switchtec/pkg/{switchtec,nvme}`), which drives rabbits, and *K*
-//! the kernel (`drivers/pci/switch/switchtec.c`). Everything is little-endian.
+//! Microchip's command reference is not public. The layouts are taken from programs in use; each comment names its
+//! source: *S* is Microsemi/switchtec-user (`inc/switchtec/{mrpc,fabric,switchtec,errors}.h`, `lib/fabric.c`,
+//! `lib/switchtec.c`), *E* is NearNodeFlash/nnf-ec (`internal/switchtec/pkg/{switchtec,nvme}`), which drives rabbits,
+//! and *K* is the kernel (`drivers/pci/switch/switchtec.c`). All numbers are little-endian.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -13,11 +13,11 @@ use zerocopy::{
 /// Bytes of a request or a reply behind the command word or the return code (*K*: `SWITCHTEC_MRPC_PAYLOAD_SIZE`).
 pub(super) const PAYLOAD: usize = 1024;
 
-/// Whatever is asked of a switch.
+/// The request of a command to a switch.
 pub(super) trait Request: IntoBytes + Immutable {}
 impl<T: IntoBytes + Immutable> Request for T {}
 
-/// Whatever it answers.
+/// The reply of a switch to a command.
 pub(super) trait Reply: FromBytes + IntoBytes + KnownLayout {}
 impl<T: FromBytes + IntoBytes + KnownLayout> Reply for T {}
 
@@ -29,16 +29,16 @@ pub(super) struct PaxIdReply {
     reserved_1: [u8; 3],
 }
 
-/// Link status, 1Ch: which ports; none means all (*S* `switchtec_status`, *E* `LinkStat`).
+/// Link status, 1Ch: a bit mask of ports; 0 means all ports (*S* `switchtec_status`, *E* `LinkStat`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct LinkStatusRequest {
     pub(super) ports: U64,
 }
 
-/// Entries that are asked for (*S* `SWITCHTEC_MAX_PORTS`, Gen4 and later).
+/// Number of entries in the reply (*S* `SWITCHTEC_MAX_PORTS`, Gen4 and later).
 pub(super) const LINK_ENTRIES: usize = 60;
-/// A higher stack number marks an entry of no port (*S* `SWITCHTEC_MAX_STACKS`).
+/// Highest stack number of a port; a higher number marks an unused entry (*S* `SWITCHTEC_MAX_STACKS`).
 pub(super) const LAST_STACK: u8 = 8;
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -63,7 +63,8 @@ pub(super) struct LinkEntry {
     pub(super) lanes: [u8; 2],
 }
 
-/// Bind, 84h (*S* `switchtec_gfms_bind`, later versions; *E* `Bind`). Earlier versions of *S* sent the first 8 bytes.
+/// Bind, 84h (*S* `switchtec_gfms_bind`, later versions; *E* `Bind`). Earlier versions of *S* sent only
+/// the first 8 bytes.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct BindRequest {
@@ -86,7 +87,7 @@ pub(super) const BIND: u8 = 1;
 #[cfg(test)]
 pub(super) const UNBIND: u8 = 2;
 
-/// Unbind, 84h (*S* `switchtec_gfms_unbind`). Only people unbind.
+/// Unbind, 84h (*S* `switchtec_gfms_unbind`). The agent never unbinds; an admin does.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -106,7 +107,7 @@ pub(super) struct UnbindRequest {
 pub(super) struct TunnelRequest {
     pub(super) subcommand: U16,
     pub(super) pdfid: U16,
-    /// Bytes of the answer behind its length.
+    /// Expected bytes of the answer, without its length field.
     pub(super) expected: U16,
     pub(super) metadata: U16,
 }
@@ -124,8 +125,8 @@ pub(super) struct TunnelReply {
     pub(super) state: U32,
 }
 
-/// EP resource access, 8Eh: one register of a function's configuration space (*E* `CsrRead`, `CsrWrite`). A read sends the
-/// first 8 bytes.
+/// EP resource access, 8Eh: one register of a function's configuration space (*E* `CsrRead`, `CsrWrite`). A read
+/// sends only this header.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct RegisterRequest {
@@ -133,7 +134,7 @@ pub(super) struct RegisterRequest {
     reserved_1: u8,
     pub(super) pdfid: U16,
     pub(super) address: U16,
-    /// At most 4.
+    /// Bytes of the register, at most 4.
     pub(super) length: u8,
     reserved_7: u8,
 }
@@ -148,16 +149,16 @@ pub(super) struct RegisterWrite {
     pub(super) data: [u8; 4],
 }
 
-/// NVMe admin pass-through, 91h, first part: a command, in as many pieces as it takes (*E* `adminPassthruStart`).
+/// NVMe admin pass-through, 91h, first part: a command, in as many pieces as needed (*E* `adminPassthruStart`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct PassStart {
     pub(super) subcommand: u8,
     reserved_1: [u8; 3],
     pub(super) pdfid: U16,
-    /// Bytes of completion and data; in the last piece.
+    /// Expected bytes of completion and data; set in the last piece only.
     pub(super) expected: U16,
-    /// Another piece follows.
+    /// 1 when another piece of the command follows.
     pub(super) more: u8,
     reserved_9: [u8; 3],
     pub(super) offset: U16,
@@ -169,7 +170,7 @@ pub(super) const PASS_START: u8 = 1;
 pub(super) const PASS_DATA: u8 = 2;
 pub(super) const PASS_END: u8 = 3;
 pub(super) const PASS_PIECE: usize = PAYLOAD - 16;
-/// A command and its data (*S* `SWITCHTEC_NVME_ADMIN_PASSTHRU_MAX_DATA_LEN`).
+/// Maximum bytes of a command and its data (*S* `SWITCHTEC_NVME_ADMIN_PASSTHRU_MAX_DATA_LEN`).
 pub(super) const PASS_MOST: usize = 4096 + size_of::<Submission>();
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -179,7 +180,8 @@ pub(super) struct PassStarted {
     reserved_2: U16,
 }
 
-/// Second part, the answer piece by piece, and the third, which ends it (*E* `adminPassthru{Data,End}`).
+/// NVMe admin pass-through, second part, which reads a piece of the answer, and third part, which ends
+/// the command (*E* `adminPassthru{Data,End}`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct PassNext {
@@ -199,8 +201,8 @@ pub(super) struct PassPiece {
     pub(super) data: [u8; PASS_ANSWER],
 }
 
-/// Submission Queue Entry (NVM Express Base Specification 2.0, figure 88). Command identifier and data pointers are the
-/// switch's.
+/// Submission Queue Entry (NVM Express Base Specification 2.0, figure 88). The switch sets the command identifier
+/// and the data pointers.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Submission {
@@ -219,7 +221,7 @@ pub(super) struct Submission {
 pub(super) struct Completion {
     pub(super) result: U32,
     reserved_4: [u8; 10],
-    /// Phase in bit 0, status above.
+    /// Phase in bit 0, status in bits 15:1.
     pub(super) status: U16,
 }
 

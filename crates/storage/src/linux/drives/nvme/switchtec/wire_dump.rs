@@ -1,5 +1,5 @@
-//! A dump of the fabric manager's database, byte for byte: what is plugged into one endpoint port. The sources are those of
-//! `wire.rs`.
+//! A dump of the fabric manager's database, byte for byte: the device at one endpoint port.
+//! `wire.rs` names the sources.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -8,7 +8,7 @@ use zerocopy::{
 
 use super::wire::PAYLOAD;
 
-/// GFMS database dump, 83h: of one endpoint port, in three parts (*S* `gfms_ep_port_{start,get,finish}`).
+/// GFMS database dump, 83h, for one endpoint port, in three parts (*S* `gfms_ep_port_{start,get,finish}`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct DumpRequest {
@@ -18,7 +18,7 @@ pub(super) struct DumpRequest {
     pub(super) part: U32,
 }
 
-/// Subcommand of an endpoint port.
+/// Subcommand that dumps an endpoint port.
 pub(super) const DUMP_ENDPOINT_PORT: u8 = 5;
 pub(super) const DUMP_START: u32 = 1;
 pub(super) const DUMP_GET: u32 = 2;
@@ -27,7 +27,7 @@ pub(super) const DUMP_FINISH: u32 = 3;
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct DumpStarted {
-    /// Of the whole dump.
+    /// Length of the whole dump in dwords.
     pub(super) dwords: U32,
     pub(super) switches: U32,
 }
@@ -36,14 +36,14 @@ pub(super) struct DumpStarted {
 #[repr(C)]
 pub(super) struct DumpGet {
     pub(super) head: DumpRequest,
-    /// In dwords of the dump.
+    /// Offset in the dump, in dwords.
     pub(super) offset: U32,
 }
 
 pub(super) const DUMP_PIECE: usize = PAYLOAD - 12;
-/// Dwords that head each piece, and are counted in its size.
+/// Dwords of the header of each piece, which count towards its size.
 pub(super) const DUMP_HEAD: usize = 3;
-/// A piece has at most so many dwords (*S*).
+/// Maximum dwords of a piece (*S*).
 pub(super) const DUMP_MOST: usize = 0xf0;
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -55,26 +55,26 @@ pub(super) struct DumpPiece {
     pub(super) data: [u8; DUMP_PIECE],
 }
 
-/// Heads a dump (*S* `switchtec_gfms_db_dump_section_hdr`).
+/// Header of a dump (*S* `switchtec_gfms_db_dump_section_hdr`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct SectionHead {
     pub(super) class: u8,
     pub(super) pax: u8,
     pub(super) fabric_id: U16,
-    /// This head included.
+    /// Dwords of the section, this header included.
     pub(super) dwords: U32,
     reserved_8: U32,
 }
 
-/// Heads an endpoint port (*S* `switchtec_gfms_db_ep_port_hdr`).
+/// Header of an endpoint port (*S* `switchtec_gfms_db_ep_port_hdr`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct PortHead {
     pub(super) kind: u8,
     pub(super) port: u8,
     pub(super) endpoints: U16,
-    /// 24 bits; this head included.
+    /// Dwords as a number of 24 bits, this header included.
     pub(super) dwords: [u8; 3],
     reserved_7: u8,
 }
@@ -83,18 +83,18 @@ pub(super) const PORT_HAS_ENDPOINT: u8 = 0;
 pub(super) const PORT_HAS_SWITCH: u8 = 1;
 pub(super) const PORT_IS_EMPTY: u8 = 2;
 
-/// Heads an endpoint's functions (*S* `switchtec_gfms_db_ep_port_attachement_hdr`).
+/// Header of an endpoint's functions (*S* `switchtec_gfms_db_ep_port_attachement_hdr`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct AttachmentHead {
     pub(super) functions: U16,
     enumeration: U16,
-    /// 24 bits; this head included.
+    /// Dwords as a number of 24 bits, this header included.
     pub(super) dwords: [u8; 3],
     reserved_7: u8,
 }
 
-/// A function (*S* `switchtec_gfms_db_ep_port_attached_device_function`).
+/// A function of the device (*S* `switchtec_gfms_db_ep_port_attached_device_function`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct FunctionEntry {
@@ -111,7 +111,7 @@ pub(super) struct FunctionEntry {
     pub(super) vendor: U16,
     pub(super) device: U16,
     subsystem: [U16; 2],
-    /// 24 bits: NVMe is 010802h.
+    /// PCI class code, 24 bits: NVMe is 010802h.
     pub(super) class: [u8; 3],
     bars: u8,
     bar: [[u8; 2]; 6],
@@ -120,7 +120,7 @@ pub(super) struct FunctionEntry {
 pub(super) const FUNCTION_IS_VIRTUAL: u8 = 0;
 pub(super) const CLASS_NVME: [u8; 3] = [0x02, 0x08, 0x01];
 
-/// A number of 24 bits.
+/// Converts a little-endian number of 24 bits.
 pub(super) fn of_24(bytes: [u8; 3]) -> usize {
     let [low, middle, high] = bytes.map(usize::from);
     low | middle << 8 | high << 16

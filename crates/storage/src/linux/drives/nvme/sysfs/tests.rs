@@ -8,7 +8,7 @@ fn put(root: &Path, file: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A subsystem with a physical and a virtual function, as a 6.1 kernel shows them.
+/// Creates a subsystem with a physical and a virtual function, as Linux 6.1 shows them.
 fn subsystem(root: &Path) {
     for (name, function) in [("nvme0", "0000:01:00.0"), ("nvme1", "0000:01:00.1")] {
         let class = format!("class/nvme/{name}");
@@ -30,7 +30,7 @@ fn subsystem(root: &Path) {
     put(root, "class/block/sda/dev", "8:0\n");
 }
 
-/// The block device of a namespace, in its place and among all of them.
+/// Creates the block device of a namespace at `place` and in `class/block`.
 fn block(root: &Path, place: &str, nsid: &str) {
     for (attribute, text) in [
         ("nsid", nsid),
@@ -47,7 +47,7 @@ fn block(root: &Path, place: &str, nsid: &str) {
 }
 
 #[test]
-fn physical_functions_are_told_from_virtual_ones() {
+fn physical_functions_are_distinguished_from_virtual_functions() {
     let root = tempfile::tempdir().unwrap();
     subsystem(root.path());
     let controllers = Sysfs::new(root.path()).controllers().unwrap();
@@ -59,7 +59,7 @@ fn physical_functions_are_told_from_virtual_ones() {
 }
 
 #[test]
-fn a_drive_whose_name_is_none_is_left_out_and_told() {
+fn a_controller_with_an_invalid_nqn_is_skipped_and_reported() {
     let root = tempfile::tempdir().unwrap();
     subsystem(root.path());
     assert!(Sysfs::new(root.path()).misnamed().unwrap().is_empty());
@@ -90,7 +90,7 @@ fn a_namespace_has_the_one_device_that_is_not_hidden() {
 }
 
 #[test]
-fn a_namespace_is_found_by_what_it_is_with_multipath_and_without() {
+fn a_namespace_is_found_by_its_nqn_and_nsid_with_and_without_multipath() {
     let root = tempfile::tempdir().unwrap();
     subsystem(root.path());
     block(root.path(), "class/nvme/nvme0/nvme0n2", "7");
@@ -107,7 +107,7 @@ fn a_namespace_is_found_by_what_it_is_with_multipath_and_without() {
 }
 
 #[test]
-fn a_drive_without_a_controller_has_not_told_its_name() {
+fn a_drive_without_a_controller_has_not_reported_its_nqn() {
     let root = tempfile::tempdir().unwrap();
     subsystem(root.path());
     let devices = |name: &str| format!("bus/pci/devices/{name}");
@@ -123,7 +123,7 @@ fn a_drive_without_a_controller_has_not_told_its_name() {
 }
 
 #[test]
-fn a_kernel_without_nvme_has_nothing_and_one_that_cannot_be_read_is_an_error() {
+fn a_kernel_without_nvme_has_no_controllers_and_an_unreadable_directory_is_an_error() {
     let root = tempfile::tempdir().unwrap();
     let sysfs = Sysfs::new(root.path());
     assert!(sysfs.controllers().unwrap().is_empty() && sysfs.blocks().unwrap().is_empty());

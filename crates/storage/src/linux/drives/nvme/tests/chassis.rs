@@ -1,4 +1,4 @@
-//! Allocations over simulated drives: everything of a rabbit but its PCI bus.
+//! Tests allocations over simulated drives: a rabbit without its PCI bus.
 
 use super::{
     super::{
@@ -28,7 +28,7 @@ struct Chassis {
 }
 
 impl Chassis {
-    /// A rabbit that starts: what it knows is what is in `state`.
+    /// Starts an agent, which knows only the ledgers in `state`.
     fn start(simulated: &[Simulated], state: &Path) -> Arc<Self> {
         let drive = |(slot, simulated): (usize, &Simulated)| {
             let nqn: Nqn = format!("nqn.2019-08.org.qemu:drive{slot}").parse().unwrap();
@@ -45,7 +45,7 @@ impl Chassis {
         &self.drives.iter().find(|(known, _)| known == nqn).unwrap().1
     }
 
-    fn left(&self) -> Vec<u64> {
+    fn unallocated(&self) -> Vec<u64> {
         self.simulated.iter().map(|drive| drive.state().unallocated()).collect()
     }
 }
@@ -99,15 +99,15 @@ fn allocation() -> Allocation {
     Allocation::new(id, 16 * MIB, Spread::RABBIT, [rabbit].into())
 }
 
-fn told(host: &Chassis) -> Allocation {
+fn reported_allocation(host: &Chassis) -> Allocation {
     let seen = host.observe(&Desired::Inventory).unwrap().namespaces.into_iter();
-    let told =
+    let reported =
         seen.map(|namespace| Reported { id: namespace.id, size: namespace.size, contested: false });
-    Allocation { reported: told.collect(), ..allocation() }
+    Allocation { reported: reported.collect(), ..allocation() }
 }
 
 #[test]
-fn sixteen_drives_of_which_one_refuses_to_create_keep_nothing() {
+fn a_failed_creation_on_one_of_sixteen_drives_leaves_no_namespace() {
     let (simulated, state) = (simulated(16), tempfile::tempdir().unwrap());
     let host = Chassis::start(&simulated, state.path());
     for lost in [Lost::Before, Lost::After] {
@@ -116,19 +116,19 @@ fn sixteen_drives_of_which_one_refuses_to_create_keep_nothing() {
             Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap_err();
         let ConvergeError::Step(failed) = &error else { panic!("{error}") };
         assert!(failed.step.to_string().contains("drive5 for"), "{error}");
-        // What was made and whose answer was lost is known by its intent.
-        assert_eq!(host.left(), [64 * MIB; 16], "{lost:?}");
+        // The namespace whose answer was lost is found by its intent.
+        assert_eq!(host.unallocated(), [64 * MIB; 16], "{lost:?}");
     }
     let host = Chassis::start(&simulated, state.path());
     let converger = Converger::new(host.clone());
     converger.converge(&Desired::Allocated(allocation())).unwrap();
-    assert_eq!(host.left(), [63 * MIB; 16]);
+    assert_eq!(host.unallocated(), [63 * MIB; 16]);
     converger.converge(&Desired::Released(allocation().id)).unwrap();
-    assert_eq!(host.left(), [64 * MIB; 16]);
+    assert_eq!(host.unallocated(), [64 * MIB; 16]);
 }
 
 #[test]
-fn a_drive_that_tells_of_room_and_has_none_is_a_lack_of_room_and_nothing_stays() {
+fn a_drive_that_refuses_for_want_of_room_fails_the_allocation_without_leftovers() {
     let (simulated, state) = (simulated(16), tempfile::tempdir().unwrap());
     let host = Chassis::start(&simulated, state.path());
     for status in [0x4115, 0x4116] {
@@ -136,20 +136,25 @@ fn a_drive_that_tells_of_room_and_has_none_is_a_lack_of_room_and_nothing_stays()
         let error = Converger::new(host.clone()).converge(&Desired::Allocated(allocation()));
         let Err(ConvergeError::Rejected(refused)) = error else { panic!("{error:?}") };
         assert_eq!(refused.class(), RejectionClass::Capacity);
-        let told = refused.to_string();
-        assert!(told.contains("drive5 has no room") && told.contains("0 of 32"), "{told}");
-        assert_eq!(host.left(), [64 * MIB; 16]);
+        let text = refused.to_string();
+        assert!(text.contains("drive5 has no room") && text.contains("0 of 32"), "{text}");
+        assert_eq!(host.unallocated(), [64 * MIB; 16]);
     }
     simulated[5].state().refuses = None;
     simulated[5].state().most = 1;
     Admin::new(Box::new(simulated[5].clone())).create(256, 1).unwrap();
     Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap();
-    let taken = host.left().iter().filter(|left| **left < 63 * MIB).count();
-    assert_eq!((taken, host.left()[5]), (15, 63 * MIB), "15 drives take part: {:?}", host.left());
+    let taken = host.unallocated().iter().filter(|left| **left < 63 * MIB).count();
+    assert_eq!(
+        (taken, host.unallocated()[5]),
+        (15, 63 * MIB),
+        "15 drives take part: {:?}",
+        host.unallocated()
+    );
 }
 
 #[test]
-fn a_drive_that_does_not_erase_keeps_its_namespace_and_is_named() {
+fn a_drive_that_fails_to_erase_keeps_its_namespace_and_is_named() {
     let (simulated, state) = (simulated(14), tempfile::tempdir().unwrap());
     let host = Chassis::start(&simulated, state.path());
     let converger = Converger::new(host.clone());
@@ -159,13 +164,13 @@ fn a_drive_that_does_not_erase_keeps_its_namespace_and_is_named() {
     let ConvergeError::Step(failed) = &error else { panic!("{error}") };
     assert!(failed.step.to_string().contains("drive9:1"), "{error}");
     assert!(failed.source.to_string().contains("drive9:1"), "{}", failed.source);
-    let kept: Vec<_> = host.left().iter().map(|left| *left < 64 * MIB).collect();
+    let kept: Vec<_> = host.unallocated().iter().map(|left| *left < 64 * MIB).collect();
     assert_eq!(kept, (0..14).map(|slot| slot == 9).collect::<Vec<_>>());
     converger.converge(&Desired::Released(allocation().id)).unwrap();
-    assert_eq!(host.left(), [64 * MIB; 14]);
+    assert_eq!(host.unallocated(), [64 * MIB; 14]);
 }
 
-/// The CNTLIDs that reach each namespace: 1 is the rabbit's, and a compute's is its slot and 2.
+/// Returns the CNTLIDs that reach each namespace: the rabbit has 1, and a compute has its slot plus 2.
 fn reached(simulated: &[Simulated]) -> Vec<Vec<u16>> {
     let of_drive = |drive: &Simulated| -> Vec<u16> {
         drive.state().namespaces.values().flat_map(|namespace| namespace.attached.clone()).collect()
@@ -173,7 +178,7 @@ fn reached(simulated: &[Simulated]) -> Vec<Vec<u16>> {
     simulated.iter().map(of_drive).collect()
 }
 
-fn given(hosts: &[(Endpoint, &str)]) -> Desired {
+fn allocated_to(hosts: &[(Endpoint, &str)]) -> Desired {
     let access = hosts
         .iter()
         .map(|(endpoint, name)| Access { endpoint: *endpoint, node: name.parse().unwrap() });
@@ -181,7 +186,7 @@ fn given(hosts: &[(Endpoint, &str)]) -> Desired {
 }
 
 #[test]
-fn a_compute_in_another_slot_has_its_access_there_and_nobody_has_it_where_it_was() {
+fn access_follows_a_compute_to_another_slot() {
     use Endpoint::{Compute, Rabbit};
     let (simulated, state) = (simulated(14), tempfile::tempdir().unwrap());
     let rabbit = (Rabbit, "rabbit-1");
@@ -189,33 +194,33 @@ fn a_compute_in_another_slot_has_its_access_there_and_nobody_has_it_where_it_was
         (vec![rabbit, (Compute(3), "a")], vec![1, 5]),
         (vec![rabbit, (Compute(5), "a")], vec![1, 7]),
         (vec![rabbit, (Compute(5), "a"), (Compute(3), "b")], vec![1, 5, 7]),
-        // Exchanged: nobody loses anything, and each has its name where it is.
+        // The computes exchanged their slots: both keep their access, under their new endpoints.
         (vec![rabbit, (Compute(3), "a"), (Compute(5), "b")], vec![1, 5, 7]),
         (vec![rabbit, (Compute(3), "a")], vec![1, 5]),
-        // Only the name is another.
+        // Only the name differs.
         (vec![rabbit, (Compute(3), "c")], vec![1, 5]),
         (vec![], vec![]),
     ] {
         let converger = Converger::new(Chassis::start(&simulated, state.path()));
-        converger.converge(&given(&hosts)).unwrap();
+        converger.converge(&allocated_to(&hosts)).unwrap();
         assert_eq!(reached(&simulated), vec![controllers; 14], "{hosts:?}");
     }
 }
 
 #[test]
-fn who_is_where_a_compute_was_loses_access_also_when_the_compute_cannot_have_it() {
+fn the_former_slot_loses_access_even_when_the_new_slot_gets_none() {
     use Endpoint::Compute;
     let few: Vec<_> = (0..14).map(|_| Simulated::new(64 * MIB, 6)).collect();
     let state = tempfile::tempdir().unwrap();
     let converger = Converger::new(Chassis::start(&few, state.path()));
-    converger.converge(&given(&[(Compute(3), "a")])).unwrap();
+    converger.converge(&allocated_to(&[(Compute(3), "a")])).unwrap();
     assert_eq!(reached(&few), vec![vec![5]; 14]);
-    converger.converge(&given(&[(Compute(9), "a")])).unwrap_err();
+    converger.converge(&allocated_to(&[(Compute(9), "a")])).unwrap_err();
     assert_eq!(reached(&few), vec![Vec::<u16>::new(); 14]);
 }
 
 #[test]
-fn what_was_deleted_before_a_crash_is_struck_out_with_its_allocation_and_not_before() {
+fn a_record_of_a_namespace_deleted_before_a_crash_is_removed_with_its_allocation() {
     let (simulated, state) = (simulated(14), tempfile::tempdir().unwrap());
     let host = Chassis::start(&simulated, state.path());
     Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap();
@@ -230,11 +235,11 @@ fn what_was_deleted_before_a_crash_is_struck_out_with_its_allocation_and_not_bef
     let converger = Converger::new(host.clone());
     let another = AllocationId { index: 9, ..allocation().id };
     assert_eq!(converger.converge(&Desired::Released(another)).unwrap().steps, []);
-    assert_eq!(recorded(), 1, "somebody may still want to know");
+    assert_eq!(recorded(), 1, "the allocation still exists");
     let steps = converger.converge(&Desired::Released(allocation().id)).unwrap().steps;
     assert!(steps.contains(&Step::DeleteNamespace { id, allocation: allocation().id }));
     assert_eq!(recorded(), 0);
-    assert_eq!(host.left(), [64 * MIB; 14]);
+    assert_eq!(host.unallocated(), [64 * MIB; 14]);
 }
 
 #[test]
@@ -244,15 +249,15 @@ fn thirteen_drives_are_too_few() {
     let error = Converger::new(host.clone()).converge(&Desired::Allocated(allocation()));
     let Err(ConvergeError::Rejected(refused)) = error else { panic!("{error:?}") };
     assert!(matches!(refused, Rejection::TooFewDrives { usable: 13, least: 14, .. }), "{refused}");
-    assert_eq!(host.left(), [64 * MIB; 13]);
+    assert_eq!(host.unallocated(), [64 * MIB; 13]);
 }
 
 #[test]
-fn what_lost_all_its_ledgers_is_adopted_by_what_its_object_tells() {
+fn an_allocation_without_ledgers_is_adopted_from_the_status_of_its_object() {
     let (simulated, state) = (simulated(16), tempfile::tempdir().unwrap());
     let host = Chassis::start(&simulated, state.path());
     Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap();
-    let known = told(&host);
+    let known = reported_allocation(&host);
     let orphan = Admin::new(Box::new(simulated[2].clone())).create(256, 1).unwrap();
     let lost = tempfile::tempdir().unwrap();
     let host = Chassis::start(&simulated, lost.path());

@@ -2,10 +2,10 @@ use std::mem::{offset_of, size_of};
 
 use super::*;
 
-/// Bytes of every Identify data structure.
+/// Size of every Identify data structure, in bytes.
 const PAGE: usize = 4096;
 
-/// A page with bytes at the offsets that the specification's figures give.
+/// Returns a page with these bytes at the offsets from the figures of the specification.
 fn page(bytes: &[(usize, &[u8])]) -> [u8; PAGE] {
     let mut page = [0; PAGE];
     for (at, bytes) in bytes {

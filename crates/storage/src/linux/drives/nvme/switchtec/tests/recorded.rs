@@ -1,9 +1,9 @@
-//! What is said to a switch, recorded once and said again.
+//! Tests records of the exchanges with a switch, and their replay.
 
 use super::*;
 
-fn look(devices: Arc<dyn Devices>) -> Result<Vec<(u8, String)>, String> {
-    // One drive: several are asked side by side, in no order.
+fn bring_up(devices: Arc<dyn Devices>) -> Result<Vec<(u8, String)>, String> {
+    // The test uses one drive, because commands to several drives have no order.
     let fabric = Fabric::over(devices, EAGER);
     let found = fabric.drives();
     found.iter().try_for_each(ready)?;
@@ -15,32 +15,32 @@ fn record(directory: &Path) -> io::Result<String> {
     drives[&0].state().down = [(2, Down { stuck: true, ..Down::default() })].into();
     let path = directory.join("switches");
     let recorded = Recorded::new(Box::new(chassis), &path)?;
-    assert_eq!(look(Arc::new(recorded)).unwrap(), [(0, nqn(0).to_string())]);
+    assert_eq!(bring_up(Arc::new(recorded)).unwrap(), [(0, nqn(0).to_string())]);
     std::fs::read_to_string(path)
 }
 
 #[test]
-fn a_bring_up_says_the_same_to_its_record() {
+fn a_bring_up_replays_its_own_record() {
     let directory = tempfile::tempdir().unwrap();
     let record = record(directory.path()).unwrap();
     let replayed = Replayed::new(&record);
-    assert_eq!(look(Arc::new(replayed.clone())).unwrap(), [(0, nqn(0).to_string())]);
-    assert_eq!(replayed.left(), 0, "nothing of it was left out");
+    assert_eq!(bring_up(Arc::new(replayed.clone())).unwrap(), [(0, nqn(0).to_string())]);
+    assert_eq!(replayed.unreplayed(), 0, "nothing of it was left out");
 }
 
 #[test]
 fn a_switch_that_answers_otherwise_than_recorded_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
     let record = record(directory.path()).unwrap();
-    // Function 1001h is the rabbit's: told as bound elsewhere, nothing more is said to the switch.
+    // The record lacks the command that binds function 1001h to the rabbit.
     let bind = record.lines().find(|line| line.contains(" 007c0084 ")).unwrap();
     assert!(bind.starts_with("switchtec0 007c0084 010018000110"), "{bind}");
     let without = record.replace(&format!("{bind}\n"), "");
-    assert!(look(Arc::new(Replayed::new(&without))).unwrap_err().contains("the record has"));
+    assert!(bring_up(Arc::new(Replayed::new(&without))).unwrap_err().contains("the record has"));
 }
 
-/// What one command says, line by line.
-fn said(ask: impl FnOnce(&Admin)) -> Vec<String> {
+/// Returns the recorded lines of one admin command.
+fn recorded_lines(ask: impl FnOnce(&Admin)) -> Vec<String> {
     let (chassis, _) = chassis(&[0]);
     chassis.with(at(0), |drive| drive.tunnel = Opens::Open);
     let directory = tempfile::tempdir().unwrap();
@@ -52,15 +52,15 @@ fn said(ask: impl FnOnce(&Admin)) -> Vec<String> {
     record.lines().map(ToOwned::to_owned).collect()
 }
 
-/// The start of a line: device, word, request.
+/// Checks the start of a line: device, word, request.
 fn begins(line: &str, word: &str, request: &str) {
     let expected = format!("switchtec0 {word} {request}");
     assert!(line.starts_with(&expected), "{expected}\n{line}");
 }
 
 #[test]
-fn a_question_to_a_drive_is_started_fetched_and_ended() {
-    let lines = said(|admin| assert_eq!(admin.controller().unwrap().controller.get(), 0));
+fn a_read_command_is_started_fetched_and_ended() {
+    let lines = recorded_lines(|admin| assert_eq!(admin.controller().unwrap().controller.get(), 0));
     let [pax, tunnel, start, data @ .., end] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!(pax, "switchtec0 007c0081 - 4 = 00000000 00000000");
     assert_eq!(
@@ -79,8 +79,10 @@ fn a_question_to_a_drive_is_started_fetched_and_ended() {
 }
 
 #[test]
-fn data_to_a_drive_goes_in_pieces_of_which_the_last_sets_it_going() {
-    let lines = said(|admin| assert!(admin.attach(7, 0x1234).is_err(), "there is no namespace 7"));
+fn data_for_a_drive_is_sent_in_pieces_and_the_last_piece_starts_the_command() {
+    let lines = recorded_lines(|admin| {
+        assert!(admin.attach(7, 0x1234).is_err(), "there is no namespace 7");
+    });
     let starts: Vec<_> = lines.iter().filter(|line| line.contains(" 007c0091 01")).collect();
     assert_eq!(starts.len(), 5, "64 + 4096 bytes in pieces of 1008");
     let head = |expected, more, offset, length| {

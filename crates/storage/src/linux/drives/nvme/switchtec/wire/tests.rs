@@ -1,4 +1,4 @@
-//! Sizes and places of the fields, as the sources have them.
+//! Compares sizes and offsets of the fields with the sources.
 
 use std::mem::{offset_of, size_of};
 

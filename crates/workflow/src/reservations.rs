@@ -1,11 +1,12 @@
-//! Bytes on each rabbit: what is promised to storage, and what is free. Pure.
+//! Bytes of each rabbit: how many are reserved for storage, and how many are free. Pure.
 //!
-//! * An NnfNode says what its drives have free and what is allocated on them.
-//! * A Servers that names the rabbit is a promise. It counts from the moment it is written until its storage is gone.
-//! * Where an allocation was made, the larger of promise and allocation counts, never both.
-//! * An NnfNodeBlockStorage counts as made as soon as the API is asked to create it.
-//! * If two promises do not both fit and nothing of either is made, the older Servers wins: else each would wait for the other.
-//! * A Servers that cannot be read may promise any bytes of any rabbit: younger ones wait until it can be read.
+//! * An NnfNode reports how many bytes of its drives are free and how many are allocated.
+//! * A Servers that names the rabbit reserves bytes, from the moment it is written until its storage is gone.
+//! * Where an allocation was made, the larger of reservation and allocation counts, never both.
+//! * An NnfNodeBlockStorage counts as made as soon as the engine sends its creation to the API.
+//! * If two reservations do not both fit and nothing of either is made, the older Servers wins. Otherwise each would
+//!   wait for the other.
+//! * A Servers that cannot be read may reserve any bytes of any rabbit: younger Servers wait until it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,93 +16,94 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::plan::allocation::{bytes_of, mgs_rabbit};
 
-/// What is promised on rabbits.
+/// Bytes that are reserved and allocated on rabbits.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ledger {
-    /// By Servers.
-    promised: BTreeMap<ObjectKey, Promise>,
-    /// The Servers that name a rabbit.
+pub struct Reservations {
+    /// Reservations by key of the Servers.
+    reserved: BTreeMap<ObjectKey, Reservation>,
+    /// Servers by the rabbits that they name.
     on: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// By rabbit, by name of the NnfNodeBlockStorage: its Servers, if this engine made it, and bytes.
+    /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage, with the Servers if this engine made it.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
-    /// By rabbit and name of the NnfNodeBlockStorage that the API is asked to create: its Servers.
+    /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,
-    /// Servers of which nobody knows what they promise, and when they were created.
+    /// Unreadable Servers, which may reserve any number of bytes, with their creation times.
     unreadable: BTreeMap<ObjectKey, Option<Time>>,
 }
 
-/// What a Servers names.
+/// The reservation of a Servers.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Promise {
-    /// When it was created.
+struct Reservation {
+    /// Creation time of the Servers.
     since: Option<Time>,
-    /// Bytes by rabbit.
+    /// Reserved bytes by rabbit.
     bytes: BTreeMap<String, i64>,
-    /// The rabbit with its Lustre management server.
+    /// The rabbit that it gives to its Lustre management server.
     mgs: Option<String>,
 }
 
-/// How much a rabbit has.
+/// Capacity of a rabbit in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// All that jobs may have.
+    /// Bytes that all jobs together may have.
     pub total: i64,
-    /// Neither promised nor allocated.
+    /// Bytes that are neither reserved nor allocated.
     pub free: i64,
 }
 
-impl Ledger {
-    /// Takes in a Servers; one whose storage is gone for good promises nothing.
-    pub fn promise(&mut self, place: &ObjectKey, servers: Option<&Servers>) {
-        let mut of: BTreeMap<String, i64> = BTreeMap::new();
+impl Reservations {
+    /// Sets the reservation of a Servers; `None` removes it.
+    pub fn reserve(&mut self, place: &ObjectKey, servers: Option<&Servers>) {
+        let mut bytes: BTreeMap<String, i64> = BTreeMap::new();
         for set in servers.iter().flat_map(|servers| &servers.spec.allocation_sets) {
             for storage in &set.storage {
-                let bytes = bytes_of(set).saturating_mul(storage.allocation_count);
-                let sum = of.entry(storage.name.clone()).or_default();
-                *sum = sum.saturating_add(bytes);
+                let size = bytes_of(set).saturating_mul(storage.allocation_count);
+                let sum = bytes.entry(storage.name.clone()).or_default();
+                *sum = sum.saturating_add(size);
             }
         }
-        let before = self.promised.remove(place).unwrap_or_default();
+        let before = self.reserved.remove(place).unwrap_or_default();
         for rabbit in before.bytes.keys() {
             self.on.entry(rabbit.clone()).or_default().remove(place);
         }
-        for rabbit in of.keys() {
+        for rabbit in bytes.keys() {
             self.on.entry(rabbit.clone()).or_default().insert(place.clone());
         }
-        if !of.is_empty() {
+        if !bytes.is_empty() {
             let since = servers.and_then(|servers| servers.metadata.creation_timestamp.clone());
             let mgs = servers.and_then(mgs_rabbit).map(str::to_owned);
-            self.promised.insert(place.clone(), Promise { since, bytes: of, mgs });
+            self.reserved.insert(place.clone(), Reservation { since, bytes, mgs });
         }
     }
 
-    /// Whose management server a rabbit is promised to before `asking`: that of an older Servers, or one that is being made.
+    /// Returns the Servers whose management server this rabbit has or will have before that of `asking`: an older
+    /// Servers, or one that is being made.
     #[must_use]
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
-        let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
+        let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
         let owners = self.allocated.get(rabbit).into_iter().flat_map(BTreeMap::values);
         let owners = owners.filter_map(|(owner, _)| owner.as_ref());
         let owners: Vec<&ObjectKey> = owners.chain(self.in_flight_on(rabbit)).collect();
-        let others = self.promised.iter().filter(|(place, promise)| {
-            let is_first = mine.is_none_or(|mine| (&promise.since, *place) < mine);
+        let others = self.reserved.iter().filter(|(place, reservation)| {
+            let is_first = mine.is_none_or(|mine| (&reservation.since, *place) < mine);
             *place != asking && (is_first || owners.contains(place))
         });
-        let mut on = others.filter(|(_, promise)| promise.mgs.as_deref() == Some(rabbit));
+        let mut on = others.filter(|(_, reservation)| reservation.mgs.as_deref() == Some(rabbit));
         on.next().map(|(place, _)| place)
     }
 
-    /// Takes in all Servers of which nobody knows what they promise, and says whether they are others than before.
+    /// Sets the unreadable Servers, and returns true if they changed.
     pub fn set_unreadable(&mut self, unreadable: BTreeMap<ObjectKey, Option<Time>>) -> bool {
         std::mem::replace(&mut self.unreadable, unreadable) != self.unreadable
     }
 
-    /// The Servers of which nobody knows what it promises before `asking`: an older one, or one that is being made.
+    /// Returns an unreadable Servers that comes before `asking`: an older one, or one that is being made.
     #[must_use]
     pub fn blocking_unreadable(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
         if self.unreadable.is_empty() {
             return None;
         }
-        let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
+        let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
         let owners = self.allocated.values().flat_map(BTreeMap::values);
         let owners = owners.filter_map(|(owner, _)| owner.as_ref()).chain(self.in_flight.values());
         let owners: BTreeSet<&ObjectKey> = owners.collect();
@@ -112,13 +114,13 @@ impl Ledger {
         self.unreadable.iter().find(is_before).map(|(place, _)| place)
     }
 
-    /// The API is asked to create an object.
-    pub fn begin(&mut self, at: ObjectKey, owner: ObjectKey) {
+    /// Records that the engine sends the creation of an object to the API.
+    pub fn begin_creation(&mut self, at: ObjectKey, owner: ObjectKey) {
         self.in_flight.insert(at, owner);
     }
 
-    /// It has answered.
-    pub fn end(&mut self, at: &ObjectKey) {
+    /// Records that the API has answered.
+    pub fn end_creation(&mut self, at: &ObjectKey) {
         self.in_flight.remove(at);
     }
 
@@ -127,32 +129,33 @@ impl Ledger {
         from.take_while(move |((on, _), _)| on == rabbit).map(|(_, owner)| owner)
     }
 
-    /// Takes in what was allocated by an object.
+    /// Records the bytes that an object allocated; `None` removes the object.
     pub fn allocate(
         &mut self,
         (rabbit, name): &ObjectKey,
         owner: Option<ObjectKey>,
         block: Option<&NnfNodeBlockStorage>,
     ) {
-        let of = self.allocated.entry(rabbit.clone()).or_default();
+        let by_name = self.allocated.entry(rabbit.clone()).or_default();
         let status = block.and_then(|block| block.status.as_ref());
         let bytes = status.into_iter().flat_map(|status| &status.allocations);
-        let bytes = bytes.fold(0_i64, |sum, one| sum.saturating_add(one.capacity_allocated));
+        let bytes =
+            bytes.fold(0_i64, |sum, allocation| sum.saturating_add(allocation.capacity_allocated));
         if block.is_some() {
-            of.insert(name.clone(), (owner, bytes));
+            by_name.insert(name.clone(), (owner, bytes));
         } else {
-            of.remove(name);
+            by_name.remove(name);
         }
     }
 
-    /// Bytes that all jobs together may have on a rabbit.
+    /// Returns the bytes that all jobs together may have on a rabbit.
     #[must_use]
     pub fn total(node: &NnfNode) -> i64 {
         let status = node.status.as_ref();
-        status.map_or(0, |one| one.capacity.saturating_add(one.capacity_allocated))
+        status.map_or(0, |status| status.capacity.saturating_add(status.capacity_allocated))
     }
 
-    /// What a rabbit has, not counting what is promised to `asking`.
+    /// Returns the capacity of a rabbit, without counting what is reserved for `asking`.
     #[must_use]
     pub fn space(&self, rabbit: &str, node: &NnfNode, asking: &ObjectKey) -> Space {
         let reported = node.status.clone().unwrap_or_default();
@@ -173,21 +176,21 @@ impl Ledger {
             by_owner.entry(owner).or_default();
         }
         let mut taken = foreign.saturating_add(others);
-        let mine = self.promised.get(asking).map(|promise| (&promise.since, asking));
+        let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
         let here = self.on.get(rabbit).into_iter().flatten().filter(|place| *place != asking);
-        for (place, Promise { since, bytes: of, .. }) in
-            here.filter_map(|place| Some((place, self.promised.get(place)?)))
+        for (place, Reservation { since, bytes: by_rabbit, .. }) in
+            here.filter_map(|place| Some((place, self.reserved.get(place)?)))
         {
             let own = by_owner.remove(place);
             if own.is_none() && mine.is_some_and(|mine| mine < (since, place)) {
                 continue;
             }
-            let promised = of.get(rabbit).copied().unwrap_or_default();
-            taken = taken.saturating_add(promised.max(own.unwrap_or_default()));
+            let size = by_rabbit.get(rabbit).copied().unwrap_or_default();
+            taken = taken.saturating_add(size.max(own.unwrap_or_default()));
         }
         by_owner.remove(asking);
-        let unpromised: i64 = by_owner.values().sum();
-        Space { total, free: total.saturating_sub(taken.saturating_add(unpromised)) }
+        let unreserved: i64 = by_owner.values().sum();
+        Space { total, free: total.saturating_sub(taken.saturating_add(unreserved)) }
     }
 }
 

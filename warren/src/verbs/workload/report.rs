@@ -1,4 +1,4 @@
-//! A job as people and scripts read it.
+//! Prints jobs, for users and scripts.
 
 use jiff::Timestamp;
 use proto::v1::node_condition::Condition;
@@ -13,7 +13,7 @@ use nodeclient::Output;
 
 const HEADER: [&str; 5] = ["NODE", "ROLE", "CONDITION", "MOUNTED", "EVIDENCE"];
 
-/// Prints how a job is; the exit status is the verdict.
+/// Prints a job's state. The exit status is the verdict on the call.
 pub(super) fn workload(workload: &Workload, output: Output) -> Result<Exit, Failure> {
     let exit = Exit::from(workload.verdict());
     if output.is_json() {
@@ -22,12 +22,12 @@ pub(super) fn workload(workload: &Workload, output: Output) -> Result<Exit, Fail
     }
     output.line(&line(workload))?;
     for deadline in &workload.deadlines {
-        output.line(&until(deadline))?;
+        output.line(&deadline_line(deadline))?;
     }
-    for one in &workload.lost {
+    for lost in &workload.lost {
         output.line(&format!(
-            "goes on without {}, lost in {}: {}",
-            one.node, one.state, one.evidence
+            "continues without {}, lost in {}: {}",
+            lost.node, lost.state, lost.evidence
         ))?;
     }
     if !workload.nodes.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn news(workload: &Workload, output: Output) -> Result<(), Failure> {
     })
 }
 
-/// Prints the bytes of all usable rabbits.
+/// Prints the total and free bytes of all usable rabbits.
 pub(super) fn capacity(response: &CapacityResponse, output: Output) -> Result<Exit, Failure> {
     let CapacityResponse { total, free } = response;
     if output.is_json() {
@@ -67,7 +67,7 @@ pub(super) fn capacity(response: &CapacityResponse, output: Output) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// Prints what jobs are called, one a line.
+/// Prints the ids of jobs, one per line.
 pub(super) fn jobs(response: &ListResponse, output: Output) -> Result<Exit, Failure> {
     if output.is_json() {
         output.json(&json!({"jobs": response.jobs}))?;
@@ -79,7 +79,7 @@ pub(super) fn jobs(response: &ListResponse, output: Output) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// Prints the job's variables, which are true once everything is mounted.
+/// Prints the job's variables. They are valid once the storage is mounted; `ahead` prints them before that.
 pub(super) fn env(workload: &Workload, ahead: bool, output: Output) -> Result<Exit, Failure> {
     if !ahead && (workload.state != "PreRun" || !workload.ready) {
         let what = format!("the job is in {}, and its storage is not mounted", workload.state);
@@ -102,15 +102,15 @@ fn line(workload: &Workload) -> String {
     let state = match (workload.state.as_str(), workload.ready) {
         ("", _) if workload.desired_state.is_empty() => "there is no such job".to_owned(),
         (state, true) if state == workload.desired_state => format!("{state} is ready"),
-        _ => format!("{} is asked for", workload.desired_state),
+        _ => format!("{} is requested", workload.desired_state),
     };
     format!("{} of {}: {state}", job.job, job.manager)
 }
 
-fn until(deadline: &Deadline) -> String {
+fn deadline_line(deadline: &Deadline) -> String {
     let outcome = outcome(deadline);
     let (asked, due) = (time(deadline.asked), time(deadline.due));
-    format!("{} asked {asked}, until {due}, set by {}: {outcome}", deadline.state, deadline.owner)
+    format!("{} set {asked} by {}, due {due}: {outcome}", deadline.state, deadline.owner)
 }
 
 fn outcome(deadline: &Deadline) -> &'static str {
@@ -152,25 +152,25 @@ fn condition(node: &NodeCondition) -> &'static str {
     }
 }
 
-/// The job for programs; its variables go to the job alone.
+/// Returns the job as JSON, without its variables: only the job gets these.
 fn as_json(workload: &Workload) -> Value {
     let job = workload.job.clone().unwrap_or_default();
-    let deadlines = workload.deadlines.iter().map(|one| {
+    let deadlines = workload.deadlines.iter().map(|deadline| {
         json!({
-            "state": one.state, "owner": one.owner, "asked": time(one.asked), "due": time(one.due),
-            "outcome": outcome(one),
+            "state": deadline.state, "owner": deadline.owner, "asked": time(deadline.asked), "due": time(deadline.due),
+            "outcome": outcome(deadline),
         })
     });
-    let nodes = workload.nodes.iter().map(|one| {
+    let nodes = workload.nodes.iter().map(|node| {
         json!({
-            "node": one.node, "role": role(one), "condition": condition(one),
-            "evidence": one.evidence, "mounted": one.mounted,
+            "node": node.node, "role": role(node), "condition": condition(node),
+            "evidence": node.evidence, "mounted": node.mounted,
         })
     });
     let lost = workload
         .lost
         .iter()
-        .map(|one| json!({"node": one.node, "state": one.state, "evidence": one.evidence}));
+        .map(|lost| json!({"node": lost.node, "state": lost.state, "evidence": lost.evidence}));
     json!({
         "manager": job.manager, "job": job.job, "workflow": workload.workflow,
         "exitStatus": Exit::from(workload.verdict()) as u8, "message": workload.message, "remedy": workload.remedy,

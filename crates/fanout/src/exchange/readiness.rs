@@ -1,4 +1,4 @@
-//! Which sessions can start, and when.
+//! Decides when sessions can start, and queues them.
 
 use api::ClientMount;
 use kube::Resource;
@@ -8,22 +8,23 @@ use super::{Exchange, State};
 use crate::fanout::Listing;
 
 impl Exchange {
+    /// Returns whether all objects were listed and the watch on ClientMounts works.
     fn is_ready(&self, state: &State) -> bool {
-        state.fanout.listed() && !self.watches.is_broken(&ClientMount::kind(&()))
+        state.fanout.is_listed() && !self.watches.is_broken(&ClientMount::kind(&()))
     }
 
-    /// Whether sessions can start: all objects were listed, and the watch on ClientMounts works.
+    /// Returns a receiver of whether sessions can start: all objects were listed, and the watch on ClientMounts works.
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()
     }
 
-    /// The next node whose session waits for its start; waits until there is one.
+    /// Waits for the next node whose session waits for its start.
     pub(crate) async fn take_waiting_session(&self) -> String {
         self.take(&self.session_waiting, |state| state.waiting_sessions.take()).await
     }
 
-    /// The session of a taken node, if it still waits for its start; `None` ends the task for that node. While the watch on
-    /// ClientMounts fails no session starts; once it works again, all of them are queued again.
+    /// Returns the session of a taken node, if it still waits for its start; `None` ends the task for that node. No session starts
+    /// while the watch on ClientMounts fails; once it works again, all waiting sessions are queued again.
     pub(crate) fn waiting_session(&self, node: &str) -> Option<u64> {
         let mut state = self.lock();
         let epoch = state.fanout.waiting_session(node).filter(|_| self.is_ready(&state));
@@ -33,7 +34,8 @@ impl Exchange {
         epoch
     }
 
-    /// Starts a session with a list that was requested after the session opened; `false` while the watch does not know all of it.
+    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch does not
+    /// know the whole list.
     pub(crate) fn start_session(&self, node: &str, epoch: u64, listing: &Listing) -> bool {
         let mut state = self.lock();
         self.is_ready(&state) && state.fanout.start_session(node, epoch, listing)

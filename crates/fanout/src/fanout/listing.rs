@@ -1,4 +1,5 @@
-//! Sessions that wait for their start, because the watch may be behind what another coordinator sent to their node.
+//! Starts sessions once the watch knows a fresh list of their node's objects: the watch may be behind the messages of another
+//! coordinator to the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,25 +11,26 @@ use crate::object::MountObject;
 /// The ClientMounts of one node in a list from the API.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// The list's resourceVersion.
+    /// `metadata.resourceVersion` of the list.
     pub(crate) version: String,
     pub(crate) objects: Vec<MountObject>,
 }
 
 impl Fanout {
-    /// The session of a node that waits for its start.
+    /// Returns the session of a node if it waits for its start.
     pub(crate) fn waiting_session(&self, node: &str) -> Option<u64> {
         self.queues.get(node).filter(|queue| queue.is_waiting).map(|queue| queue.epoch)
     }
 
-    /// The nodes whose sessions wait for their start.
+    /// Returns the nodes whose sessions wait for their start.
     pub(crate) fn waiting_sessions(&self) -> impl Iterator<Item = &String> {
         self.queues.iter().filter(|(_, queue)| queue.is_waiting).map(|(node, _)| node)
     }
 
-    /// Starts a session with a list that was requested after the session opened; `false` while the watch does not know all of it.
+    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch does not
+    /// know the whole list.
     pub(crate) fn start_session(&mut self, node: &str, epoch: u64, listing: &Listing) -> bool {
-        if !self.listed() || !self.knows_all_of(node, listing) {
+        if !self.is_listed() || !self.knows_all_of(node, listing) {
             return false;
         }
         let known = self.mounts.get(node).into_iter();
@@ -59,6 +61,6 @@ fn is_no_older(entry: &Entry, listed: &MountObject, list: &str) -> bool {
     let known = &entry.object;
     // A newer status changes nothing that the node receives.
     let same = known.version == listed.version && known.has_finalizer() == listed.has_finalizer();
-    let of_one = known.version.uid == listed.version.uid;
-    same || precedes(list, &known.resource_version) || (of_one && !known.older_than(listed))
+    let is_same_object = known.version.uid == listed.version.uid;
+    same || precedes(list, &known.resource_version) || (is_same_object && !known.older_than(listed))
 }

@@ -8,20 +8,20 @@ use api::{
 };
 use controller::{Change, Store};
 
-use super::{Kept, Key, Wake, World, place, wake_workflow};
+use super::{Key, Wake, WatchedKind, World, object_key, wake_workflow};
 use crate::{
     mgts::EXTERNAL_NAMESPACE,
-    names::{is_ours, of_directive, persistent_of},
+    names::{directive_object_name, is_ours, persistent_key},
 };
 
-impl Kept for Workflow {
+impl WatchedKind for Workflow {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.workflows
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
+        let at = object_key(&**object);
         let uid = object.metadata.uid.clone().unwrap_or_default();
         if change.new.is_some() {
             world.site.workflows.insert(uid);
@@ -29,60 +29,65 @@ impl Kept for Workflow {
             world.site.workflows.remove(&uid);
         }
         let servers: Vec<Arc<Servers>> = (0..object.spec.directives.len())
-            .filter_map(|index| world.servers.get(&at.0, &of_directive(object, index)).cloned())
+            .filter_map(|index| {
+                world.servers.get(&at.0, &directive_object_name(object, index)).cloned()
+            })
             .collect();
-        servers.iter().for_each(|servers| world.promise(servers, true));
+        servers.iter().for_each(|servers| world.reserve(servers, true));
         world.changed.extend(change.old.clone().zip(change.new.clone()));
         let mut wakes = vec![Wake::Key(Key::Workflow(at))];
-        wakes.extend(world.name_instances(change));
-        if gives_back(change) {
+        wakes.extend(world.update_names(change));
+        if releases(change) {
             wakes.push(Wake::Failing);
         }
         wakes
     }
 }
 
-/// Whether a workflow that goes gives back what was promised to it.
-fn gives_back(change: &Change<Workflow>) -> bool {
+/// Returns true if a workflow releases its reservations by this change.
+fn releases(change: &Change<Workflow>) -> bool {
     let is_kept = |workflow: &Option<Arc<Workflow>>| {
-        workflow.as_ref().is_some_and(|one| one.spec.desired_state != WorkflowState::Teardown)
+        workflow
+            .as_ref()
+            .is_some_and(|workflow| workflow.spec.desired_state != WorkflowState::Teardown)
     };
     is_kept(&change.old) && !is_kept(&change.new)
 }
 
-impl Kept for Computes {
+impl WatchedKind for Computes {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.computes
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let at = change.object().map(|object| place(&**object));
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let at = change.object().map(|object| object_key(&**object));
         let mut wakes = at.iter().flat_map(|at| world.wake_named_by(at)).collect::<Vec<_>>();
         wakes.extend(wake_workflow(at));
         wakes
     }
 }
 
-impl Kept for DirectiveBreakdown {
+impl WatchedKind for DirectiveBreakdown {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.breakdowns
     }
 }
 
-impl Kept for Servers {
+impl WatchedKind for Servers {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.servers
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         if let Some(object) = change.object() {
-            world.promise(object, change.new.is_some());
+            world.reserve(object, change.new.is_some());
         }
-        let is_ours = change.object().is_some_and(|one| {
-            one.label(label::OWNER_KIND) == Some("Workflow") || persistent_of(&**one).is_some()
+        let is_ours = change.object().is_some_and(|servers| {
+            servers.label(label::OWNER_KIND) == Some("Workflow")
+                || persistent_key(&**servers).is_some()
         });
         let mut wakes = if is_ours {
-            world.child(change, |children| &mut children.servers)
+            world.take_child(change, |children| &mut children.servers)
         } else {
             Vec::new()
         };
@@ -93,18 +98,19 @@ impl Kept for Servers {
     }
 }
 
-impl Kept for NnfNodeBlockStorage {
+impl WatchedKind for NnfNodeBlockStorage {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.blocks
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object().cloned() else { return Vec::new() };
         let owner = object.owner().filter(|_| is_ours(&*object));
         let owner = owner.map(|owner| (owner.namespace.to_owned(), owner.name.to_owned()));
-        world.site.ledger.allocate(&place(&*object), owner, change.new.as_deref());
-        let mut wakes = world.own_child(change, |children| &mut children.blocks);
-        // Who waits for bytes hears of the NnfNode's count by another watch, which may be ahead of this one.
+        world.site.reservations.allocate(&object_key(&*object), owner, change.new.as_deref());
+        let mut wakes = world.take_own_child(change, |children| &mut children.blocks);
+        // Also wakes workflows that wait for capacity: the NnfNode watch may have delivered the new
+        // count before this deletion.
         if change.new.is_none() {
             wakes.push(Wake::Failing);
         }
@@ -112,43 +118,43 @@ impl Kept for NnfNodeBlockStorage {
     }
 }
 
-impl Kept for NnfNodeStorage {
+impl WatchedKind for NnfNodeStorage {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.file_systems
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.own_child(change, |children| &mut children.file_systems)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_own_child(change, |children| &mut children.file_systems)
     }
 }
 
-impl Kept for ClientMount {
+impl WatchedKind for ClientMount {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.mounts
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.own_child(change, |children| &mut children.mounts)
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        world.take_own_child(change, |children| &mut children.mounts)
     }
 }
 
-impl Kept for NnfLustreMgt {
+impl WatchedKind for NnfLustreMgt {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.mgts
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let at = place(&**object);
-        let claimed = world.site.mgts.take(&at, change.new.as_ref());
-        let servers = claimed.iter().filter_map(|of| world.servers.get(&of.0, &of.1));
+        let at = object_key(&**object);
+        let storages = world.site.mgts.take(&at, change.new.as_ref());
+        let servers = storages.iter().filter_map(|at| world.servers.get(&at.0, &at.1));
         let mut wakes: Vec<Wake> =
             servers.flat_map(|servers| world.wake_storage(servers)).collect();
-        wakes.extend(world.own_child(change, |children| &mut children.mgts));
+        wakes.extend(world.take_own_child(change, |children| &mut children.mgts));
         if at.0 == EXTERNAL_NAMESPACE {
             wakes.push(Wake::Key(Key::Mgt(at)));
         }
-        // One that was missing may be there, and a rabbit may be free of the one that it had.
+        // A missing management target may exist now, or a rabbit may have lost the one it held: wakes all waiting workflows.
         if change.old.is_none() || change.new.is_none() {
             wakes.push(Wake::Failing);
         }

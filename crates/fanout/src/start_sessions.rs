@@ -1,8 +1,8 @@
-//! Starts sessions: the API lists a node's ClientMounts before the node receives what the watch knows of them.
+//! Starts sessions: lists a node's ClientMounts from the API before the node receives any message.
 //!
-//! The node may come from another coordinator, whose watch was further on. With an older list it would unmount what is missing
-//! there, and mount again what was unmounted since. So the coordinator lists the node's namespace after the node connected, and
-//! sends nothing to the node until the watch knows all of that list.
+//! The node may have been connected to another coordinator, whose watch was further ahead. From an older set of objects the node
+//! would unmount newer mounts, and mount again what was unmounted since. So the coordinator lists the node's namespace after the
+//! node connected, and sends nothing to the node until the watch knows all objects of that list.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::object::MountObject;
 use crate::requests::{Backoff, for_each, with_timeout};
 use crate::watch::resource;
 
-/// How many lists run at the same time: all nodes of a machine may connect at once.
+/// Number of lists that run at the same time: all nodes of a machine may connect at once.
 const READERS: usize = 16;
 
 /// Starts the session of every node that connects, until dropped.
@@ -60,7 +60,7 @@ async fn list(client: &Client, node: &str) -> kube::Result<Listing> {
         Api::namespaced_with(client.clone(), node, &resource::<ClientMount>());
     // Without a resourceVersion the API answers with its newest state.
     let list = with_timeout(api.list(&ListParams::default())).await?;
-    // The watch leaves out unreadable objects as well, and logs them.
+    // Skips unreadable objects, as the watch does, which logs them.
     let objects =
         list.items.into_iter().filter_map(|object| MountObject::read(object).ok()).collect();
     Ok(Listing { version: list.metadata.resource_version.unwrap_or_default(), objects })

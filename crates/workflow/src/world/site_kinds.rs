@@ -10,46 +10,46 @@ use api::{
 use controller::{Change, Store};
 use kube::ResourceExt;
 
-use super::{Kept, Key, Wake, World, keep, place, wake_workflow, workflow_of};
-use crate::{names::persistent_of, profile::ruleset};
+use super::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow, workflow_of};
+use crate::{names::persistent_key, profile::ruleset};
 
-impl Kept for NnfStorageProfile {
+impl WatchedKind for NnfStorageProfile {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.profiles
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = place(&**object);
+        let (namespace, name) = object_key(&**object);
         if namespace != PROFILE_TEMPLATE_NAMESPACE {
-            return match persistent_of(&**object) {
+            return match persistent_key(&**object) {
                 Some(instance) => world.wake_instance(&instance),
                 None => wake_workflow(workflow_of(&**object)),
             };
         }
         let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        keep(&mut world.site.profiles, name, template);
+        set_or_remove(&mut world.site.profiles, name, template);
         vec![Wake::Waiting]
     }
 }
 
-impl Kept for Storage {
+impl WatchedKind for Storage {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.storages
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = place(&**object);
+        let (namespace, name) = object_key(&**object);
         if namespace != STORAGE_NAMESPACE {
             return Vec::new();
         }
-        keep(&mut world.site.storages, name.clone(), change.new.clone());
+        set_or_remove(&mut world.site.storages, name.clone(), change.new.clone());
         // Byte counts are ignored: they change with each allocation.
-        let relevant = |one: &Option<Arc<Storage>>| {
-            one.as_ref().map(|one| {
-                let status = one.status.clone().unwrap_or_default();
-                (one.spec.clone(), one.labels().clone(), status.status, status.access)
+        let relevant = |storage: &Option<Arc<Storage>>| {
+            storage.as_ref().map(|storage| {
+                let status = storage.status.clone().unwrap_or_default();
+                (storage.spec.clone(), storage.labels().clone(), status.status, status.access)
             })
         };
         let mut wakes = vec![Wake::Key(Key::Rabbit(name))];
@@ -60,70 +60,78 @@ impl Kept for Storage {
     }
 }
 
-impl Kept for LustreFileSystem {
+impl WatchedKind for LustreFileSystem {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.lustre
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        keep(world.site.lustre.get_or_insert_default(), place(&**object), change.new.clone());
-        // Its controller writes the status, and nobody here reads it.
-        let spec = |one: &Option<Arc<Self>>| one.as_ref().map(|one| one.spec.clone());
+        set_or_remove(
+            world.site.lustre.get_or_insert_default(),
+            object_key(&**object),
+            change.new.clone(),
+        );
+        // The status is written by lustre-fs-operator, and the engine does not use it.
+        let spec = |object: &Option<Arc<Self>>| object.as_ref().map(|object| object.spec.clone());
         if spec(&change.old) == spec(&change.new) { Vec::new() } else { vec![Wake::Waiting] }
     }
 
-    /// From now on it is known which there are, also when there is none.
-    fn listed(world: &mut World) -> Vec<Wake> {
+    /// From now on the set of global Lustre file systems is known, even if it is empty.
+    fn on_list(world: &mut World) -> Vec<Wake> {
         let is_first = world.site.lustre.is_none();
         world.site.lustre.get_or_insert_default();
         is_first.then_some(Wake::Waiting).into_iter().collect()
     }
 }
 
-impl Kept for NnfNode {
+impl WatchedKind for NnfNode {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.nodes
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
-        let (rabbit, name) = place(&**object);
+        let (rabbit, name) = object_key(&**object);
         if name != NNF_NODE {
             return Vec::new();
         }
-        keep(&mut world.site.nodes, rabbit.clone(), change.new.clone());
+        set_or_remove(&mut world.site.nodes, rabbit.clone(), change.new.clone());
         vec![Wake::Key(Key::Rabbit(rabbit)), Wake::Failing]
     }
 }
 
-/// Keys of taints that drain a rabbit begin so, as the sites' `nnf rabbit drain` and their controllers have it.
+/// Prefix of taint keys that drain a rabbit; `nnf rabbit drain` and the Go controllers use it.
 const DRAIN_TAINT: &str = "cray.nnf.node.drain";
 
-impl Kept for KubernetesNode {
+impl WatchedKind for KubernetesNode {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.kubernetes_nodes
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(node) = change.object().map(|object| object.name_any()) else { return Vec::new() };
-        let taint = change.new.as_ref().and_then(|node| node.taint(DRAIN_TAINT)).map(str::to_owned);
+        let taint = change
+            .new
+            .as_ref()
+            .and_then(|node| node.taint_with_prefix(DRAIN_TAINT))
+            .map(str::to_owned);
         if world.site.drained.get(&node) == taint.as_ref() {
             return Vec::new();
         }
-        keep(&mut world.site.drained, node.clone(), taint);
+        set_or_remove(&mut world.site.drained, node.clone(), taint);
         vec![Wake::Key(Key::Rabbit(node))]
     }
 }
 
-impl Kept for SystemConfiguration {
+impl WatchedKind for SystemConfiguration {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.systems
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
-        if change.object().map(|object| place(&**object)) != Some(the_one) {
+        if change.object().map(|object| object_key(&**object)) != Some(the_one) {
             return Vec::new();
         }
         world.site.set_system(change.new.clone());
@@ -133,14 +141,14 @@ impl Kept for SystemConfiguration {
     }
 }
 
-impl Kept for SystemStatus {
+impl WatchedKind for SystemStatus {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.statuses
     }
 
-    fn changed(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
-        if change.object().map(|object| place(&**object)) != Some(the_one) {
+        if change.object().map(|object| object_key(&**object)) != Some(the_one) {
             return Vec::new();
         }
         world.site.status.clone_from(&change.new);
@@ -148,12 +156,12 @@ impl Kept for SystemStatus {
     }
 }
 
-impl Kept for DWDirectiveRule {
+impl WatchedKind for DWDirectiveRule {
     fn store(world: &mut World) -> &mut Store<Self> {
         &mut world.rules
     }
 
-    fn changed(world: &mut World, _: &Change<Self>) -> Vec<Wake> {
+    fn on_change(world: &mut World, _: &Change<Self>) -> Vec<Wake> {
         world.site.rules = Arc::new(ruleset(world.rules.iter().map(|rule| &**rule)));
         vec![Wake::Waiting]
     }

@@ -6,7 +6,7 @@ use crate::agent::{Agent, channel, hello};
 use crate::box_of_one::{BoxOfOne, status};
 
 #[tokio::test]
-async fn of_two_agents_of_a_node_the_newer_is_served() {
+async fn the_newer_of_two_agents_of_a_node_is_served() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = BoxOfOne::start(&directory).await;
     coordinator.create_profile().await;
@@ -68,7 +68,7 @@ async fn nodes_are_listed_with_location_and_session() {
     coordinator.stop().await;
 }
 
-/// A large message of one node must not prevent a list of the others.
+/// A large message of one node must not prevent the list of all nodes.
 #[tokio::test]
 async fn nodes_are_listed_however_large_a_nodes_message_is() {
     let directory = tempfile::tempdir().unwrap();
@@ -80,7 +80,7 @@ async fn nodes_are_listed_however_large_a_nodes_message_is() {
         agent.send_health(Health { message: "x".repeat(bytes), ..Health::default() }).await;
         agents.push(agent);
     }
-    // A message that is larger than any agent's ends the session with a reason; a text that is only long is shortened.
+    // A message above the limit ends the session with a reason; a long text within the limit is shortened.
     let end = loop {
         match agents[1].next().await {
             Ok(_) => {}
@@ -88,19 +88,19 @@ async fn nodes_are_listed_however_large_a_nodes_message_is() {
         }
     };
     assert_eq!(end.code(), Code::OutOfRange, "{}", end.message());
-    let of = |answer: &ListNodesResponse, node: &str| {
+    let record = |answer: &ListNodesResponse, node: &str| {
         answer.nodes.iter().find(|record| record.node == node).cloned().unwrap()
     };
     let health = |record: NodeRecord| record.health.unwrap_or_default().message;
     loop {
         let answer = cluster.list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
-        let message = health(of(&answer, "compute-1"));
-        if !message.is_empty() && !of(&answer, "compute-2").connected {
+        let message = health(record(&answer, "compute-1"));
+        if !message.is_empty() && !record(&answer, "compute-2").connected {
             assert!(
                 message.len() <= 4096 && message.ends_with("(1048576 bytes in all)"),
                 "{message}"
             );
-            assert_eq!(health(of(&answer, "compute-2")), "");
+            assert_eq!(health(record(&answer, "compute-2")), "");
             break;
         }
         tokio::task::yield_now().await;

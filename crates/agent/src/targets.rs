@@ -1,4 +1,4 @@
-//! Decides which object a mount point belongs to when two ask for it. Pure.
+//! Decides which object a mount target belongs to when two ask for it. Pure.
 //!
 //! The object that is mounted there keeps the path until it is unmounted. Otherwise the object that was created first gets it,
 //! and the lower uid among objects of one second. An object whose path belongs to another has nothing there to unmount: the
@@ -14,10 +14,10 @@ use crate::{
     error::Failure,
 };
 
-/// An object that asks for mount points; ordered by who came first.
+/// An object that asks for mount targets. Sorts by priority: the first keeps a target that two ask for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Claimant {
-    /// Whether the object was never mounted; an object that was mounted comes first.
+pub struct Requester {
+    /// False once the object was mounted: then it sorts before all that never were.
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
@@ -26,9 +26,9 @@ pub struct Claimant {
     pub name: String,
 }
 
-impl Claimant {
-    /// Makes a claimant of an object.
-    pub fn of(client_mount: &ClientMount) -> Self {
+impl Requester {
+    /// Creates a requester from an object.
+    pub fn new(client_mount: &ClientMount) -> Self {
         let metadata = &client_mount.metadata;
         let mounts = client_mount.status.iter().flat_map(|status| &status.mounts);
         let mut mounted = mounts.map(|mount| mount.ready && mount.state == MountState::Mounted);
@@ -46,14 +46,14 @@ impl Claimant {
     }
 }
 
-/// A path that an object asks for and that belongs to another.
+/// A path that an object asks for and that belongs to another object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub path: MountPoint,
     /// The path of the other object: the same, around it, or within it.
     pub taken: MountPoint,
     /// The object that the path belongs to.
-    pub by: Claimant,
+    pub by: Requester,
     /// Whether that object is being unmounted.
     pub leaving: bool,
 }
@@ -84,66 +84,68 @@ impl From<&Conflict> for Failure {
 }
 
 #[derive(Debug)]
-struct Claim {
-    claimant: Claimant,
+struct Request {
+    requester: Requester,
     goal: Goal,
     paths: Vec<MountPoint>,
     /// Paths of the object's dropped mounts, which belong to it until they are unmounted.
     dropped: Vec<MountPoint>,
 }
 
-impl Claim {
+impl Request {
     fn all(&self) -> impl Iterator<Item = &MountPoint> {
         self.paths.iter().chain(&self.dropped)
     }
 }
 
-/// All claims of one node.
+/// All mount targets of one node that objects ask for.
 #[derive(Debug, Default)]
-pub struct Claims {
-    by_uid: BTreeMap<String, Claim>,
+pub struct TargetsInUse {
+    by_uid: BTreeMap<String, Request>,
 }
 
-impl Claims {
+impl TargetsInUse {
     /// Records what an object asks for, replacing what it asked for before. Returns the uids of other objects whose conflicts
     /// this changed: the caller works on them again.
     pub fn set(
         &mut self,
-        mut claimant: Claimant,
+        mut requester: Requester,
         goal: Goal,
         paths: Vec<MountPoint>,
         dropped: Vec<MountPoint>,
     ) -> Vec<String> {
-        let uid = claimant.uid.clone();
+        let uid = requester.uid.clone();
         let before = self.by_uid.get(&uid);
-        claimant.not_mounted_yet &= before.is_none_or(|claim| claim.claimant.not_mounted_yet);
-        self.change(&uid, |claims| {
-            claims.by_uid.insert(claimant.uid.clone(), Claim { claimant, goal, paths, dropped });
+        requester.not_mounted_yet &= before.is_none_or(|request| request.requester.not_mounted_yet);
+        self.change(&uid, |targets| {
+            targets
+                .by_uid
+                .insert(requester.uid.clone(), Request { requester, goal, paths, dropped });
         })
     }
 
-    /// Whether a path that this object asked for belongs to another: then the mount there is not this object's.
+    /// Returns whether a path that this object asked for belongs to another: then the mount there is not this object's.
     pub fn belongs_to_other(&self, uid: &str, path: &MountPoint) -> bool {
         let own = self.by_uid.get(uid);
         self.by_uid
             .values()
-            .filter(|other| other.claimant.uid != uid && other.goal == Goal::Mounted)
+            .filter(|other| other.requester.uid != uid && other.goal == Goal::Mounted)
             .filter(|other| own.is_none_or(|own| has_priority(other, own)))
             .any(|other| other.paths.iter().any(|taken| overlap(path, taken)))
     }
 
-    /// Records that an object is mounted: it keeps its paths until it is released. An object that lost them to another while the
-    /// agent mounted it does not get them back, because nobody would wake the other.
+    /// Records that an object is mounted: it keeps its paths until it is released. An object that lost them to another
+    /// while the agent mounted it does not get them back: no event would wake the other.
     pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;
         }
-        if let Some(claim) = self.by_uid.get_mut(uid) {
-            claim.claimant.not_mounted_yet = false;
+        if let Some(request) = self.by_uid.get_mut(uid) {
+            request.requester.not_mounted_yet = false;
         }
     }
 
-    /// Whether the paths that an object asks to unmount belong to others, so that it has no mount there.
+    /// Returns whether the paths that an object asks to unmount belong to others, so that it has no mount there.
     pub fn owns_nothing(&self, uid: &str) -> bool {
         let Some(own) = self.by_uid.get(uid).filter(|own| own.goal == Goal::Unmounted) else {
             return false;
@@ -151,22 +153,22 @@ impl Claims {
         self.by_uid.values().any(|other| {
             other.goal == Goal::Mounted
                 && has_priority(other, own)
-                && within(&own.paths, &other.paths).is_some()
+                && first_overlap(&own.paths, &other.paths).is_some()
         })
     }
 
     /// Forgets what an object asked for; returns the uids of others as in [`Self::set`].
     pub fn release(&mut self, uid: &str) -> Vec<String> {
-        self.change(uid, |claims| drop(claims.by_uid.remove(uid)))
+        self.change(uid, |targets| drop(targets.by_uid.remove(uid)))
     }
 
-    /// The first path of the object that belongs to another, if any does. Unmounting has no conflicts.
+    /// Returns the first path of the object that belongs to another, if any does. Unmounting has no conflicts.
     pub fn conflict(&self, uid: &str) -> Option<Conflict> {
         let own = self.by_uid.get(uid).filter(|own| own.goal == Goal::Mounted)?;
-        self.by_uid.values().filter(|other| other.claimant.uid != uid).find_map(|other| {
-            let (path, taken, leaving) = contested(own, other)?;
+        self.by_uid.values().filter(|other| other.requester.uid != uid).find_map(|other| {
+            let (path, taken, leaving) = first_conflict(own, other)?;
             let (path, taken) = (path.clone(), taken.clone());
-            Some(Conflict { path, taken, by: other.claimant.clone(), leaving })
+            Some(Conflict { path, taken, by: other.requester.clone(), leaving })
         })
     }
 
@@ -183,34 +185,35 @@ impl Claims {
         overlapping
     }
 
-    /// The other objects whose paths overlap those of `uid`.
+    /// Returns the uids of the other objects whose paths overlap those of `uid`.
     fn overlapping(&self, uid: &str) -> Vec<String> {
         let Some(own) = self.by_uid.get(uid) else { return Vec::new() };
-        let others = self
-            .by_uid
-            .values()
-            .filter(|other| other.claimant.uid != uid && within(own.all(), other.all()).is_some());
-        others.map(|other| other.claimant.uid.clone()).collect()
+        let others = self.by_uid.values().filter(|other| {
+            other.requester.uid != uid && first_overlap(own.all(), other.all()).is_some()
+        });
+        others.map(|other| other.requester.uid.clone()).collect()
     }
 }
 
-fn has_priority(other: &Claim, own: &Claim) -> bool {
-    other.claimant < own.claimant
+fn has_priority(other: &Request, own: &Request) -> bool {
+    other.requester < own.requester
 }
 
-/// A path of `own` that belongs to the other, the other's path, and whether the other is being unmounted from it. The other keeps
-/// the paths of its dropped mounts until they are unmounted, whoever came first.
-fn contested<'a>(
-    own: &'a Claim,
-    other: &'a Claim,
+/// Returns a path of `own` that belongs to the other, the other's path, and whether the other is being unmounted from
+/// it. The other keeps the paths of its dropped mounts until they are unmounted, even if it has lower priority.
+fn first_conflict<'a>(
+    own: &'a Request,
+    other: &'a Request,
 ) -> Option<(&'a MountPoint, &'a MountPoint, bool)> {
-    let now = within(&own.paths, other.paths.iter().filter(|_| has_priority(other, own)));
+    let now = first_overlap(&own.paths, other.paths.iter().filter(|_| has_priority(other, own)));
     let now = now.map(|(path, taken)| (path, taken, other.goal == Goal::Unmounted));
-    now.or_else(|| within(&own.paths, &other.dropped).map(|(path, taken)| (path, taken, true)))
+    now.or_else(|| {
+        first_overlap(&own.paths, &other.dropped).map(|(path, taken)| (path, taken, true))
+    })
 }
 
-/// The first two paths of which one is, or lies within, the other.
-fn within<'a>(
+/// Returns the first two paths of which one is, or lies within, the other.
+fn first_overlap<'a>(
     own: impl IntoIterator<Item = &'a MountPoint>,
     other: impl IntoIterator<Item = &'a MountPoint>,
 ) -> Option<(&'a MountPoint, &'a MountPoint)> {

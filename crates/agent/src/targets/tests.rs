@@ -1,0 +1,125 @@
+use storage::desired::AllowedRoots;
+
+use super::*;
+
+fn requester(created: &str, uid: &str) -> Requester {
+    let name = format!("job-{uid}");
+    let (created, uid, namespace) = (created.into(), uid.into(), "compute-01".into());
+    Requester { not_mounted_yet: true, created, uid, namespace, name }
+}
+
+fn paths(paths: &[&str]) -> Vec<MountPoint> {
+    let roots = AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
+    paths.iter().map(|path| MountPoint::parse(path, &roots).unwrap()).collect()
+}
+
+#[test]
+fn the_first_created_has_the_path_in_whatever_order_the_objects_come() {
+    let (old, new) =
+        (requester("2026-01-01T00:00:00Z", "z"), requester("2026-01-01T00:00:01Z", "a"));
+    let mut targets = TargetsInUse::default();
+    assert!(targets.set(new, Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new()).is_empty());
+    assert_eq!(targets.conflict("a"), None);
+    assert_eq!(targets.set(old, Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new()), ["a"]);
+    let conflict = targets.conflict("a").unwrap();
+    assert_eq!((conflict.by.uid.as_str(), conflict.leaving), ("z", false));
+    assert_eq!(
+        conflict.to_string(),
+        "mountPath /mnt/nnf/x belongs to ClientMount compute-01/job-z: use another path, or delete that one first"
+    );
+    assert_eq!(targets.conflict("z"), None);
+}
+
+#[test]
+fn a_path_is_free_once_its_object_is_unmounted() {
+    let mut targets = TargetsInUse::default();
+    targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    assert_eq!(
+        targets.set(requester("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new()),
+        ["b"]
+    );
+    assert!(targets.conflict("b").unwrap().leaving);
+    assert_eq!(targets.release("a"), ["b"]);
+    assert_eq!(targets.conflict("b"), None);
+}
+
+#[test]
+fn a_younger_object_that_is_mounted_keeps_the_path_until_it_is_unmounted() {
+    let mut targets = TargetsInUse::default();
+    targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    targets.set_mounted("b");
+    targets.set(requester("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    assert!(!targets.owns_nothing("b"), "it is mounted");
+    targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    assert!(targets.conflict("a").unwrap().leaving);
+    assert_eq!(targets.conflict("b"), None, "unmounting is never contested");
+}
+
+#[test]
+fn a_mounted_object_keeps_its_path_though_an_older_one_asks_for_it() {
+    let mut targets = TargetsInUse::default();
+    targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    targets.set_mounted("b");
+    assert!(
+        targets
+            .set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new())
+            .is_empty()
+    );
+    assert_eq!(targets.conflict("b"), None);
+    assert!(targets.conflict("a").is_some_and(|conflict| !conflict.leaving));
+}
+
+#[test]
+fn an_object_mounted_too_late_does_not_get_its_path_back() {
+    let mut targets = TargetsInUse::default();
+    targets.set(requester("1", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    assert_eq!(
+        targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new()),
+        ["b"]
+    );
+    targets.set_mounted("b");
+    assert_eq!(targets.conflict("a"), None);
+    assert!(targets.conflict("b").is_some());
+}
+
+#[test]
+fn an_object_that_never_had_its_path_unmounts_nothing() {
+    let mut targets = TargetsInUse::default();
+    targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    targets.set_mounted("a");
+    targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    targets.set(requester("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    assert!(targets.owns_nothing("b"));
+    assert_eq!(targets.conflict("a"), None, "the mounted object waits for nobody");
+    targets.set(requester("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    assert!(!targets.owns_nothing("a"));
+}
+
+#[test]
+fn a_path_within_another_is_contested_and_one_with_a_similar_name_is_not() {
+    let mut targets = TargetsInUse::default();
+    targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x/y"]), Vec::new());
+    targets.set(requester("3", "c"), Goal::Mounted, paths(&["/mnt/nnf/xy"]), Vec::new());
+    assert!(targets.conflict("b").unwrap().to_string().contains("which mounts at /mnt/nnf/x"));
+    assert_eq!(targets.conflict("c"), None);
+}
+
+#[test]
+fn objects_are_woken_only_when_their_conflicts_change() {
+    let mut targets = TargetsInUse::default();
+    targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
+    assert!(
+        targets
+            .set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new())
+            .is_empty()
+    );
+    assert!(
+        targets
+            .set(requester("3", "c"), Goal::Mounted, paths(&["/mnt/nnf/z"]), Vec::new())
+            .is_empty()
+    );
+    assert!(targets.release("b").is_empty());
+}
