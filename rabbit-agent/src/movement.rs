@@ -36,7 +36,7 @@ use api::NnfDataMovement;
 use kube::ResourceExt;
 
 pub use movers::Movers;
-pub use reconcile::{View, reconcile};
+pub use reconcile::{MovementView, reconcile};
 
 /// Whether the agent is to carry out the movement: it is ours, has not ended, and is neither cancelled nor deleted.
 #[must_use]

@@ -248,13 +248,13 @@ impl Agent {
         let uid = object.as_ref().and_then(|object| movement::desired::uid_of(object).ok());
         self.context.movers.abandon(name, uid);
         let object = object?;
-        let waiting = self.cache.movements.iter().filter_map(|one| movement::waiting(one));
-        let view = movement::View { object, waiting: waiting.collect() };
+        let waiting = self.cache.movements.iter().filter_map(|object| movement::waiting(object));
+        let view = movement::MovementView { object, waiting: waiting.collect() };
         let context = Arc::clone(&self.context);
         self.spawn(Key::Movement(name.to_owned()), async move {
             let mut pass = Pass::default();
             let result = movement::reconcile(&context, &view, &mut pass).await;
-            pass.ended(result)
+            pass.with_result(result)
         });
         Some(())
     }

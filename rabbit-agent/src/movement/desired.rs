@@ -1,4 +1,4 @@
-//! What is to be copied, checked once.
+//! A movement as its object describes it, checked once.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,7 +10,7 @@ use movement::order;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
 use thiserror::Error;
 
-/// What is wrong with a NnfDataMovement. It does not pass with time.
+/// Why a NnfDataMovement is invalid. Time does not change that.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MovementError {
     #[error("metadata.uid {0:?} is not a UUID")]
@@ -23,7 +23,7 @@ pub enum MovementError {
     Field {
         field: String,
         value: String,
-        /// What is wrong with the value, and the remedy.
+        /// The rule that the value breaks, which is the remedy too.
         problem: String,
     },
     #[error("{field}")]
@@ -34,9 +34,9 @@ pub enum MovementError {
     },
 }
 
-/// What holds a side's data.
+/// The kind of object that names a side's root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SideKind {
     /// Storage of a workflow.
     Servers,
     /// A global Lustre.
@@ -48,7 +48,7 @@ pub enum Kind {
 /// One side of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
-    pub kind: Kind,
+    pub kind: SideKind,
     /// The root and the path beneath it.
     pub place: order::Place,
 }
@@ -57,7 +57,7 @@ impl Side {
     /// Whether the root has to be a mount point when the copy starts.
     #[must_use]
     pub fn needs_mount(&self) -> bool {
-        self.kind != Kind::Directory
+        self.kind != SideKind::Directory
     }
 }
 
@@ -78,7 +78,10 @@ impl Desired {
     ///
     /// # Errors
     /// When no agent can carry it out.
-    pub fn of(object: &NnfDataMovement, roots: &AllowedRoots) -> Result<Self, MovementError> {
+    pub fn from_object(
+        object: &NnfDataMovement,
+        roots: &AllowedRoots,
+    ) -> Result<Self, MovementError> {
         let spec = &object.spec;
         Ok(Self {
             uid: uid_of(object)?,
@@ -98,7 +101,7 @@ impl Desired {
     /// destination of a copy_in goes with its job.
     #[must_use]
     pub fn syncs(&self) -> bool {
-        self.destination.kind != Kind::Servers
+        self.destination.kind != SideKind::Servers
     }
 }
 
@@ -130,20 +133,20 @@ fn side(name: &str, side: &DataMovementPlace, roots: &AllowedRoots) -> Result<Si
     let root = reference.field_path.as_deref().unwrap_or_default();
     let root_name = format!("{name}.storageReference.fieldPath");
     let root = match kind {
-        Kind::Servers => MountPoint::parse(root, roots)
+        SideKind::Servers => MountPoint::parse(root, roots)
             .map(|point| point.path())
             .map_err(|source| MovementError::Mount { field: root_name, source })?,
-        Kind::Lustre | Kind::Directory => elsewhere(&root_name, root, roots)?,
+        SideKind::Lustre | SideKind::Directory => elsewhere(&root_name, root, roots)?,
     };
     let path = beneath(&format!("{name}.path"), &side.path, &root)?;
     Ok(Side { kind, place: order::Place { root, path } })
 }
 
-fn kind(name: &str, kind: &str) -> Result<Kind, MovementError> {
+fn kind(name: &str, kind: &str) -> Result<SideKind, MovementError> {
     match kind {
-        "Servers" => Ok(Kind::Servers),
-        "LustreFileSystem" => Ok(Kind::Lustre),
-        "Directory" => Ok(Kind::Directory),
+        "Servers" => Ok(SideKind::Servers),
+        "LustreFileSystem" => Ok(SideKind::Lustre),
+        "Directory" => Ok(SideKind::Directory),
         _ => Err(field(
             &format!("{name}.storageReference.kind"),
             kind,

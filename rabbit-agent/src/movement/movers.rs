@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use self::{
     entry::{Entry, Running},
-    listener::Mouth,
+    listener::CopierListener,
 };
 use super::{
     args::MovementConfig,
@@ -28,7 +28,7 @@ use super::{
     report::Reading,
 };
 
-/// What the agent's loop hears of copiers.
+/// News of a copier, for the agent's loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
     /// The movement with this name has progress, or has ended.
@@ -96,7 +96,7 @@ struct Table {
 }
 
 impl Movers {
-    /// No movements yet, and what is heard of them.
+    /// An empty table, and the news of its movements.
     #[must_use]
     pub fn new(config: MovementConfig) -> (Arc<Self>, mpsc::UnboundedReceiver<News>) {
         let (news, heard) = mpsc::unbounded_channel();
@@ -125,7 +125,7 @@ impl Movers {
         }
         let record = self.record(owner.uid);
         let starts = record.starts().map_err(|source| in_record(&record, source))?;
-        let entry = Entry::recorded(owner, starts, record.end());
+        let entry = Entry::from_record(owner, starts, record.end());
         let mut table = self.table.lock();
         Ok(table.entries.entry(owner.uid).or_insert(entry).look(Instant::now()))
     }
@@ -167,10 +167,10 @@ impl Movers {
             }
         })?;
         let entry = table.entries.entry(owner.uid);
-        let entry = entry.or_insert_with(|| Entry::recorded(owner, starts, None));
+        let entry = entry.or_insert_with(|| Entry::from_record(owner, starts, None));
         entry.running = Some(Running::new(order, worker));
         if is_copy {
-            entry.began(starts + 1);
+            entry.set_started(starts + 1);
             table.served.retain(|user| *user != owner.user);
             table.served.push_back(owner.user);
         }
@@ -179,8 +179,9 @@ impl Movers {
 
     /// Starts the program and gives it its order. Its lines wait for the lock on the table, which the caller holds.
     fn run(self: &Arc<Self>, owner: &Owner, order: &Order) -> Result<Worker, StartError> {
-        let mouth = Mouth { movers: Arc::downgrade(self), uid: owner.uid };
-        let worker = Worker::start(&self.config.datamover, mouth).map_err(StartError::Program)?;
+        let listener = CopierListener { movers: Arc::downgrade(self), uid: owner.uid };
+        let worker =
+            Worker::start(&self.config.datamover, listener).map_err(StartError::Program)?;
         let order =
             serde_json::to_string(order).map_err(|error| StartError::Order(error.into()))?;
         worker.say(&order).map_err(StartError::Order)?;
@@ -220,7 +221,7 @@ impl Movers {
         table.running(uid).map(|running| running.worker.standing()).unwrap_or_default()
     }
 
-    /// Gives cleaning up, for this reason.
+    /// Records that temporary files stay, for this reason.
     pub fn leave_files(&self, uid: ObjectUid, why: String) {
         if let Some(entry) = self.table.lock().entries.get_mut(&uid) {
             (entry.is_clean, entry.trouble) = (true, Some(why));
@@ -260,9 +261,9 @@ impl Table {
     fn has_turn(&self, uid: ObjectUid, waiting: &[Waiting], at_once: usize) -> bool {
         let copies = self.entries.values().filter(|entry| entry.is_copying());
         let running: Vec<i64> = copies.map(|entry| entry.owner.user).collect();
-        let could_start = |one: &&Waiting| {
-            let entry = self.entries.get(&one.uid);
-            entry.is_none_or(|entry| entry.could_start(one.uid == uid))
+        let could_start = |movement: &&Waiting| {
+            let entry = self.entries.get(&movement.uid);
+            entry.is_none_or(|entry| entry.could_start(movement.uid == uid))
         };
         let waiting: Vec<_> = waiting.iter().filter(could_start).cloned().collect();
         turns(&waiting, &running, &self.served, at_once).contains(&uid)

@@ -1,4 +1,4 @@
-//! What a copier is told.
+//! Makes the order for a copier.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use storage::linux::kind_at;
 
 use super::{
     args::MovementConfig,
-    desired::{Desired, Kind, Side},
+    desired::{Desired, Side, SideKind},
     record::MovementRecord,
 };
 
@@ -65,7 +65,7 @@ fn check_mount(side: &Side) -> Result<(), String> {
     let root = side.place.root.display();
     match (kind_at(&side.place.root), side.kind) {
         (Ok(Some(_)), _) => Ok(()),
-        (Ok(None), Kind::Lustre) => Err(format!(
+        (Ok(None), SideKind::Lustre) => Err(format!(
             "global Lustre {root} is not mounted on this rabbit: mount it there, at the mountRoot of its LustreFileSystem"
         )),
         (Ok(None), _) => Err(format!("storage {root} is not mounted on this rabbit")),

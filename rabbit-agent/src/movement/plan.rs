@@ -1,4 +1,4 @@
-//! What to do next for one movement. Pure.
+//! Plans the next step for one movement. Pure.
 
 mod turns;
 
@@ -16,7 +16,7 @@ pub const MOST_LOSSES: u32 = 5;
 /// How long a killed process may take to end before it counts as stuck in the kernel.
 const REAP: Duration = Duration::from_secs(1);
 
-/// What is wanted of a movement.
+/// The goal of a movement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
     Copy,
@@ -47,7 +47,7 @@ pub enum End {
     Lost(String),
 }
 
-/// What there is of a movement on this rabbit.
+/// The state of a movement on this rabbit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     pub process: Option<Process>,
@@ -72,7 +72,7 @@ pub struct Limits {
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum MovementStep {
     /// Starts a copy if it is this movement's turn.
     Start,
     /// Reports a copy that runs.
@@ -99,41 +99,41 @@ pub enum Step {
 
 /// Returns the next step.
 #[must_use]
-pub fn plan(want: Want, seen: &Seen, limits: Limits) -> Step {
+pub fn plan(want: Want, seen: &Seen, limits: Limits) -> MovementStep {
     match (want, &seen.process) {
-        (Want::Copy, Some(process)) if process.task == Task::Copy => Step::Follow,
+        (Want::Copy, Some(process)) if process.task == Task::Copy => MovementStep::Follow,
         (_, Some(process)) => end_process(process, limits),
         (Want::Copy, None) => copy(seen),
         (Want::Cancelled, None) => match &seen.end {
             // It ended before the cancellation reached it.
-            Some(End::Verdict(ended)) => Step::Finish(ended.clone()),
-            _ if needs_cleaning(seen) => Step::Clean,
-            _ => Step::FinishCancelled,
+            Some(End::Verdict(ended)) => MovementStep::Finish(ended.clone()),
+            _ if needs_cleaning(seen) => MovementStep::Clean,
+            _ => MovementStep::FinishCancelled,
         },
-        (Want::Gone, None) if needs_cleaning(seen) => Step::Clean,
-        (Want::Gone, None) => Step::Release,
+        (Want::Gone, None) if needs_cleaning(seen) => MovementStep::Clean,
+        (Want::Gone, None) => MovementStep::Release,
     }
 }
 
-fn copy(seen: &Seen) -> Step {
+fn copy(seen: &Seen) -> MovementStep {
     match &seen.end {
-        Some(End::Verdict(ended)) => Step::Finish(ended.clone()),
-        Some(End::Lost(why)) if seen.losses >= MOST_LOSSES => Step::Fail(why.clone()),
-        Some(End::Lost(_)) | None => Step::Start,
+        Some(End::Verdict(ended)) => MovementStep::Finish(ended.clone()),
+        Some(End::Lost(why)) if seen.losses >= MOST_LOSSES => MovementStep::Fail(why.clone()),
+        Some(End::Lost(_)) | None => MovementStep::Start,
     }
 }
 
-fn end_process(process: &Process, limits: Limits) -> Step {
+fn end_process(process: &Process, limits: Limits) -> MovementStep {
     let left = |limit: Duration, since: Duration| {
-        limit.checked_sub(since).filter(|left| !left.is_zero()).map(Step::Wait)
+        limit.checked_sub(since).filter(|left| !left.is_zero()).map(MovementStep::Wait)
     };
     if let Some(since) = process.killed {
-        return left(REAP, since).unwrap_or(Step::Stuck);
+        return left(REAP, since).unwrap_or(MovementStep::Stuck);
     }
     match (process.task, process.cancelled) {
-        (Task::Copy, None) => Step::Cancel,
-        (Task::Copy, Some(since)) => left(limits.grace, since).unwrap_or(Step::Kill),
-        (Task::Clean, _) => left(limits.clean, process.age).unwrap_or(Step::Kill),
+        (Task::Copy, None) => MovementStep::Cancel,
+        (Task::Copy, Some(since)) => left(limits.grace, since).unwrap_or(MovementStep::Kill),
+        (Task::Clean, _) => left(limits.clean, process.age).unwrap_or(MovementStep::Kill),
     }
 }
 

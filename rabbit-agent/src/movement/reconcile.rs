@@ -20,7 +20,7 @@ use super::{
     Movers,
     desired::{Desired, uid_of},
     movers::{Look, Owner},
-    plan::{Step, Waiting, Want, plan},
+    plan::{MovementStep, Waiting, Want, plan},
     report::{self, Finish, Reading},
 };
 use crate::pass::{Context, Pass};
@@ -28,16 +28,20 @@ use crate::pass::{Context, Pass};
 /// Steps of one pass. Each but the last has an effect that the next look shows.
 const STEPS: usize = 8;
 
-/// What a pass reads.
+/// The objects that a pass reads.
 #[derive(Debug)]
-pub struct View {
+pub struct MovementView {
     pub object: Arc<NnfDataMovement>,
     /// All movements of this rabbit that have not ended.
     pub waiting: Vec<Waiting>,
 }
 
 /// Brings one movement on its way. A deleted object loses the finalizer once nothing of it is left.
-pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Result<(), WriteError> {
+pub async fn reconcile(
+    context: &Context,
+    view: &MovementView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
     let movers = &context.movers;
     let object = &*view.object;
     let is_gone = object.metadata.deletion_timestamp.is_some();
@@ -45,7 +49,7 @@ pub async fn reconcile(context: &Context, view: &View, pass: &mut Pass) -> Resul
     if is_over {
         return Ok(());
     }
-    let desired = match Desired::of(object, &context.site.roots) {
+    let desired = match Desired::from_object(object, &context.site.roots) {
         Ok(desired) => desired,
         Err(_) if is_gone => return release_unreadable(context, movers, object, pass).await,
         Err(error) => return refuse(context, object, chain(&error), pass).await,
@@ -72,7 +76,7 @@ async fn refuse(
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let failure = Failure::input(why.clone());
-    pass.failed(object, &failure);
+    pass.add_failure(object, &failure);
     let error = context.resource_error(&failure, "");
     let finish = Finish { verdict: DataMovementVerdict::Invalid, message: why };
     let before = object.status.clone().unwrap_or_default();
@@ -112,28 +116,28 @@ impl Run<'_> {
                 Err(error) => return self.wait(&chain(&error), Retry::Later).await,
             };
             match plan(want, &look.seen, self.movers.limits()) {
-                Step::Start => {
+                MovementStep::Start => {
                     if let Err((why, retry)) = self.start().await {
                         return self.wait(&why, retry).await;
                     }
                 }
-                Step::Cancel => self.movers.cancel(self.owner.uid),
-                Step::Kill => self.movers.kill(self.owner.uid),
-                Step::Clean => {
+                MovementStep::Cancel => self.movers.cancel(self.owner.uid),
+                MovementStep::Kill => self.movers.kill(self.owner.uid),
+                MovementStep::Clean => {
                     if let Err(why) = self.clean().await {
                         self.movers.leave_files(self.owner.uid, why);
                     }
                 }
-                Step::Wait(left) => {
+                MovementStep::Wait(left) => {
                     self.look_again(left);
                     return Ok(());
                 }
-                Step::Follow => return self.follow(&look).await,
-                Step::Stuck => return self.tell_stuck().await,
-                Step::Finish(ended) => return self.finish(&look, &ended).await,
-                Step::Fail(why) => return self.fail(&look, why).await,
-                Step::FinishCancelled => return self.finish_cancelled(&look).await,
-                Step::Release => return self.release(&look).await,
+                MovementStep::Follow => return self.follow(&look).await,
+                MovementStep::Stuck => return self.tell_stuck().await,
+                MovementStep::Finish(ended) => return self.finish(&look, &ended).await,
+                MovementStep::Fail(why) => return self.fail(&look, why).await,
+                MovementStep::FinishCancelled => return self.finish_cancelled(&look).await,
+                MovementStep::Release => return self.release(&look).await,
             }
         }
         self.look_again(Duration::ZERO);
@@ -154,11 +158,11 @@ impl Run<'_> {
         self.pass.report(self.context, &self.object, status).await
     }
 
-    /// Reports for what the movement waits.
+    /// Reports a movement that waits, and why.
     async fn wait(&mut self, why: &str, retry: Retry) -> Result<(), WriteError> {
         if retry != Retry::OnChange {
             let failure = Failure { retry, ..Failure::waiting(why.to_owned()) };
-            self.pass.failed(&self.object, &failure);
+            self.pass.add_failure(&self.object, &failure);
         }
         self.write(report::waiting(&self.status(), why)).await
     }
@@ -182,7 +186,7 @@ impl Run<'_> {
     async fn tell_stuck(&mut self) -> Result<(), WriteError> {
         let standing = self.blocking(|movers, owner| movers.standing(owner.uid)).await;
         let why = format!("datamover was killed and has not ended: {standing}");
-        self.pass.failed(&self.object, &Failure::waiting(why.clone()));
+        self.pass.add_failure(&self.object, &Failure::waiting(why.clone()));
         self.write(report::ending(&self.status(), &why)).await
     }
 
@@ -207,7 +211,7 @@ impl Run<'_> {
         let has_failed = finish.verdict == DataMovementVerdict::Failed;
         let error = has_failed.then(|| {
             let failure = Failure::input(finish.message.clone());
-            self.pass.failed(&self.object, &failure);
+            self.pass.add_failure(&self.object, &failure);
             self.context.resource_error(&failure, "")
         });
         let end = look.reading.map_or_else(Timestamp::now, |reading: Reading| reading.at);
@@ -226,8 +230,10 @@ impl Run<'_> {
         let removed = self.blocking(|movers, owner| movers.record(owner.uid).remove()).await;
         if let Err(error) = removed {
             let why = format!("remove the state of the movement: {}", chain(&error));
-            self.pass
-                .failed(&self.object, &Failure { retry: Retry::Later, ..Failure::waiting(why) });
+            self.pass.add_failure(
+                &self.object,
+                &Failure { retry: Retry::Later, ..Failure::waiting(why) },
+            );
             return Ok(());
         }
         self.movers.forget(self.owner.uid);

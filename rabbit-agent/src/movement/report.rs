@@ -1,4 +1,4 @@
-//! What the status says. Pure.
+//! Makes the status. Pure.
 
 mod words;
 
@@ -10,7 +10,7 @@ use k8s_openapi::jiff::Timestamp;
 use movement::report::{Ended, Outcome, Progress};
 use serde::{Deserialize, Serialize};
 
-/// What `commandStatus.command` names.
+/// Value of `commandStatus.command`.
 const COMMAND: &str = "datamover";
 /// How many failures a message lists.
 pub const LISTED: usize = 3;

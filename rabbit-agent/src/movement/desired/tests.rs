@@ -23,7 +23,7 @@ fn desired(change: impl FnOnce(&mut Value)) -> Result<Desired, String> {
     let mut value = object();
     change(&mut value);
     let object: NnfDataMovement = serde_json::from_value(value).unwrap();
-    Desired::of(&object, &roots()).map_err(|error| daemon::chain(&error))
+    Desired::from_object(&object, &roots()).map_err(|error| daemon::chain(&error))
 }
 
 #[test]

@@ -51,8 +51,8 @@ pub(super) struct Running {
 }
 
 impl Entry {
-    /// A movement as its state directory has it.
-    pub(super) fn recorded(owner: &Owner, starts: u64, end: Option<RecordedEnd>) -> Self {
+    /// Restores a movement from its state directory.
+    pub(super) fn from_record(owner: &Owner, starts: u64, end: Option<RecordedEnd>) -> Self {
         let last = end.as_ref().map(|end| Reading {
             progress: end.ended.progress,
             at: end.at,
@@ -72,8 +72,8 @@ impl Entry {
         }
     }
 
-    /// A copy was started; this many times by now.
-    pub(super) fn began(&mut self, starts: u64) {
+    /// Records the start of a copy; `starts` counts it.
+    pub(super) fn set_started(&mut self, starts: u64) {
         (self.starts, self.end, self.is_blocked) = (starts, None, false);
     }
 
@@ -133,19 +133,19 @@ impl Running {
         }
     }
 
-    /// Takes in progress that came now.
-    pub(super) fn progressed(&mut self, progress: Progress) {
+    /// Records progress that came now.
+    pub(super) fn set_progress(&mut self, progress: Progress) {
         self.newest = Some((progress, Timestamp::now()));
     }
 
-    /// The newest progress of a copy.
+    /// Returns the newest progress of a copy.
     pub(super) fn reading(&self) -> Option<Reading> {
         let (progress, at) = self.newest.filter(|_| self.task == Task::Copy)?;
         Some(Reading { progress, at, began: self.began })
     }
 
-    /// The record of an end that came now.
-    pub(super) fn recorded_end(&self, ended: &Ended) -> RecordedEnd {
+    /// Returns the record of an end that came now.
+    pub(super) fn end_record(&self, ended: &Ended) -> RecordedEnd {
         RecordedEnd { ended: ended.clone(), began: self.began, at: Timestamp::now() }
     }
 }

@@ -1,4 +1,4 @@
-//! What copiers tell, in their own threads.
+//! Takes the lines of copiers into the table. Each copier has a thread.
 
 use std::{process::ExitStatus, sync::Weak};
 
@@ -17,14 +17,14 @@ use crate::movement::{plan::End, report::Reading};
 /// Most bytes of a line that is no report.
 const LAST_WORDS: usize = 512;
 
-/// Takes what one process tells into the table. The agent may have ended meanwhile.
+/// Takes the lines of one process into the table. The agent may have ended meanwhile.
 #[derive(Debug)]
-pub(super) struct Mouth {
+pub(super) struct CopierListener {
     pub(super) movers: Weak<Movers>,
     pub(super) uid: ObjectUid,
 }
 
-impl Listener for Mouth {
+impl Listener for CopierListener {
     fn line(&mut self, line: &str) {
         let Some(movers) = self.movers.upgrade() else { return };
         let mut table = movers.table.lock();
@@ -32,7 +32,7 @@ impl Listener for Mouth {
         let Some(running) = &mut entry.running else { return };
         match serde_json::from_str(line) {
             Ok(Report::Progress(progress)) => {
-                running.progressed(progress);
+                running.set_progress(progress);
                 movers.tell(News::Changed(entry.owner.name.clone()));
             }
             Ok(Report::Ended(ended)) => running.verdict = Some(ended),
@@ -53,22 +53,22 @@ impl Listener for Mouth {
             return remove_record(&movers, self.uid);
         }
         match running.task {
-            Task::Copy => copied(&movers, entry, &running, status),
-            Task::Clean => cleaned(entry, &running, status),
+            Task::Copy => end_copy(&movers, entry, &running, status),
+            Task::Clean => end_cleaning(entry, &running, status),
         }
         movers.tell(News::Changed(entry.owner.name.clone()));
         movers.tell(News::Freed);
     }
 }
 
-/// A copy ended.
-fn copied(movers: &Movers, entry: &mut Entry, running: &Running, status: Option<ExitStatus>) {
+/// Records the end of a copy.
+fn end_copy(movers: &Movers, entry: &mut Entry, running: &Running, status: Option<ExitStatus>) {
     let Some(ended) = &running.verdict else {
         entry.losses += 1;
         entry.end = Some(End::Lost(last_words(running, status)));
         return;
     };
-    let end = running.recorded_end(ended);
+    let end = running.end_record(ended);
     if let Err(error) = movers.record(entry.owner.uid).set_end(&end) {
         // The next agent copies once more, and finds everything in place.
         log::warn!("NnfDataMovement {}: record its end: {error}", entry.owner.name);
@@ -77,8 +77,8 @@ fn copied(movers: &Movers, entry: &mut Entry, running: &Running, status: Option<
     entry.end = Some(End::Verdict(ended.clone()));
 }
 
-/// Temporary files were removed, or not.
-fn cleaned(entry: &mut Entry, running: &Running, status: Option<ExitStatus>) {
+/// Records whether temporary files were removed.
+fn end_cleaning(entry: &mut Entry, running: &Running, status: Option<ExitStatus>) {
     entry.is_clean = true;
     entry.trouble = match &running.verdict {
         Some(ended) if ended.outcome == Outcome::Done => None,
@@ -90,7 +90,7 @@ fn cleaned(entry: &mut Entry, running: &Running, status: Option<ExitStatus>) {
     };
 }
 
-/// How a process ended that told no verdict.
+/// Returns how a process ended that told no verdict.
 fn last_words(running: &Running, status: Option<ExitStatus>) -> String {
     let status = status.map_or_else(|| "an unknown status".to_owned(), |status| status.to_string());
     let words = &running.last_words;

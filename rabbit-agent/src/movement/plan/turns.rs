@@ -1,4 +1,4 @@
-//! Which movements start. Users take turns: a user with a thousand movements does not hold up one with a single movement.
+//! Which movements start. Users take turns: a user with a thousand movements does not delay a user with a single movement.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -36,10 +36,10 @@ pub fn turns(
     let mut left: Vec<&Waiting> = waiting.iter().collect();
     let mut next = Vec::new();
     for turn in 0..most.saturating_sub(running.len()) {
-        let rank = |(_, one): &(usize, &&Waiting)| {
-            let count = counts.get(&one.user).copied().unwrap_or_default();
-            let turn = turn_of.get(&one.user).copied().unwrap_or_default();
-            (!one.has_begun, count, turn, one.created, one.uid)
+        let rank = |(_, movement): &(usize, &&Waiting)| {
+            let count = counts.get(&movement.user).copied().unwrap_or_default();
+            let turn = turn_of.get(&movement.user).copied().unwrap_or_default();
+            (!movement.has_begun, count, turn, movement.created, movement.uid)
         };
         let Some((place, _)) = left.iter().enumerate().min_by_key(rank) else { break };
         let first = left.swap_remove(place);

@@ -18,7 +18,7 @@ use crate::movement::{
 impl Run<'_> {
     /// Runs work that may block on a thread of its own.
     pub(super) async fn blocking<T: Send + 'static>(
-        &self,
+        &mut self,
         work: impl FnOnce(&Arc<Movers>, &Owner) -> T + Send + 'static,
     ) -> T {
         let (movers, owner) = (Arc::clone(self.movers), self.owner.clone());
@@ -26,7 +26,7 @@ impl Run<'_> {
     }
 
     /// Starts a copy; otherwise returns for what it waits, and when to try again.
-    pub(super) async fn start(&self) -> Result<(), (String, Retry)> {
+    pub(super) async fn start(&mut self) -> Result<(), (String, Retry)> {
         let uid = self.owner.uid;
         if !self.movers.has_turn(uid, self.waiting) {
             return Err((self.turn(), Retry::OnChange));
@@ -52,7 +52,7 @@ impl Run<'_> {
     }
 
     /// Starts a process that removes temporary files; otherwise returns why they are left.
-    pub(super) async fn clean(&self) -> Result<(), String> {
+    pub(super) async fn clean(&mut self) -> Result<(), String> {
         check_mounts(&self.desired)?;
         let profile = NnfDataMovementProfileData::default();
         let started = self.process(Task::Clean, &profile).await;
@@ -60,7 +60,7 @@ impl Run<'_> {
     }
 
     async fn process(
-        &self,
+        &mut self,
         task: Task,
         profile: &NnfDataMovementProfileData,
     ) -> Result<bool, StartError> {
@@ -71,7 +71,7 @@ impl Run<'_> {
     }
 
     /// Reads the pinned profile; without a reference the defaults apply.
-    async fn profile(&self) -> Result<NnfDataMovementProfileData, String> {
+    async fn profile(&mut self) -> Result<NnfDataMovementProfileData, String> {
         let reference = &self.object.spec.profile_reference;
         let Some(name) = reference.name.as_deref().filter(|name| !name.is_empty()) else {
             return Ok(NnfDataMovementProfileData::default());
