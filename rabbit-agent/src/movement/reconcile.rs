@@ -16,6 +16,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use movement::report::Ended;
 
+use self::starts::NotStarted;
 use super::{
     Movers,
     desired::{Desired, uid_of},
@@ -117,17 +118,19 @@ impl Run<'_> {
             };
             match plan(want, &look.seen, self.movers.limits()) {
                 MovementStep::Start => {
-                    if let Err((why, retry)) = self.start().await {
-                        return self.wait(&why, retry).await;
+                    if let Err(why) = self.start().await {
+                        return self.wait_to_start(&why).await;
                     }
                 }
                 MovementStep::Cancel => self.movers.cancel(self.owner.uid),
                 MovementStep::Kill => self.movers.kill(self.owner.uid),
-                MovementStep::Clean => {
-                    if let Err(why) = self.clean().await {
+                MovementStep::Clean => match self.clean().await {
+                    Ok(()) => {}
+                    Err(NotStarted::Locked(why)) => return self.wait_to_clean(&why).await,
+                    Err(NotStarted::Turn(why) | NotStarted::Failed(why)) => {
                         self.movers.leave_files(self.owner.uid, why);
                     }
-                }
+                },
                 MovementStep::Wait(left) => {
                     self.look_again(left);
                     return Ok(());
@@ -156,6 +159,21 @@ impl Run<'_> {
 
     async fn write(&mut self, status: NnfDataMovementStatus) -> Result<(), WriteError> {
         self.pass.report(self.context, &self.object, status).await
+    }
+
+    async fn wait_to_start(&mut self, why: &NotStarted) -> Result<(), WriteError> {
+        match why {
+            NotStarted::Turn(why) => self.wait(why, Retry::OnChange).await,
+            NotStarted::Locked(why) => self.wait(why, Retry::Soon).await,
+            NotStarted::Failed(why) => self.wait(why, Retry::Later).await,
+        }
+    }
+
+    /// Reports that a process of an earlier agent has not ended.
+    async fn wait_to_clean(&mut self, why: &str) -> Result<(), WriteError> {
+        let failure = Failure { retry: Retry::Soon, ..Failure::waiting(why.to_owned()) };
+        self.pass.add_failure(&self.object, &failure);
+        self.write(report::ending(&self.status(), why)).await
     }
 
     /// Reports a movement that waits, and why.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use api::{NnfDataMovementProfile, nnf_data_movement_profile::NnfDataMovementProfileData};
-use controller::Retry;
 use daemon::chain;
 use kube::Api;
 use movement::order::Task;
@@ -15,6 +14,25 @@ use crate::movement::{
     order::{check_mounts, order},
 };
 
+/// Why a process was not started.
+#[derive(Debug)]
+pub(super) enum NotStarted {
+    /// Others are before it.
+    Turn(String),
+    /// A process of an earlier agent has not ended.
+    Locked(String),
+    Failed(String),
+}
+
+impl From<StartError> for NotStarted {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Locked => Self::Locked(chain(&error)),
+            _ => Self::Failed(chain(&error)),
+        }
+    }
+}
+
 impl Run<'_> {
     /// Runs work that may block on a thread of its own.
     pub(super) async fn blocking<T: Send + 'static>(
@@ -25,38 +43,38 @@ impl Run<'_> {
         daemon::blocking(move || work(&movers, &owner)).await
     }
 
-    /// Starts a copy; otherwise returns for what it waits, and when to try again.
-    pub(super) async fn start(&mut self) -> Result<(), (String, Retry)> {
+    /// Starts a copy.
+    pub(super) async fn start(&mut self) -> Result<(), NotStarted> {
         let uid = self.owner.uid;
         if !self.movers.has_turn(uid, self.waiting) {
-            return Err((self.turn(), Retry::OnChange));
+            return Err(self.no_turn());
         }
         let started = async {
-            check_mounts(&self.desired)?;
-            let profile = self.profile().await?;
-            self.process(Task::Copy, &profile).await.map_err(|error| chain(&error))
+            check_mounts(&self.desired).map_err(NotStarted::Failed)?;
+            let profile = self.profile().await.map_err(NotStarted::Failed)?;
+            Ok(self.process(Task::Copy, &profile).await?)
         };
         match started.await {
             Ok(true) => Ok(()),
-            Ok(false) => Err((self.turn(), Retry::OnChange)),
+            Ok(false) => Err(self.no_turn()),
             Err(why) => {
                 self.movers.block(uid);
-                Err((why, Retry::Later))
+                Err(why)
             }
         }
     }
 
-    fn turn(&self) -> String {
+    fn no_turn(&self) -> NotStarted {
         let most = self.movers.config.at_once;
-        format!("waits until fewer than {most} data movements run on this rabbit")
+        NotStarted::Turn(format!("waits until fewer than {most} data movements run on this rabbit"))
     }
 
-    /// Starts a process that removes temporary files; otherwise returns why they are left.
-    pub(super) async fn clean(&mut self) -> Result<(), String> {
-        check_mounts(&self.desired)?;
+    /// Starts a process that removes temporary files.
+    pub(super) async fn clean(&mut self) -> Result<(), NotStarted> {
+        check_mounts(&self.desired).map_err(NotStarted::Failed)?;
         let profile = NnfDataMovementProfileData::default();
-        let started = self.process(Task::Clean, &profile).await;
-        started.map(drop).map_err(|error| chain(&error))
+        self.process(Task::Clean, &profile).await?;
+        Ok(())
     }
 
     async fn process(
