@@ -29,6 +29,10 @@ use crate::pass::{Context, Pass};
 /// Steps of one pass. Each but the last has an effect that the next look shows.
 const STEPS: usize = 8;
 
+/// How long the agent waits before it looks again for a missing mount, profile or program. Another program may mount a global file
+/// system, which wakes nothing here.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 /// The objects that a pass reads.
 #[derive(Debug)]
 pub struct MovementView {
@@ -165,7 +169,10 @@ impl Run<'_> {
         match why {
             NotStarted::Turn(why) => self.wait(why, Retry::OnChange).await,
             NotStarted::Locked(why) => self.wait(why, Retry::Soon).await,
-            NotStarted::Failed(why) => self.wait(why, Retry::Later).await,
+            NotStarted::Failed(why) => {
+                self.look_again(LOOK_AGAIN);
+                self.wait(why, Retry::Later).await
+            }
         }
     }
 
