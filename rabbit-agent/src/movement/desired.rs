@@ -89,11 +89,7 @@ impl Desired {
             group: u32::try_from(spec.group_id).map_err(|_| MovementError::Group(spec.group_id))?,
             source: side("spec.source", &spec.source, roots)?,
             destination: side("spec.destination", &spec.destination, roots)?,
-            index_directory: object
-                .labels()
-                .get(INDEX_DIRECTORY)
-                .map(index_directory)
-                .transpose()?,
+            index_directory: index_directory(object)?,
         })
     }
 
@@ -118,13 +114,14 @@ fn user(number: i64) -> Result<u32, MovementError> {
     u32::try_from(number).ok().filter(|user| *user > 0).ok_or(MovementError::User(number))
 }
 
-/// The name of a directory: one part of a path.
-fn index_directory(name: &String) -> Result<String, MovementError> {
-    let is_name = !matches!(name.as_str(), "" | "." | "..") && !name.contains('/');
-    let problem = "and must be the name of a directory, such as rabbit-1-0";
-    is_name
-        .then(|| name.clone())
-        .ok_or_else(|| field(&format!("label {INDEX_DIRECTORY}"), name, problem.to_owned()))
+/// Reads the label that names the directory beneath the destination: one part of a path.
+fn index_directory(object: &NnfDataMovement) -> Result<Option<String>, MovementError> {
+    let Some(name) = object.labels().get(INDEX_DIRECTORY) else { return Ok(None) };
+    if matches!(name.as_str(), "" | "." | "..") || name.contains('/') {
+        let problem = "and must be the name of a directory, such as rabbit-1-0".to_owned();
+        return Err(field(&format!("label {INDEX_DIRECTORY}"), name, problem));
+    }
+    Ok(Some(name.clone()))
 }
 
 fn side(name: &str, side: &DataMovementPlace, roots: &AllowedRoots) -> Result<Side, MovementError> {

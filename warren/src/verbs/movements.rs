@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    fn told(status: Value) -> Vec<String> {
+    fn told(status: &Value) -> Vec<String> {
         let movement: NnfDataMovement = from_value(json!({
             "metadata": {"name": "w-1-0", "namespace": "rabbit-1", "labels": {label::WORKFLOW_NAME: "w"}},
             "spec": {"userId": 1, "groupId": 1},
@@ -153,15 +153,15 @@ mod tests {
 
     #[test]
     fn a_line_has_the_verdict_once_there_is_one_and_says_why() {
-        assert_eq!(told(json!({})), ["-", "-", "", "", ""]);
+        assert_eq!(told(&json!({})), ["-", "-", "", "", ""]);
         let waits = json!({"state": "Starting", "message": "/lus/g is not mounted"});
-        assert_eq!(told(waits), ["Starting", "-", "", "", "/lus/g is not mounted"]);
+        assert_eq!(told(&waits), ["Starting", "-", "", "", "/lus/g is not mounted"]);
         let copied = json!({"progress": 63, "data": "1.2 GiB", "rate": "800.0 MiB/s", "lastMessage": "63 %, about 1s left"});
         let runs = json!({"state": "Running", "commandStatus": copied});
         let figures = ["63 %", "1.2 GiB", "800.0 MiB/s"];
-        assert_eq!(told(runs), [&["Running"][..], &figures, &["63 %, about 1s left"]].concat());
+        assert_eq!(told(&runs), [&["Running"][..], &figures, &["63 %, about 1s left"]].concat());
         let failed = json!({"state": "Finished", "status": "Failed", "message": "no space", "commandStatus": copied});
-        assert_eq!(told(failed), [&["Failed"][..], &figures, &["no space"]].concat());
+        assert_eq!(told(&failed), [&["Failed"][..], &figures, &["no space"]].concat());
     }
 
     #[test]

@@ -100,10 +100,13 @@ fn movement(user: i64, number: u32) -> Waiting {
     Waiting { uid: uid(number), user, created, has_begun: false }
 }
 
+/// Name; movements that wait; users of those that run; users in the order of their turns; places; numbers of those that start.
+type Case = (&'static str, Vec<Waiting>, &'static [i64], &'static [i64], usize, &'static [u32]);
+
 #[test]
 fn users_take_turns() {
     let begun = |user, number| Waiting { has_begun: true, ..movement(user, number) };
-    let cases: [(&str, Vec<Waiting>, &[i64], &[i64], usize, &[u32]); 9] = [
+    let cases: [Case; 9] = [
         ("nothing waits", vec![], &[], &[], 4, &[]),
         ("the oldest starts first", vec![movement(1, 2), movement(1, 1)], &[], &[], 1, &[1]),
         (
