@@ -25,10 +25,12 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal, and returns the log of earlier runs.
+    /// Opens the journal, and returns the log of earlier runs. The lock on the log stays until this process ends: waits for an earlier
+    /// run that has not ended yet.
     pub(crate) fn open(state: &Path) -> io::Result<(Self, String)> {
         let slots = open(&state.join("slots"))?;
         let mut log = open(&state.join("log"))?;
+        log.lock()?;
         let mut text = String::new();
         log.read_to_string(&mut text)?;
         if text.ends_with(|last| last != '\n') {

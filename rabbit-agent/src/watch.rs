@@ -1,8 +1,8 @@
 //! Watches on the API, one per kind: the rabbit's own namespace, the SystemConfiguration, and the profiles.
 
 use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    NodeContainers, SystemConfiguration, names::SYSTEM_CONFIGURATION,
+    ClientMount, NnfDataMovement, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfStorageProfile, NodeContainers, SystemConfiguration, names::SYSTEM_CONFIGURATION,
 };
 use controller::{WatchHealth, updates};
 use futures::{
@@ -36,6 +36,7 @@ pub fn watch_all(
         watches.updates_of::<NnfNodeStorage>(node, everything.clone()),
         watches.updates_of::<NnfNode>(node, everything.clone()),
         watches.updates_of::<NnfLustreMgt>(node, everything.clone()),
+        watches.updates_of::<NnfDataMovement>(node, everything.clone()),
         watches.updates_of::<NnfStorageProfile>(None, everything),
         watches.updates_of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), only_default),
     ];
