@@ -18,11 +18,12 @@ use crate::cache::{Cache, Cached, Wake};
 pub type Update = controller::Update<Cache, Wake>;
 
 /// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
-/// Watches NodeContainers only if the agent has a use for them.
+/// Watches NodeContainers and NnfDataMovements only if the agent has a use for them.
 pub fn watch_all(
     client: &Client,
     node: &NodeName,
     has_packages: bool,
+    has_datamover: bool,
 ) -> BoxStream<'static, Update> {
     let watches = Watches { client, health: WatchHealth::default() };
     let node = Some(node.as_str());
@@ -30,17 +31,18 @@ pub fn watch_all(
     let only_default = Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
     let containers =
         has_packages.then(|| watches.updates_of::<NodeContainers>(node, everything.clone()));
+    let movements =
+        has_datamover.then(|| watches.updates_of::<NnfDataMovement>(node, everything.clone()));
     let all = [
         watches.updates_of::<ClientMount>(node, everything.clone()),
         watches.updates_of::<NnfNodeBlockStorage>(node, everything.clone()),
         watches.updates_of::<NnfNodeStorage>(node, everything.clone()),
         watches.updates_of::<NnfNode>(node, everything.clone()),
         watches.updates_of::<NnfLustreMgt>(node, everything.clone()),
-        watches.updates_of::<NnfDataMovement>(node, everything.clone()),
         watches.updates_of::<NnfStorageProfile>(None, everything),
         watches.updates_of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), only_default),
     ];
-    stream::select_all(all.into_iter().chain(containers)).boxed()
+    stream::select_all(all.into_iter().chain(containers).chain(movements)).boxed()
 }
 
 /// Client and health that all watches share.

@@ -1,8 +1,7 @@
 //! Rules for directives and a storage profile that Warren ships: a box without a site's own can run jobs with them.
 
 use api::{
-    DWDirectiveRule, DWDirectiveRuleBody, NnfDataMovementProfile, NnfDataMovementProfileBody,
-    NnfDataMovementProfileData, NnfStorageProfile, NnfStorageProfileBody,
+    DWDirectiveRule, DWDirectiveRuleBody, NnfStorageProfile, NnfStorageProfileBody,
     dw_directive_rule::{DWDirectiveRuleDef, DWDirectiveRuleSpec},
     names::PROFILE_TEMPLATE_NAMESPACE,
 };
@@ -17,14 +16,13 @@ use serde_json::json;
 /// Namespace of the rules.
 const RULES_NAMESPACE: &str = "dws-system";
 
-/// Creates the rules if the API has none, and a profile of storage and one of copies if it has none. Existing objects stay as they are.
+/// Creates the rules if the API has none, and a profile if it has none. Existing objects stay as they are.
 ///
 /// # Errors
 /// When the API does not answer, or refuses.
 pub async fn install(client: &Client) -> kube::Result<()> {
     create_if_none(client, RULES_NAMESPACE, &rules()).await?;
-    create_if_none(client, PROFILE_TEMPLATE_NAMESPACE, &profile()).await?;
-    create_if_none(client, PROFILE_TEMPLATE_NAMESPACE, &movement_profile()).await
+    create_if_none(client, PROFILE_TEMPLATE_NAMESPACE, &profile()).await
 }
 
 async fn create_if_none<K: Object>(
@@ -76,17 +74,6 @@ fn definition(argument: &RuleDef) -> DWDirectiveRuleDef {
         is_value_required: argument.is_value_required,
         unique_within: argument.unique_within.clone(),
     }
-}
-
-/// Returns a profile of copies: Warren's copier, with progress every 5 seconds.
-#[must_use]
-pub fn movement_profile() -> NnfDataMovementProfile {
-    let data =
-        NnfDataMovementProfileData { default: true, ..NnfDataMovementProfileData::default() };
-    let body = NnfDataMovementProfileBody { data: data.into() };
-    let mut profile = NnfDataMovementProfile::new("default", body);
-    profile.metadata.namespace = Some(PROFILE_TEMPLATE_NAMESPACE.to_owned());
-    profile
 }
 
 /// Bytes that each volume has in addition to its file system, for LVM's metadata.

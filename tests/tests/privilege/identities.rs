@@ -82,7 +82,7 @@ fn rabbit(own: &Place) -> Vec<Need> {
     let all = Place::Everywhere;
     [
         need(own, "list watch patch", DWS_GROUP, "clientmounts"),
-        need(own, "list watch patch", NNF_GROUP, "nnfnodeblockstorages nnfnodestorages nnflustremgts nnfdatamovements"),
+        need(own, "list watch patch", NNF_GROUP, "nnfnodeblockstorages nnfnodestorages nnflustremgts"),
         need(own, "get", NNF_GROUP, "nnfnodeblockstorages"),
         need(own, "list watch create patch", NNF_GROUP, "nnfnodes"),
         need(own, "create", "events.k8s.io", "events"),
@@ -91,11 +91,10 @@ fn rabbit(own: &Place) -> Vec<Need> {
             own,
             "patch",
             NNF_GROUP,
-            "nnfnodeblockstorages/status nnfnodestorages/status nnfnodes/status nnflustremgts/status nnfdatamovements/status",
+            "nnfnodeblockstorages/status nnfnodestorages/status nnfnodes/status nnflustremgts/status",
         ),
         need(&all, "create", "", "namespaces"),
         need(&all, "get list watch", NNF_GROUP, "nnfstorageprofiles"),
-        need(&all, "get", NNF_GROUP, "nnfdatamovementprofiles"),
         need(&all, "get", DWS_GROUP, "servers"),
         limited_to("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
     ]
@@ -131,12 +130,7 @@ fn viewer() -> Vec<Need> {
             DWS_GROUP,
             &format!("{DWS_APPLIED} directivebreakdowns persistentstorageinstances systemstatuses"),
         ),
-        need(
-            &all,
-            read,
-            NNF_GROUP,
-            &format!("{NNF_APPLIED} nnfnodes nnfdatamovements nnfdatamovementprofiles"),
-        ),
+        need(&all, read, NNF_GROUP, &format!("{NNF_APPLIED} nnfnodes")),
         need(&all, read, "", "namespaces"),
     ]
     .concat()

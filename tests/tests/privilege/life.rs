@@ -30,8 +30,8 @@ const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmoun
 
 /// Rights that one job without faults does not use: to read an object again after a conflict, to read an object that no watch has
 /// delivered yet, to read a Lustre file system's Servers, to record that another pod acts for the rabbit, to renew a token (a script
-/// does), to move data, and to watch a job: a prolog that the list can answer may end before the watch begins.
-const UNUSED_BY_ONE_JOB: [(&str, &str, &str); 12] = [
+/// does), and to watch a job: a prolog that the list can answer may end before the watch begins.
+const UNUSED_BY_ONE_JOB: [(&str, &str, &str); 9] = [
     (COMPUTE, "watch", "dataworkflowservices.github.io/workflows"),
     (COMPUTE, "watch", "dataworkflowservices.github.io/computes"),
     (COORDINATOR, "get", "dataworkflowservices.github.io/clientmounts"),
@@ -41,9 +41,6 @@ const UNUSED_BY_ONE_JOB: [(&str, &str, &str); 12] = [
     (RABBIT, "get", "nnf.cray.hpe.com/nnfnodeblockstorages"),
     (RABBIT, "get", "nnf.cray.hpe.com/nnfstorageprofiles"),
     (RABBIT, "patch", "nnf.cray.hpe.com/nnfnodes"),
-    (RABBIT, "patch", "nnf.cray.hpe.com/nnfdatamovements"),
-    (RABBIT, "patch", "nnf.cray.hpe.com/nnfdatamovements/status"),
-    (RABBIT, "get", "nnf.cray.hpe.com/nnfdatamovementprofiles"),
 ];
 
 /// The tokens of all programs: as kubeconfigs, and as secrets that no compute may have.

@@ -17,7 +17,7 @@ use crate::{
 const NAMESPACES: [&str; 7] =
     ["compute-1", "compute-2", "rabbit-1", "rabbit-2", "default", "warren-nodes", "nnf-system"];
 
-const IN_NAMESPACES: [&str; 32] = [
+const IN_NAMESPACES: [&str; 29] = [
     "dataworkflowservices.github.io/workflows",
     "dataworkflowservices.github.io/computes",
     "dataworkflowservices.github.io/clientmounts",
@@ -35,9 +35,6 @@ const IN_NAMESPACES: [&str; 32] = [
     "nnf.cray.hpe.com/nnfnodeblockstorages/status",
     "nnf.cray.hpe.com/nnflustremgts",
     "nnf.cray.hpe.com/nnflustremgts/status",
-    "nnf.cray.hpe.com/nnfdatamovements",
-    "nnf.cray.hpe.com/nnfdatamovements/status",
-    "nnf.cray.hpe.com/nnfdatamovementprofiles",
     "nnf.cray.hpe.com/nnfstorageprofiles",
     "/pods",
     "/secrets",

@@ -31,10 +31,10 @@ pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Prob
 /// Returns a fault for a feature that Warren lacks: a job must not run without a feature that it asked for.
 #[must_use]
 pub fn unserved(command: &Command) -> Option<MeaningFault> {
-    if let Some(fault) = unserved_copy(command) {
-        return Some(fault);
-    }
     let (what, why, kind) = match (command, command.requires()) {
+        (Command::CopyIn(_) | Command::CopyOut(_), _) => {
+            (command.word().to_owned(), "copies nothing", "directive")
+        }
         (_, []) => return None,
         (_, words) => (
             format!("requires={}", words.join(",")),
@@ -45,8 +45,10 @@ pub fn unserved(command: &Command) -> Option<MeaningFault> {
     Some(MeaningFault::Unserved { what, why, kind })
 }
 
-/// Rejects a copy that neither begins nor ends in storage of the job, and copies of persistent storage.
-fn unserved_copy(command: &Command) -> Option<MeaningFault> {
+/// Rejects a copy that neither begins nor ends in storage of the job, and copies of persistent storage. The engine asks this in
+/// the place of [`unserved`] where copies are switched on.
+#[must_use]
+pub fn unserved_copy(command: &Command) -> Option<MeaningFault> {
     let (copy, own, other) = match command {
         Command::CopyIn(copy) => {
             (copy, ("destination", &copy.destination), ("source", &copy.source))
@@ -92,8 +94,8 @@ mod tests {
     fn a_directive_that_the_engine_never_carries_out_is_refused_at_submission() {
         for (line, expected) in [
             (
-                "#DW copy_in source=$DW_JOB_foo destination=/lus/a",
-                "argument destination of copy_in is not carried out here: this version of Warren copies only into storage of the job by copy_in, and only out of it by copy_out; leave the directive out",
+                "#DW copy_in source=/lus/a destination=$DW_JOB_foo",
+                "copy_in is not carried out here: this version of Warren copies nothing; leave the directive out",
             ),
             (
                 "#DW jobdw type=xfs capacity=1GiB name=bar requires=copy-offload",

@@ -63,6 +63,11 @@ impl Site {
 
     fn with_lustre(computes: usize) -> Self {
         let mut site = Self::new(computes, 64 * GIB);
+        site.copies = true;
+        site.put(json!({
+            "kind": "NnfDataMovementProfile", "metadata": {"name": "default", "namespace": "nnf-system"},
+            "data": {"default": true},
+        }));
         site.put(json!({
             "kind": "LustreFileSystem", "metadata": {"name": "global", "namespace": "default"},
             "spec": {"name": "global", "mgsNids": "10.0.0.9@tcp", "mountRoot": "/lus/global"},

@@ -41,6 +41,8 @@ pub(crate) struct Site {
     pub(crate) claims: Coordinator,
     /// Names of the directories in a rabbit's tree of allocations.
     pub(crate) index_names: IndexNames,
+    /// True if the engine carries out copies.
+    pub(crate) copies: bool,
     /// Kinds that the engine has no right to list.
     pub(crate) unlisted: Vec<&'static str>,
     /// If true, suspended and deleted containers do not end.
@@ -71,7 +73,6 @@ impl Site {
         site.add_rabbit("r", &names, bytes);
         site.put(serde_json::to_value(shipped::rules()).unwrap());
         site.put(serde_json::to_value(shipped::profile()).unwrap());
-        site.put(serde_json::to_value(shipped::movement_profile()).unwrap());
         site.settle();
         site
     }
@@ -403,6 +404,7 @@ impl Site {
             containers,
             index_names: self.index_names,
             claims_as: self.claims.me.clone(),
+            copies: self.copies,
             ..Settings::default()
         };
         let mut world = World::new(settings);
