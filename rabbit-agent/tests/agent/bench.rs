@@ -580,7 +580,9 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
 
 /// Returns our definitions of the kinds, as strict as the sites': what the agent writes is valid under both.
 pub(crate) fn strict_crds() -> Vec<Value> {
-    site_rules::strict(api::crd_values())
+    let mut crds = api::crd_values();
+    crds.extend(api::movement_crd_values());
+    site_rules::strict(crds)
 }
 
 /// Prepares the API that `make kube` started, so that it has only these definitions.

@@ -161,7 +161,7 @@ fn profile() -> Value {
 /// The configuration of movements in tests.
 pub(crate) fn config(state: &Path) -> MovementConfig {
     MovementConfig {
-        datamover: tests::program::binary("datamover").unwrap_or_default(),
+        datamover: tests::program::binary("datamover").ok(),
         at_once: 4,
         threads: 2,
         rate: None,
