@@ -248,7 +248,17 @@ impl Movers {
                 running.worker.kill();
             }
         }
-        table.entries.retain(|_, entry| !entry.is_abandoned || entry.running.is_some());
+        let has_ended = |entry: &Entry| entry.is_abandoned && entry.running.is_none();
+        let ended: Vec<_> = table.entries.extract_if(.., |_, entry| has_ended(entry)).collect();
+        drop(table);
+        ended.iter().for_each(|(uid, _)| self.remove_record(*uid));
+    }
+
+    /// Removes the state directory of a movement whose object went without the agent.
+    fn remove_record(&self, uid: ObjectUid) {
+        if let Err(error) = self.record(uid).remove() {
+            log::warn!("remove the state of data movement {uid}: {error}");
+        }
     }
 
     fn tell(&self, news: News) {

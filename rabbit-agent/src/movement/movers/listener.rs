@@ -50,7 +50,7 @@ impl Listener for CopierListener {
         if entry.is_abandoned {
             table.entries.remove(&self.uid);
             drop(table);
-            return remove_record(&movers, self.uid);
+            return movers.remove_record(self.uid);
         }
         match running.task {
             Task::Copy => end_copy(&movers, entry, &running, status),
@@ -96,10 +96,4 @@ fn last_words(running: &Running, status: Option<ExitStatus>) -> String {
     let words = &running.last_words;
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     format!("datamover ended with {status}{words}")
-}
-
-fn remove_record(movers: &Movers, uid: ObjectUid) {
-    if let Err(error) = movers.record(uid).remove() {
-        log::warn!("remove the state of data movement {uid}: {error}");
-    }
 }
