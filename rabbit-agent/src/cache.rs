@@ -11,8 +11,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use agent::dropped::DroppedMounts;
 use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    NodeContainers, RabbitLabels, SystemConfiguration,
+    ClientMount, NnfDataMovement, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfStorageProfile, NodeContainers, RabbitLabels, SystemConfiguration,
     names::{NNF_NODE, SYSTEM_CONFIGURATION},
 };
 use controller::{Change, Event, Fingerprint, Object, Store};
@@ -34,6 +34,7 @@ pub enum Key {
     Vanished(String),
     LustreMgt(String),
     Containers(String),
+    Movement(String),
 }
 
 impl fmt::Display for Key {
@@ -46,6 +47,7 @@ impl fmt::Display for Key {
             Self::Vanished(uid) => write!(f, "ClientMount with uid {uid}"),
             Self::LustreMgt(name) => write!(f, "NnfLustreMGT {name}"),
             Self::Containers(name) => write!(f, "NodeContainers {name}"),
+            Self::Movement(name) => write!(f, "NnfDataMovement {name}"),
         }
     }
 }
@@ -86,6 +88,7 @@ pub struct Cache {
     systems: Store<SystemConfiguration>,
     lustre_mgts: Store<NnfLustreMgt>,
     pub(crate) containers: Store<NodeContainers>,
+    pub(crate) movements: Store<NnfDataMovement>,
     vanished: BTreeMap<String, Arc<ClientMount>>,
     /// Earlier versions of ClientMounts whose mounts may still be there.
     pub(crate) dropped: DroppedMounts,
@@ -124,6 +127,7 @@ impl Cache {
             systems: Store::default(),
             lustre_mgts: Store::default(),
             containers: Store::default(),
+            movements: Store::default(),
             vanished: BTreeMap::new(),
             dropped: DroppedMounts::default(),
             altered: Vec::new(),
@@ -199,7 +203,11 @@ impl Cache {
         self.containers.get(self.node.as_str(), name)
     }
 
-    /// Returns a ClientMount that disappeared while it may have been mounted.
+    pub fn movement(&self, name: &str) -> Option<&Arc<NnfDataMovement>> {
+        self.movements.get(self.node.as_str(), name)
+    }
+
+    /// Returns a ClientMount that disappeared while it may be mounted.
     pub fn vanished(&self, uid: &str) -> Option<&Arc<ClientMount>> {
         self.vanished.get(uid)
     }
@@ -263,6 +271,7 @@ impl Cache {
             Key::ClientMount(name) => self.client_mount(name).map(print),
             Key::LustreMgt(name) => self.lustre_mgt(name).map(print),
             Key::Containers(name) => self.containers(name).map(print),
+            Key::Movement(name) => self.movement(name).map(print),
             Key::Vanished(_) => None,
         }
     }
@@ -275,6 +284,7 @@ impl Cache {
         keys.extend(self.client_mounts.iter().filter_map(|mount| mount.key()));
         keys.extend(self.lustre_mgts.iter().filter_map(|mgt| mgt.key()));
         keys.extend(self.containers.iter().filter_map(|containers| containers.key()));
+        keys.extend(self.movements.iter().filter_map(|movement| movement.key()));
         keys.extend(self.vanished.keys().cloned().map(Key::Vanished));
         keys
     }

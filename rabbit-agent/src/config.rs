@@ -26,6 +26,7 @@ use crate::{
     fence::{FenceConfig, FenceConfigError},
     health::args::HealthConfig,
     lustre_mgt::args::{Mgs, MgsArgsError},
+    movement::args::MovementConfig,
     node_manager::NodeManagerError,
     node_storage::desired::TemporaryRoot,
 };
@@ -91,4 +92,5 @@ pub struct Rabbit {
     pub containers: Option<ContainerConfig>,
     /// Directory of job packages; `None` if the agent fetches none.
     pub packages: Option<PathBuf>,
+    pub movements: MovementConfig,
 }

@@ -5,9 +5,9 @@
 //! watch ─► cache ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
 //! ```
 //! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
-//! (ClientMount), `node` (NnfNode), `container` (NodeContainers), which converges podman's pods, and `lustre_mgt`
-//! (NnfLustreMGT), which allocates file system names and converges nothing on the node. In each folder, `desired`,
-//! `plan` and `report` do no I/O; `reconcile` calls them and does the I/O.
+//! (ClientMount), `node` (NnfNode), `container` (NodeContainers), which converges podman's pods, `movement`
+//! (NnfDataMovement), which runs copiers, and `lustre_mgt` (NnfLustreMGT), which allocates names and converges nothing on the node. `desired`, `plan` and `report` do no I/O;
+//! `reconcile` joins them.
 //!
 //! # Guarantees
 //! * The agent acts only on objects in the Kubernetes namespace named after the rabbit.
@@ -36,6 +36,7 @@ pub mod failure;
 pub mod fence;
 pub mod health;
 pub mod lustre_mgt;
+pub mod movement;
 pub mod node;
 pub mod node_manager;
 pub mod node_storage;

@@ -24,6 +24,7 @@ use crate::{
     container,
     fence::Fences,
     lustre_mgt::args::Mgs,
+    movement::Movers,
     node_storage::{desired::TemporaryRoot, progress::Progress},
     watch::Update,
 };
@@ -51,6 +52,8 @@ pub struct Context {
     pub containers: Option<Arc<dyn container::Host>>,
     /// Fetches the job packages of containers; `None` if this rabbit has none.
     pub packages: Option<JobPackages>,
+    /// The copiers of data movements.
+    pub movers: Arc<Movers>,
     pub events: Events,
 }
 

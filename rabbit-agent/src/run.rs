@@ -32,6 +32,7 @@ use crate::{
     container::PodmanHost,
     fence::{Fencer, Fences, Gate, Tools},
     health::{HealthState, switches, uevents},
+    movement::{Movers, movers::News},
     pass::Context,
     probes::Pages,
     status::AgentStatus,
@@ -117,8 +118,10 @@ pub async fn work<E>(
     let package = Arc::new(Notify::new());
     let packages = rabbit.packages.as_ref();
     let packages = packages.map(|directory| JobPackages::new(directory, Arc::clone(&package)));
+    let (movers, news) = Movers::new(rabbit.movements.clone());
     let updates = updates(&client, &rabbit, &status.health, package);
-    // The agent knows which computes are fenced before it makes the first allocation.
+    let updates = stream::select(updates, movement_updates(news));
+    // Before the first allocation, the agent knows which computes are fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
     let events = stream::select(fenced, updates);
     let context = Context {
@@ -138,6 +141,7 @@ pub async fn work<E>(
         mgs: rabbit.mgs,
         containers: rabbit.containers.map(|config| Arc::new(PodmanHost::new(&config)) as Arc<_>),
         packages,
+        movers,
     };
     run_until(Agent::new(Arc::new(context), status), events, fencer, stop).await
 }
@@ -171,7 +175,12 @@ fn updates(
     health: &HealthState,
     package: Arc<Notify>,
 ) -> impl Stream<Item = Update> + use<> {
-    let objects = watch_all(client, &rabbit.site.node, rabbit.packages.is_some());
+    let objects = watch_all(
+        client,
+        &rabbit.site.node,
+        rabbit.packages.is_some(),
+        rabbit.movements.datamover.is_some(),
+    );
     let node = health.checks_due().map(|()| Update::new(Cache::devices_changed));
     let packages = stream::unfold(package, |package| async {
         package.notified().await;
@@ -180,7 +189,13 @@ fn updates(
     stream::select(objects, stream::select(node.boxed(), packages.boxed()))
 }
 
-/// Serves the pages for probes and metrics, and logs which command line options have no effect.
+/// Updates from the copiers of data movements.
+fn movement_updates(mut news: mpsc::UnboundedReceiver<News>) -> impl Stream<Item = Update> {
+    let next = stream::poll_fn(move |context| news.poll_recv(context));
+    next.map(|news| Update::new(move |cache: &mut Cache| cache.movement_news(&news)))
+}
+
+/// Serves the probes' and metrics' pages, and logs which command line options have no effect.
 async fn serve_pages(config: &Config, status: &AgentStatus) -> Result<(), BindError> {
     for note in &config.notes {
         log::info!("{note}");

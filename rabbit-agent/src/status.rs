@@ -26,6 +26,7 @@ struct Passes {
     block_storage: Counter,
     lustre_mgt: Counter,
     containers: Counter,
+    movements: Counter,
     fences: Counter,
 }
 
@@ -53,6 +54,7 @@ impl AgentStatus {
             Key::ClientMount(_) | Key::Vanished(_) => &self.passes.client_mount,
             Key::LustreMgt(_) => &self.passes.lustre_mgt,
             Key::Containers(_) => &self.passes.containers,
+            Key::Movement(_) => &self.passes.movements,
         };
         counter.inc();
     }
@@ -73,6 +75,7 @@ impl AgentStatus {
             ("nnf_node_block_storage_reconciles", "NnfNodeBlockStorage", &passes.block_storage),
             ("nnf_lustre_mgt_reconciles", "NnfLustreMGT", &passes.lustre_mgt),
             ("warren_node_containers_reconciles", "NodeContainers", &passes.containers),
+            ("warren_data_movement_reconciles", "NnfDataMovement", &passes.movements),
         ] {
             registry.register(name, format!("Reconciles of {kind} objects"), counter.clone());
         }

@@ -1,8 +1,8 @@
 //! Watches on the API, one per kind: the rabbit's own namespace, the SystemConfiguration, and the profiles.
 
 use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    NodeContainers, SystemConfiguration, names::SYSTEM_CONFIGURATION,
+    ClientMount, NnfDataMovement, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfStorageProfile, NodeContainers, SystemConfiguration, names::SYSTEM_CONFIGURATION,
 };
 use controller::{WatchHealth, updates};
 use futures::{
@@ -17,12 +17,13 @@ use crate::cache::{Cache, Cached, Wake};
 /// A change to the cache that a watch or another task found.
 pub type Update = controller::Update<Cache, Wake>;
 
-/// Watches every kind that concerns this rabbit, without end. After a failure a watch retries, and the log reports the
-/// failure once. Watches NodeContainers only if the agent runs containers or fetches job packages.
+/// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
+/// Watches NodeContainers and NnfDataMovements only if the agent has a use for them.
 pub fn watch_all(
     client: &Client,
     node: &NodeName,
     has_packages: bool,
+    has_datamover: bool,
 ) -> BoxStream<'static, Update> {
     let watches = Watches { client, health: WatchHealth::default() };
     let node = Some(node.as_str());
@@ -30,6 +31,8 @@ pub fn watch_all(
     let only_default = Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
     let containers =
         has_packages.then(|| watches.updates_of::<NodeContainers>(node, everything.clone()));
+    let movements =
+        has_datamover.then(|| watches.updates_of::<NnfDataMovement>(node, everything.clone()));
     let all = [
         watches.updates_of::<ClientMount>(node, everything.clone()),
         watches.updates_of::<NnfNodeBlockStorage>(node, everything.clone()),
@@ -39,7 +42,7 @@ pub fn watch_all(
         watches.updates_of::<NnfStorageProfile>(None, everything),
         watches.updates_of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), only_default),
     ];
-    stream::select_all(all.into_iter().chain(containers)).boxed()
+    stream::select_all(all.into_iter().chain(containers).chain(movements)).boxed()
 }
 
 /// The client and the health that all watches use.

@@ -68,6 +68,9 @@ pub(crate) enum Verb {
     Persistent(workflow::PersistentVerb),
     /// Show workflows' containers: rabbit, phase, reason
     Containers(Containers),
+    /// Show workflows' data movements: how far, why they wait or failed
+    #[command(hide = true)]
+    Movements(Movements),
     /// Show the logs of a workflow's containers
     ///
     /// Without Kubernetes it prints the last 8 KiB of each log. It asks the agents for the logs of running containers, and names
@@ -235,6 +238,18 @@ pub(crate) struct Containers {
     /// Kubernetes namespace of the workflows
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Movements {
+    /// Only those of this workflow
+    pub workflow: Option<String>,
+    /// Kubernetes namespace of the workflows
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
+    /// Go on and print each movement again when it changes
+    #[arg(short, long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Args)]

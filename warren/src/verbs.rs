@@ -8,6 +8,7 @@ mod delete;
 mod get;
 mod logs;
 mod mounts;
+mod movements;
 mod nodes;
 mod persistent;
 mod plan;
@@ -38,6 +39,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Nodes => nodes::run(&global.coordinator, output).await,
         Verb::Mounts(args) => mounts::run(&global.server, &args, output).await,
         Verb::Containers(args) => containers::run(&global.server, &args, output).await,
+        Verb::Movements(args) => movements::run(&global.server, &args, output).await,
         Verb::Logs(args) => logs::run(&global.server, &args, output).await,
         Verb::Node(node) => node.verb.run(Path::new(SOCKET), output).await,
         Verb::Plan(args) => plan::run(&global.server, &args, output).await,

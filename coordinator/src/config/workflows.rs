@@ -111,7 +111,14 @@ impl WorkflowArgs {
         });
         let claims_as = self.claim_containers_as;
         let has_nodes = !is_standalone;
-        let settings = Settings { mount_root, index_names, containers, has_nodes, claims_as };
+        let settings = Settings {
+            mount_root,
+            index_names,
+            containers,
+            has_nodes,
+            claims_as,
+            ..Settings::default()
+        };
         self.workflows.unwrap_or(is_standalone).then_some(settings)
     }
 }

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
-    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
-    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 
 /// Returns the CRDs of all kinds of this crate, sorted by name, without CEL rules.
@@ -64,8 +64,15 @@ pub fn ruled_crd_values() -> Vec<Value> {
     crds.iter().map(structural).collect()
 }
 
-/// Removes the status subresource, which kube's derive macro always adds: upstream's controllers write the status of
-/// this kind together with its spec.
+/// Returns the CRDs of data movement as JSON. No program installs them yet: neither the coordinator nor the agents carry out
+/// copies unless a test switches that on.
+#[must_use]
+pub fn movement_crd_values() -> Vec<Value> {
+    [NnfDataMovement::crd(), NnfDataMovementProfile::crd()].iter().map(structural).collect()
+}
+
+/// Removes the status subresource: upstream's controllers write the status of this kind together with its spec, and
+/// kube's derive macro always makes `status` a subresource.
 fn without_subresource(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd.spec.versions.iter_mut().for_each(|version| version.subresources = None);
     crd

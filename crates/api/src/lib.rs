@@ -35,6 +35,8 @@ pub mod micro_time;
 pub mod names;
 pub mod nested;
 pub mod nnf_container_profile;
+pub mod nnf_data_movement;
+pub mod nnf_data_movement_profile;
 pub mod nnf_lustre_mgt;
 pub mod nnf_node;
 pub mod nnf_node_block_storage;
@@ -61,7 +63,7 @@ pub use change::{change, guarded_change};
 pub use client_mount::{ClientMount, ClientMountSpec, ClientMountStatus};
 pub use computes::{Computes, ComputesBody};
 pub use container_run::{ContainerRun, ContainerRunPhase, ContainerRunSpec, ContainerRunStatus};
-pub use crd::{crd_values, crds, ruled_crd_values};
+pub use crd::{crd_values, crds, movement_crd_values, ruled_crd_values};
 pub use directive_breakdown::{
     DirectiveBreakdown, DirectiveBreakdownSpec, DirectiveBreakdownStatus,
 };
@@ -73,6 +75,10 @@ pub use names::RabbitLabels;
 pub use nested::Nested;
 pub use nnf_container_profile::{
     NnfContainerProfile, NnfContainerProfileBody, NnfContainerProfileData,
+};
+pub use nnf_data_movement::{NnfDataMovement, NnfDataMovementSpec, NnfDataMovementStatus};
+pub use nnf_data_movement_profile::{
+    NnfDataMovementProfile, NnfDataMovementProfileBody, NnfDataMovementProfileData,
 };
 pub use nnf_lustre_mgt::{NnfLustreMgt, NnfLustreMgtSpec, NnfLustreMgtStatus};
 pub use nnf_node::{NnfNode, NnfNodeSpec, NnfNodeStatus};

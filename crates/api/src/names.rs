@@ -40,6 +40,16 @@ pub mod annotation {
     pub const LOGS_ASKED: &str = "warren.nnf.cray.hpe.com/logs-asked";
 }
 
+/// Labels and the finalizer of a `NnfDataMovement`.
+pub mod movement {
+    /// `copy_in` or `copy_out`.
+    pub const INITIATOR: &str = "dm.cray.hpe.com/initiator";
+    /// Directory of this movement beneath the destination, such as `rabbit-1-0`; absent for none.
+    pub const INDEX_DIRECTORY: &str = "warren.nnf.cray.hpe.com/index-directory";
+    /// Stays until the copying process has ended and its temporary files are gone.
+    pub const FINALIZER: &str = "warren.nnf.cray.hpe.com/data_movement";
+}
+
 /// Keys of labels on Rabbit objects.
 pub mod label {
     /// Name of the workflow an object serves.

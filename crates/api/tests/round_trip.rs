@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
-    NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
-    NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers,
+    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
@@ -56,6 +56,8 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
         "SystemStatus" => re_encode::<SystemStatus>(object),
         "Workflow" => re_encode::<Workflow>(object),
         "SystemConfiguration" => re_encode::<SystemConfiguration>(object),
+        "NnfDataMovement" => re_encode::<NnfDataMovement>(object),
+        "NnfDataMovementProfile" => re_encode::<NnfDataMovementProfile>(object),
         "NnfNode" => re_encode::<NnfNode>(object),
         "NnfNodeStorage" => re_encode::<NnfNodeStorage>(object),
         "NnfNodeBlockStorage" => re_encode::<NnfNodeBlockStorage>(object),

@@ -34,6 +34,7 @@ mod signature;
 mod sysfs;
 mod tree;
 mod unfinished;
+pub mod worker;
 mod zpool;
 
 pub use config::{DriveConfig, LinuxConfig, LustreUnmount};

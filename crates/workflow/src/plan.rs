@@ -6,6 +6,7 @@
 pub mod allocation;
 pub mod checks;
 pub mod container;
+pub mod copies;
 pub mod global_lustre;
 pub mod jobdw;
 pub mod lustre;
@@ -165,7 +166,9 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
 fn delete_orphans(orphans: &Orphans) -> Plan {
     let containers = orphans.containers.iter().filter_map(|object| Change::delete(&**object));
     let volumes = orphans.volumes.iter().filter_map(|object| Change::delete(&**object));
-    Progress::wait("end of containers").with(containers.chain(volumes)).into()
+    let movements = orphans.movements.iter().filter_map(|object| Change::delete(&**object));
+    let what = if orphans.movements.is_empty() { "end of containers" } else { "end of copies" };
+    Progress::wait(what).with(containers.chain(volumes).chain(movements)).into()
 }
 
 /// Plans the removal of the storage of a workflow that no longer exists.
@@ -189,7 +192,8 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
     // fault.
     let unnamable = is_proposal.then(|| admit::check_names(&view.workflow).err()).flatten();
     let containers = container::Containers { now };
-    let drivers: [&dyn Driver; 3] = [&jobdw::JobStorage, &PersistentStorage, &containers];
+    let drivers: [&dyn Driver; 4] =
+        [&jobdw::JobStorage, &PersistentStorage, &containers, &copies::Copies];
     let driver = |command: &Command| drivers.into_iter().find(|driver| driver.handles(command));
     let advance_line = |(index, line): (usize, &String)| {
         let command =
@@ -197,7 +201,15 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let driver = command.as_ref().and_then(driver);
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
         let problem = problems.iter().find(|(at, _)| *at == index).map(|(_, why)| why.clone());
-        let unserved = asked.and_then(check::unserved).map(|fault| fault.to_string());
+        let unserved = asked.and_then(|command| {
+            let is_copy = matches!(command, Command::CopyIn(_) | Command::CopyOut(_));
+            if is_copy && view.site.settings.copies {
+                check::unserved_copy(command)
+            } else {
+                check::unserved(command)
+            }
+        });
+        let unserved = unserved.map(|fault| fault.to_string());
         if let Some(why) = unserved.or_else(|| unnamable.clone()).or(problem) {
             return Progress::failed(user_error(why));
         }
@@ -218,6 +230,9 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     ) {
         Some(command) => PersistentStorage.advance(view, index, &command, &WorkflowState::Teardown),
         None if container::containers_may_use(view, index) => Progress::wait("end of containers"),
+        None if copies::may_run(view) => container::remove_containers(view, index, now)
+            .and(Progress::wait("end of copies"))
+            .and(copies::remove(view, index)),
         None => {
             let storage = teardown::remove_group(view.site, &directive.storage);
             hide_earlier_error(view, index, storage)

@@ -6,9 +6,10 @@ use std::{
 };
 
 use api::{
-    LustreFileSystem, NnfContainerProfile, NnfNode, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
-    names::STORAGE_LABEL_RABBIT, storage::ResourceStatus, system_status::SystemNodeStatus,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovementProfile, NnfNode, NnfPortManager,
+    NnfStorageProfile, PersistentStorageInstance, Servers, Storage, SystemConfiguration,
+    SystemStatus, names::STORAGE_LABEL_RABBIT, storage::ResourceStatus,
+    system_status::SystemNodeStatus,
 };
 use containers::claim::Holder;
 use controller::ObjectKey;
@@ -31,6 +32,10 @@ pub struct Settings {
     pub mount_root: String,
     /// Names of the directories in a rabbit's tree of allocations.
     pub index_names: IndexNames,
+    /// True if the engine carries out `copy_in` and `copy_out`. No coordinator switches this on yet.
+    pub copies: bool,
+    /// Directories of the site that jobs may copy from and to, by name: absolute paths that are the same on all rabbits.
+    pub directories: BTreeMap<String, String>,
     /// Where containers run; `None` where containers are switched off.
     pub containers: Option<Containers>,
     /// True if rabbits are nodes of a Kubernetes cluster; then the engine obeys the taints of these nodes.
@@ -44,6 +49,8 @@ impl Default for Settings {
         Self {
             mount_root: "/mnt/nnf".to_owned(),
             index_names: IndexNames::Node,
+            copies: false,
+            directories: BTreeMap::new(),
             containers: None,
             has_nodes: false,
             claims_as: None,
@@ -99,6 +106,8 @@ pub struct Site {
     pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
     /// Profiles of containers that jobs may name.
     pub container_profiles: BTreeMap<String, Arc<NnfContainerProfile>>,
+    /// Profiles of copies that jobs may name; `None` while the API does not let the engine list them.
+    pub movement_profiles: Option<BTreeMap<String, Arc<NnfDataMovementProfile>>>,
     /// LustreFileSystems of the site; `None` while the API does not let the engine list them.
     pub lustre: Option<BTreeMap<ObjectKey, Arc<LustreFileSystem>>>,
     /// Port allocations, by rabbit.

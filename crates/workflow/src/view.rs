@@ -6,9 +6,9 @@ use std::{
 };
 
 use api::{
-    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, NodeContainers,
-    PersistentStorageInstance, PersistentVolume, Servers, Workflow, WorkflowState,
+    ClientMount, Computes, ContainerRun, DirectiveBreakdown, NnfContainerProfile, NnfDataMovement,
+    NnfDataMovementProfile, NnfLustreMgt, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
+    NodeContainers, PersistentStorageInstance, PersistentVolume, Servers, Workflow, WorkflowState,
 };
 use controller::ObjectKey;
 use k8s_openapi::api::{
@@ -50,6 +50,19 @@ pub struct DirectiveView {
     pub persistent: Option<NamedStorage>,
     /// Objects of the directive's containers.
     pub containers: Containers,
+    /// Objects of its copies.
+    pub copies: Copies,
+}
+
+/// The objects of one directive's copies.
+#[derive(Debug, Default)]
+pub struct Copies {
+    /// The pinned profile.
+    pub profile: Option<Arc<NnfDataMovementProfile>>,
+    /// Movements by rabbit and name.
+    pub movements: BTreeMap<ObjectKey, Arc<NnfDataMovement>>,
+    /// True if a movement cannot be read.
+    pub has_unreadable: bool,
 }
 
 /// The objects of one directive's containers.
@@ -93,6 +106,8 @@ pub struct Orphans {
     pub containers: Vec<Arc<NodeContainers>>,
     /// PersistentVolumes of raw storage.
     pub volumes: Vec<Arc<PersistentVolume>>,
+    /// Copies that agents of rabbits still have.
+    pub movements: Vec<Arc<NnfDataMovement>>,
 }
 
 /// The storage of one directive: a Servers, and all objects that are named after this Servers.
@@ -170,7 +185,7 @@ impl Containers {
 impl Orphans {
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.containers.is_empty() && self.volumes.is_empty()
+        self.containers.is_empty() && self.volumes.is_empty() && self.movements.is_empty()
     }
 }
 

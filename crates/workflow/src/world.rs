@@ -7,6 +7,7 @@ mod containers;
 mod counts;
 mod groups;
 mod kinds;
+mod movements;
 mod persistent;
 mod site_kinds;
 mod unreadable;
@@ -20,10 +21,10 @@ use std::{
 
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
-    LustreFileSystem, NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
-    NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
-    PersistentVolume, RabbitLabels, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
-    names::STORAGE_NAMESPACE,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    NodeContainers, PersistentStorageInstance, PersistentVolume, RabbitLabels, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow, names::STORAGE_NAMESPACE,
 };
 use controller::{Change, Event, Object, ObjectKey, Store, Trouble};
 use directive::Ruleset;
@@ -92,6 +93,8 @@ pub struct World {
     mgts: Store<NnfLustreMgt>,
     profiles: Store<NnfStorageProfile>,
     container_profiles: Store<NnfContainerProfile>,
+    movements: Store<NnfDataMovement>,
+    movement_profiles: Store<NnfDataMovementProfile>,
     lustre: Store<LustreFileSystem>,
     ports: Store<NnfPortManager>,
     on_rabbits: Store<NodeContainers>,

@@ -75,11 +75,12 @@ impl Agent {
         }
     }
 
-    /// Records that a ClientMount is mounted, and wakes the containers: they may wait for this mount.
+    /// Records that a ClientMount is mounted, and wakes the containers and data movements, which may wait for it.
     fn set_mounted(&mut self, uid: String) {
         self.claims.set_mounted(&uid);
         if self.mounted.insert(uid) {
             self.wake(self.cache.waiting_containers());
+            self.wake(self.cache.waiting_movements());
         }
     }
 

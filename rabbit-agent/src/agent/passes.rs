@@ -19,7 +19,7 @@ use crate::{
         prepare::{Prepared, prepare, prepare_for},
         start::may_run_beside_clean_up,
     },
-    container, lustre_mgt, node, node_storage,
+    container, lustre_mgt, movement, node, node_storage,
     pass::Pass,
 };
 
@@ -68,6 +68,7 @@ impl Agent {
             Key::Vanished(uid) => self.start_vanished(uid),
             Key::LustreMgt(name) => self.start_lustre_mgt(name),
             Key::Containers(name) => self.start_containers(name),
+            Key::Movement(name) => self.start_movement(name),
         };
         if started.is_none() {
             self.failing.remove(key);
@@ -238,6 +239,22 @@ impl Agent {
             let mut pass = Pass::default();
             let result = container::packages::reconcile(&context, &packages, &object, &mut pass);
             let result = result.await;
+            pass.with_result(result)
+        });
+        Some(())
+    }
+
+    fn start_movement(&mut self, name: &str) -> Option<()> {
+        let object = self.cache.movement(name).filter(|object| object.is_ours()).cloned();
+        let uid = object.as_ref().and_then(|object| movement::desired::uid_of(object).ok());
+        self.context.movers.abandon(name, uid);
+        let object = object?;
+        let waiting = self.cache.movements.iter().filter_map(|object| movement::waiting(object));
+        let view = movement::MovementView { object, waiting: waiting.collect() };
+        let context = Arc::clone(&self.context);
+        self.spawn(Key::Movement(name.to_owned()), async move {
+            let mut pass = Pass::default();
+            let result = movement::reconcile(&context, &view, &mut pass).await;
             pass.with_result(result)
         });
         Some(())

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::{
-    ClientMount, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
-    NodeContainers, RabbitLabels, SystemConfiguration,
+    ClientMount, NnfDataMovement, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
+    NnfStorageProfile, NodeContainers, RabbitLabels, SystemConfiguration,
     names::{NNF_NODE, finalizer},
 };
 use controller::{Change, Store, has_finalizer};
@@ -14,6 +14,7 @@ use super::{
     Cache, Cached, Key, Wake, block_name, refers_to,
     wakes::{has_failed, related},
 };
+use crate::movement;
 
 /// Implements the store and key of a kind whose objects the agent reconciles by name. The agent writes all fields of
 /// the kind's status.
@@ -157,6 +158,30 @@ impl Cached for NodeContainers {
         let is_requested = new.unanswered_log_request().is_some()
             && new.unanswered_log_request() != old.unanswered_log_request();
         new.key().filter(|_| is_requested).map(Wake::Related).into_iter().collect()
+    }
+}
+
+impl Cached for NnfDataMovement {
+    fn store(cache: &mut Cache) -> &mut Store<Self> {
+        &mut cache.movements
+    }
+
+    /// `None` for movements that another program carries out.
+    fn key(&self) -> Option<Key> {
+        self.is_ours().then(|| Key::Movement(self.name_any()))
+    }
+
+    fn same_status(&self, other: &Self) -> bool {
+        self.status == other.status
+    }
+
+    /// One that ended, or is not wanted any more, is no longer before others.
+    fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
+        let waits = |object: &Option<Arc<Self>>| {
+            object.as_ref().is_some_and(|object| movement::is_wanted(object))
+        };
+        let is_over = waits(&change.old) && !waits(&change.new);
+        if is_over { cache.waiting_movements() } else { Vec::new() }
     }
 }
 

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use api::{
-    ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus,
+    ClientMount, NnfDataMovement, NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus,
+    nnf_data_movement::DataMovementState,
     nnf_node_storage::{FileSystemType, NnfStorageHealth},
 };
 use kube::ResourceExt;
 
 use super::{Cache, Cached, Key, Wake, refers_to};
-use crate::fence::is_shared;
+use crate::{
+    fence::is_shared,
+    movement::{self, movers::News},
+};
 
 impl Cache {
     /// Returns the objects to wake when the set of fenced computes changed. The set decides which computes get a GFS2,
@@ -46,6 +50,23 @@ impl Cache {
     /// Returns the NodeContainers to wake when a storage was mounted or a job package was fetched.
     pub(crate) fn waiting_containers(&self) -> Vec<Wake> {
         self.containers.iter().filter_map(related).collect()
+    }
+
+    /// Returns the movements that have not begun: a place became free, or storage was mounted.
+    pub(crate) fn waiting_movements(&self) -> Vec<Wake> {
+        let waits = |movement: &&Arc<NnfDataMovement>| {
+            let state = movement.status.as_ref().and_then(|status| status.state.as_ref());
+            movement::is_wanted(movement) && state != Some(&DataMovementState::Running)
+        };
+        self.movements.iter().filter(waits).filter_map(related).collect()
+    }
+
+    /// Returns what to wake after news of a copier.
+    pub(crate) fn movement_news(&self, news: &News) -> Vec<Wake> {
+        match news {
+            News::Changed(name) => vec![Wake::Related(Key::Movement(name.clone()))],
+            News::Freed => self.waiting_movements(),
+        }
     }
 
     /// Returns the ClientMounts that are not ready, or failed, and match `concerned`.

@@ -55,7 +55,7 @@ pub fn may_run_beside_clean_up(
         points.is_ok_and(|points| points.iter().all(|point| kept.contains(point)))
     };
     match key {
-        Key::Node | Key::LustreMgt(_) | Key::Containers(_) => true,
+        Key::Node | Key::LustreMgt(_) | Key::Containers(_) | Key::Movement(_) => true,
         Key::BlockStorage(name) => cache
             .block_storage(name)
             .is_none_or(|object| object.metadata.deletion_timestamp.is_none()),

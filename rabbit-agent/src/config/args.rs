@@ -18,6 +18,7 @@ use crate::{
     fence::FenceArgs,
     health::args::HealthArgs,
     lustre_mgt::args::MgsArgs,
+    movement::args::MovementArgs,
     node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
 };
 
@@ -161,6 +162,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub containers: ContainerArgs,
+
+    #[command(flatten)]
+    pub movements: MovementArgs,
 
     #[command(flatten)]
     pub node_manager: NodeManagerArgs,

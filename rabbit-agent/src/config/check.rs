@@ -47,6 +47,7 @@ impl Args {
                 mgs: self.mgs.check(self.deadlines.command())?,
                 packages: self.containers.packages(&self.state_dir),
                 containers: self.containers.config(self.deadlines.command(), &self.state_dir),
+                movements: self.movements.config(&self.state_dir),
             },
             api: self.api,
             coordinator,

@@ -40,6 +40,7 @@ use rabbit_agent::{
     container::args::ContainerConfig,
     fence::FenceConfig,
     lustre_mgt::args::Mgs,
+    movement::args::MovementConfig,
     node_storage::desired::TemporaryRoot,
     status::AgentStatus,
     work,
@@ -180,6 +181,10 @@ pub(crate) struct Bench {
     pub(crate) fetches_packages: bool,
     /// The podman program that runs containers.
     pub(crate) podman: Option<PathBuf>,
+    /// How data is moved.
+    pub(crate) movements: MovementConfig,
+    /// Directories beneath which storage is mounted, if not the usual ones.
+    pub(crate) mount_roots: Option<AllowedRoots>,
     agent: Option<Agent>,
     gate: Gate,
     pub(crate) server: Server,
@@ -276,6 +281,7 @@ pub(crate) fn rabbit(directory: &Path) -> Rabbit {
         },
         containers: None,
         packages: None,
+        movements: crate::movements::config(directory),
     }
 }
 
@@ -325,6 +331,8 @@ impl Bench {
             volumes: Volumes::Plain,
             index_root: None,
             podman: None,
+            movements: crate::movements::config(directory.path()),
+            mount_roots: None,
             fetches_packages: false,
             agent: None,
             gate: Gate::default(),
@@ -414,6 +422,8 @@ impl Bench {
         let mut config = rabbit(self.directory.path());
         config.site.volumes = self.volumes;
         config.site.index_root.clone_from(&self.index_root);
+        config.site.roots = self.mount_roots.clone().unwrap_or(config.site.roots);
+        config.movements = self.movements.clone();
         let runs = self.podman.is_some() || self.fetches_packages;
         config.packages = runs.then(|| self.directory.path().join("packages"));
         config.containers = self.podman.as_ref().map(|podman| ContainerConfig {
@@ -571,7 +581,9 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
 /// Returns our definitions of the kinds, as strict as the definitions of the sites: an object that the agent writes
 /// must be valid under both.
 pub(crate) fn strict_crds() -> Vec<Value> {
-    site_rules::strict(api::crd_values())
+    let mut crds = api::crd_values();
+    crds.extend(api::movement_crd_values());
+    site_rules::strict(crds)
 }
 
 /// Prepares the API that `make kube` started, so that it has only these definitions.

@@ -13,6 +13,7 @@ mod fence;
 mod health;
 mod index_root;
 mod lustre_mgt;
+mod movements;
 mod namespace;
 mod node;
 mod node_storage;

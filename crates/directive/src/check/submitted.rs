@@ -3,6 +3,7 @@
 
 use super::{MeaningFault, container, read_and_compare};
 use crate::command::Command;
+use crate::location::Location;
 use crate::problem::{ProblemList, Problems};
 use crate::rules::Ruleset;
 
@@ -42,6 +43,35 @@ pub fn unserved(command: &Command) -> Option<MeaningFault> {
         ),
     };
     Some(MeaningFault::Unserved { what, why, kind })
+}
+
+/// Rejects a copy that neither begins nor ends in storage of the job, and copies of persistent storage. The engine asks this in
+/// the place of [`unserved`] where copies are switched on.
+#[must_use]
+pub fn unserved_copy(command: &Command) -> Option<MeaningFault> {
+    let (copy, own, other) = match command {
+        Command::CopyIn(copy) => {
+            (copy, ("destination", &copy.destination), ("source", &copy.source))
+        }
+        Command::CopyOut(copy) => {
+            (copy, ("source", &copy.source), ("destination", &copy.destination))
+        }
+        _ => return None,
+    };
+    let is_served = |(key, side): (&str, &Location)| match side {
+        Location::Job(_) => true,
+        Location::Persistent(_) => false,
+        Location::Global(_) => key == other.0,
+    };
+    let sides = [("source", &copy.source), ("destination", &copy.destination)];
+    let (key, _) = sides.into_iter().find(|side| !is_served(*side))?;
+    let why = if key == own.0 {
+        "copies only into storage of the job by copy_in, and only out of it by copy_out"
+    } else {
+        "does not copy persistent storage"
+    };
+    let what = format!("argument {key} of {}", command.word());
+    Some(MeaningFault::Unserved { what, why, kind: "directive" })
 }
 
 #[cfg(test)]

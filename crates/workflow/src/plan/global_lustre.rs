@@ -8,9 +8,11 @@ use api::{
 };
 use containers::{StoragePath, StorageSource};
 use directive::{StorageArgument, location::is_beneath};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
 use crate::{
+    names::reference,
     progress::{transient_error, user_error},
     site::Site,
     view::View,
@@ -18,13 +20,29 @@ use crate::{
 
 /// Returns the directories where nodes mount the file systems; `None` while LustreFileSystems cannot be listed.
 pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
-    let roots: BTreeSet<&str> =
-        site.lustre.as_ref()?.values().filter_map(|object| mount_root(object)).collect();
+    let directories = site.settings.directories.values().map(String::as_str);
+    let lustre = site.lustre.as_ref()?.values().filter_map(|object| mount_root(object));
+    let roots: BTreeSet<&str> = lustre.chain(directories).collect();
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns the volume source for the file system that an argument names. Pods get the volume only if the
-/// LustreFileSystem lists their namespace, with the access mode that the profile asks for.
+/// Returns a reference to the file system, or to the directory of the configuration, that a path lies in; `fieldPath` is its root.
+pub fn reference_of(site: &Site, path: &str) -> Option<ObjectReference> {
+    let lustre = site.lustre.iter().flatten().filter_map(|((namespace, name), object)| {
+        let root = mount_root(object)?;
+        Some((root, reference("LustreFileSystem", name, namespace)))
+    });
+    let directories = site.settings.directories.iter().map(|(name, root)| {
+        let named = ObjectReference { namespace: None, ..reference("Directory", name, "") };
+        (root.trim_end_matches('/'), named)
+    });
+    let above = lustre.chain(directories).filter(|(root, _)| is_beneath(path, root));
+    let (root, found) = above.max_by_key(|(root, _)| root.len())?;
+    Some(ObjectReference { field_path: Some(root.to_owned()), ..found })
+}
+
+/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists their
+/// namespace, with the access mode that the profile asks for.
 pub fn storage_path(
     view: &View<'_>,
     profile: &NnfContainerProfileData,

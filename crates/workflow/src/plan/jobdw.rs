@@ -4,7 +4,7 @@ use api::WorkflowState;
 use directive::Command;
 
 use crate::{
-    plan::{Driver, container, mounts, proposal, setup},
+    plan::{Driver, container, copies, mounts, proposal, setup},
     progress::Progress,
     view::View,
 };
@@ -34,11 +34,11 @@ impl Driver for JobStorage {
                 view.site,
                 &container::without_mounts_in_use(view, index),
             ),
+            WorkflowState::DataIn | WorkflowState::DataOut => {
+                copies::mount_for_copies(view, index, jobdw, state)
+            }
             // Teardown is planned in `plan::tear_down_all`, without the drivers.
-            WorkflowState::DataIn
-            | WorkflowState::DataOut
-            | WorkflowState::Teardown
-            | WorkflowState::Other(_) => Progress::default(),
+            WorkflowState::Teardown | WorkflowState::Other(_) => Progress::default(),
         }
     }
 }

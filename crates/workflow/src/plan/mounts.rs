@@ -23,7 +23,7 @@ use crate::{
         setup::deleted_storage_error,
     },
     profile::variable_overrides,
-    progress::{Progress, transient_error, wlm_error},
+    progress::{Progress, some_of, transient_error, wlm_error},
     site::Site,
     view::{Group, View},
 };
@@ -93,6 +93,11 @@ pub fn mount_clients<'a>(
         Ok(slots) => slots,
         Err(error) => return (Progress::failed(error), None),
     };
+    if jobdw.file_system == FileSystem::Xfs
+        && let Some(progress) = unmount_rabbits(group, &all)
+    {
+        return (progress, None);
+    }
     let maker = MountMaker { view, index, file_system: jobdw.file_system, group };
     let computes_of = by_slot(&slots);
     let computes = slots.iter().map(|(compute, slot)| maker.mount_on_compute(compute, slot));
@@ -105,6 +110,17 @@ pub fn mount_clients<'a>(
     let rabbits = rabbits.map(|(rabbit, here)| maker.mount_on_rabbit(rabbit, &here, &computes_of));
     let waited = computes.chain(rabbits).fold(MountProgress::default(), MountProgress::and);
     (waited.progress(group, "mount on"), Some(slots))
+}
+
+/// Unmounts an XFS on its rabbits, which copied data into it; `None` once no rabbit has it mounted.
+fn unmount_rabbits(group: &Group, all: &[Allocation]) -> Option<Progress> {
+    let is_rabbit = |node: &str| all.iter().any(|allocation| allocation.rabbit == node);
+    let mounts = group.mounts.values().filter(|mount| is_rabbit(&mount.spec.node));
+    let mounted: Vec<_> = mounts.filter(|mount| !says_unmounted(mount)).collect();
+    let rabbits = mounted.iter().map(|mount| mount.spec.node.as_str());
+    let wait = Progress::wait(format!("unmount on {}", some_of(rabbits)));
+    let changes = mounted.iter().filter_map(|mount| desire(mount, MountState::Unmounted));
+    (!mounted.is_empty()).then(|| wait.with(changes))
 }
 
 /// Unmounts a storage everywhere, and withdraws access.
@@ -264,7 +280,7 @@ pub fn computes_granted(
 }
 
 /// Groups the allocations by rabbit.
-fn allocations_by_rabbit(all: &[Allocation]) -> BTreeMap<&str, Vec<&Allocation>> {
+pub(crate) fn allocations_by_rabbit(all: &[Allocation]) -> BTreeMap<&str, Vec<&Allocation>> {
     let mut by_rabbit: BTreeMap<&str, Vec<&Allocation>> = BTreeMap::new();
     for allocation in all {
         by_rabbit.entry(&allocation.rabbit).or_default().push(allocation);

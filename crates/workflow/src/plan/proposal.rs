@@ -69,6 +69,7 @@ pub fn known_names(view: &View<'_>) -> Known {
     let containers = view.site.container_profiles.iter();
     let containers =
         containers.map(|(name, profile)| (name.clone(), to_container_profile(profile)));
+    let movement_profiles = view.site.movement_profiles.iter().flatten();
     Known {
         user: id(spec.user_id),
         group: id(spec.group_id),
@@ -79,6 +80,11 @@ pub fn known_names(view: &View<'_>) -> Known {
         default_storage_profiles: defaults.map(|(name, _)| name.clone()).collect(),
         persistent: persistent.collect(),
         container_profiles: containers.collect(),
+        movement_profiles: movement_profiles.clone().map(|(name, _)| name.clone()).collect(),
+        default_movement_profiles: movement_profiles
+            .filter(|(_, profile)| profile.data().default)
+            .map(|(name, _)| name.clone())
+            .collect(),
         lustre_roots: global_lustre::mount_roots(view.site),
         ..Known::default()
     }

@@ -31,8 +31,8 @@ pub(super) struct Children {
     pub(super) config_maps: BTreeSet<ObjectKey>,
     pub(super) volumes: BTreeSet<ObjectKey>,
     pub(super) volume_claims: BTreeSet<ObjectKey>,
-    /// Secrets that the engine created, or found to exist. The engine forgets them together with the workflow's other
-    /// objects.
+    pub(super) movements: BTreeSet<ObjectKey>,
+    /// Secrets that the engine created, or found to exist. Forgotten together with the workflow's other objects.
     pub(super) keys: BTreeSet<ObjectKey>,
 }
 
@@ -49,6 +49,7 @@ impl Children {
             && self.config_maps.is_empty()
             && self.volumes.is_empty()
             && self.volume_claims.is_empty()
+            && self.movements.is_empty()
     }
 }
 
@@ -85,7 +86,8 @@ impl World {
             storage.profile = if_owned_by(self.profiles.get(namespace, &object_name), &uid);
             let breakdown = if_owned_by(self.breakdowns.get(namespace, &object_name), &uid);
             let containers = self.containers(&workflow, index);
-            DirectiveView { breakdown, storage, persistent: None, containers }
+            let copies = self.copies(&workflow, index);
+            DirectiveView { breakdown, storage, persistent: None, containers, copies }
         };
         let directives = (0..workflow.spec.directives.len()).map(directive).collect();
         Some(View {

@@ -101,6 +101,7 @@ impl World {
         Orphans {
             containers: of_other_workflows(containers, uid).collect(),
             volumes: of_other_workflows(volumes, uid).collect(),
+            movements: of_other_workflows(self.movements_of(children), uid).collect(),
         }
     }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
-    LustreFileSystem, NnfContainerProfile, NnfLustreMgt, NnfNode, NnfNodeBlockStorage,
-    NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers, PersistentStorageInstance,
-    PersistentVolume, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
+    NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
+    NodeContainers, PersistentStorageInstance, PersistentVolume, Servers, Storage,
+    SystemConfiguration, SystemStatus, Workflow,
 };
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -55,6 +56,10 @@ impl Settings {
         each.kind::<DWDirectiveRule>(Scope::All);
         each.kind::<NnfContainerProfile>(Scope::All);
         each.kind::<LustreFileSystem>(Scope::IfServed);
+        if self.copies {
+            each.kind::<NnfDataMovement>(Scope::IfServed);
+            each.kind::<NnfDataMovementProfile>(Scope::IfServed);
+        }
         if self.has_nodes {
             each.kind::<KubernetesNode>(Scope::IfServed);
         }

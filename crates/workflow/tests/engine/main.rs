@@ -7,6 +7,7 @@ mod claims;
 mod computes;
 mod conflicts;
 mod containers;
+mod copies;
 mod docs;
 mod faults;
 mod job;

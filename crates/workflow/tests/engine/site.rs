@@ -42,6 +42,8 @@ pub(crate) struct Site {
     pub(crate) claims: Coordinator,
     /// Names of the directories in a rabbit's tree of allocations.
     pub(crate) index_names: IndexNames,
+    /// True if the engine carries out copies.
+    pub(crate) copies: bool,
     /// Kinds that the engine has no right to list.
     pub(crate) unlisted: Vec<&'static str>,
     /// If true, suspended and deleted containers do not end.
@@ -306,6 +308,7 @@ impl Site {
             .filter(|node| !self.dead.iter().any(|dead| dead == node))
             .collect();
         self.check_containers(change, place);
+        self.check_movements(change, place);
         self.check_volumes(change, place);
         match change {
             Change::Delete(..) if matches!(&*place.0, "NnfNodeStorage" | "NnfNodeBlockStorage") => {
@@ -402,6 +405,7 @@ impl Site {
             containers,
             index_names: self.index_names,
             claims_as: self.claims.me.clone(),
+            copies: self.copies,
             ..Settings::default()
         };
         let mut world = World::new(settings);
@@ -500,6 +504,7 @@ impl Site {
                 }),
                 "Job" => self.act_on_job(&place),
                 "NodeContainers" => self.act_on_containers(&place),
+                "NnfDataMovement" => self.act_on_movement(&place),
                 "PersistentVolume" | "PersistentVolumeClaim" => self.act_on_volume(&place),
                 "NnfLustreMGT" if place.1 != "nnf-system" => self.act_on_mgt(&place),
                 "ClientMount" => self.act_on(&place, "nnf_clientmount", |object| {

@@ -75,6 +75,33 @@ pub fn mount_clients(
     }
 }
 
+/// Mounts the file system on rabbits that copy its data.
+pub fn mount_on_rabbits(
+    view: &View<'_>,
+    index: usize,
+    servers: &Servers,
+    all: &[Allocation],
+    rabbits: impl Iterator<Item = String>,
+) -> Progress {
+    let group = &view.directives[index].storage;
+    let Some(source) = made_with(group) else { return Progress::wait("its targets") };
+    let storage = setup::progress(group, all);
+    let is_ready = storage == Progress::default();
+    let maker = MountMaker { view, index, file_system: FileSystem::Lustre, group };
+    let mount = || maker.mount_info(maker.path(), device(servers, &source), None);
+    let on_rabbit = |rabbit: String| {
+        let at = maker.mount_key(&rabbit, "servers");
+        maker.mount_or_create(&at, || {
+            if is_ready { maker.new_rabbit_mount(&at, vec![mount()]) } else { None }
+        })
+    };
+    let waited = rabbits.map(on_rabbit).fold(MountProgress::default(), MountProgress::and);
+    if waited.nodes.is_empty() {
+        return Progress::default();
+    }
+    waited.progress(group, "mount on").and(storage)
+}
+
 /// Returns the device that a client mounts.
 pub fn device(servers: &Servers, source: &LustreSource) -> ClientMountDevice {
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());

@@ -176,21 +176,17 @@ impl MountMaker<'_> {
                 index: *index,
             };
             let compute = computes_of.get(&slot).map(|compute| (*compute).to_owned());
-            let name = match self.view.site.settings.index_names {
-                IndexNames::Node => "node",
-                IndexNames::Rabbit => allocation.rabbit.as_str(),
-            };
-            let path = format!("{}/{name}-{}", self.path(), allocation.first + index);
+            let path = self.path_on_rabbit(allocation, *index);
             self.mount_info(path, self.device(DeviceType::Reference, &slot), compute)
         };
         self.new_rabbit_mount(at, here.iter().map(mount).collect())
     }
 
-    /// Creates a rabbit's mount. The mount's label says that the mount is removed in PostRun, like the mounts of the
-    /// job's computes.
+    /// Creates a rabbit's mount. Its label says in which state it ends: an XFS is unmounted before computes mount it.
     pub fn new_rabbit_mount(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
         let mut object = self.client_mount(at, mounts)?;
-        object.labels_mut().insert(label::TEARDOWN_STATE.to_owned(), "PostRun".to_owned());
+        let state = if self.file_system == FileSystem::Xfs { "PreRun" } else { "PostRun" };
+        object.labels_mut().insert(label::TEARDOWN_STATE.to_owned(), state.to_owned());
         Some(Change::create(&object))
     }
 
@@ -250,6 +246,15 @@ impl MountMaker<'_> {
             },
             status: None,
         })
+    }
+
+    /// Returns the directory where a rabbit mounts one of its allocations.
+    pub fn path_on_rabbit(&self, allocation: &Allocation, index: i64) -> String {
+        let name = match self.view.site.settings.index_names {
+            IndexNames::Node => "node",
+            IndexNames::Rabbit => allocation.rabbit.as_str(),
+        };
+        format!("{}/{name}-{}", self.path(), allocation.first + index)
     }
 
     /// Directory where nodes mount the storage.

@@ -1,0 +1,205 @@
+//! `NnfDataMovement`: one copy of a job's data on one rabbit. It lies in the rabbit's Kubernetes namespace.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::micro_time::MicroTime;
+use crate::nested::Nested;
+use crate::schema;
+use crate::string_enum::string_enum;
+
+string_enum! {
+    /// How far a movement is.
+    pub enum DataMovementState {
+        /// The agent has it in its queue, or prepares it.
+        Starting = "Starting",
+        /// Data is copied.
+        Running = "Running",
+        /// The movement has ended; `status` says how.
+        Finished = "Finished",
+    }
+}
+
+string_enum! {
+    /// How a movement ended.
+    pub enum DataMovementVerdict {
+        /// Everything was copied.
+        Success = "Success",
+        /// Something was not copied.
+        Failed = "Failed",
+        /// The request cannot be carried out.
+        Invalid = "Invalid",
+        /// The movement was cancelled.
+        Cancelled = "Cancelled",
+    }
+}
+
+/// What to copy, where to, and as whom.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "nnf.cray.hpe.com",
+    version = "v1alpha11",
+    kind = "NnfDataMovement",
+    namespaced,
+    status = "NnfDataMovementStatus",
+    derive = "PartialEq",
+    doc = "A copy of a job's data on a rabbit",
+    printcolumn = r#"{"name":"STATE","type":"string","jsonPath":".status.state","description":"Current state"}"#,
+    printcolumn = r#"{"name":"STATUS","type":"string","jsonPath":".status.status","description":"Status of current state"}"#,
+    printcolumn = r#"{"name":"ERROR","type":"string","jsonPath":".status.error.severity","description":"Severity of the error"}"#,
+    printcolumn = r#"{"name":"AGE","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NnfDataMovementSpec {
+    /// Where the data lies.
+    #[serde(default, skip_serializing_if = "Nested::is_absent")]
+    pub source: Nested<DataMovementPlace>,
+    /// Where the data goes.
+    #[serde(default, skip_serializing_if = "Nested::is_absent")]
+    pub destination: Nested<DataMovementPlace>,
+    /// User ID (decimal) of the copying process.
+    #[serde(default)]
+    #[schemars(!default, schema_with = "schema::int32")]
+    pub user_id: i64,
+    /// Group ID (decimal) of the copying process.
+    #[serde(default)]
+    #[schemars(!default, schema_with = "schema::int32")]
+    pub group_id: i64,
+    /// True to cancel the movement, before it starts or while it runs.
+    #[serde(default)]
+    pub cancel: bool,
+    /// The pinned NnfDataMovementProfile.
+    #[serde(default, skip_serializing_if = "is_empty_reference")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+    pub profile_reference: ObjectReference,
+}
+
+fn is_empty_reference(reference: &ObjectReference) -> bool {
+    *reference == ObjectReference::default()
+}
+
+/// One side of a copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DataMovementPlace {
+    /// Absolute path on the rabbit. A trailing `/` means the contents of a directory.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// The storage that holds the path: an NnfStorage, a Servers, or a LustreFileSystem.
+    #[serde(default, skip_serializing_if = "is_empty_reference")]
+    #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+    pub storage_reference: ObjectReference,
+}
+
+impl NnfDataMovement {
+    /// Returns true if Warren's engine made it: one side is the storage of a Servers.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        let sides = [&self.spec.source, &self.spec.destination];
+        sides.iter().any(|side| side.storage_reference.kind.as_deref() == Some("Servers"))
+    }
+
+    /// Returns true if the movement has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        let state = self.status.as_ref().and_then(|status| status.state.as_ref());
+        state == Some(&DataMovementState::Finished)
+    }
+
+    /// Returns true if the movement has ended and copied everything.
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
+        let verdict = self.status.as_ref().and_then(|status| status.status.as_ref());
+        self.is_finished() && verdict == Some(&DataMovementVerdict::Success)
+    }
+
+    /// Returns the percentage of the data that is copied, if it is known.
+    #[must_use]
+    pub fn progress(&self) -> Option<i64> {
+        self.status.as_ref()?.command_status.progress
+    }
+}
+
+/// How far a movement is, and how it ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NnfDataMovementStatus {
+    /// State of the movement; absent until an agent takes it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<DataMovementState>,
+    /// How the movement ended; absent before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<DataMovementVerdict>,
+    /// What a person should know: why the movement waits, or how it ended.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// When the copying began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<MicroTime>,
+    /// When the movement ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<MicroTime>,
+    /// How often the copying went on after its agent or rabbit had stopped.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(schema_with = "schema::int")]
+    pub restarts: i64,
+    /// Progress and figures.
+    #[serde(default, skip_serializing_if = "Nested::is_absent")]
+    pub command_status: Nested<DataMovementProgress>,
+    /// Error of the movement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<crate::ResourceError>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// Progress and figures of a movement. Sizes are in bytes, as text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DataMovementProgress {
+    /// The copying program.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    /// Time since the copying began, such as `1m3s`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub elapsed_time: String,
+    /// Percentage of the data that is copied, 0 to 100; absent while the total is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub progress: Option<i64>,
+    /// Last progress in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last_message: String,
+    /// When `lastMessage` was true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_message_time: Option<MicroTime>,
+    /// Seconds that the copying took, with a fraction.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub seconds: String,
+    /// Number of directories, files and links that were copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub items: Option<i64>,
+    /// Number of directories that were copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub directories: Option<i64>,
+    /// Number of files that were copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub files: Option<i64>,
+    /// Number of symbolic links, special files and further names of files that were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub links: Option<i64>,
+    /// Data that was copied, such as `1.2 GiB`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub data: String,
+    /// Mean rate, such as `800 MiB/s`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rate: String,
+}

@@ -1,0 +1,87 @@
+use super::*;
+
+/// The sites' matrix of paths: id, source beneath the storage, destination beneath `dest`'s parent, and where the files
+/// `job/data.out` or `job/job2/data3.out` of the source are found afterwards. `*` stands for the index directory.
+const MATRIX: [(&str, &str, &str, &str); 29] = [
+    ("file1", "/job/data.out", "dest", "dest/*/data.out"),
+    ("file2", "/job/data.out", "dest/", "dest/*/data.out"),
+    ("file2a", "/job/data.out", "dest/data.out", "dest/*/data.out"),
+    ("file3", "/job/data.out", "dest/component", "dest/*/component"),
+    ("file4", "/job/data.out", "dest/newdir/", "dest/newdir/*/data.out"),
+    ("file5", "/job/data.out", "dest/newdir/component", "dest/newdir/*/component"),
+    ("file6", "/job/data.out", "dest/newdir/newdir2/", "dest/newdir/newdir2/*/data.out"),
+    ("file7", "/job/data.out", "dest/newdir/newdir2/component", "dest/newdir/newdir2/*/component"),
+    ("dir1", "/job", "dest", "dest/*/job/data.out"),
+    ("dir2", "/job/job2", "dest", "dest/*/job2/data3.out"),
+    ("dir3", "/job", "dest/", "dest/*/job/data.out"),
+    ("dir4", "/job/", "dest", "dest/*/data.out"),
+    ("dir5", "/job/", "dest/", "dest/*/data.out"),
+    ("dir6", "/job", "dest/newdir", "dest/newdir/*/job/data.out"),
+    ("dir7", "/job", "dest/newdir/", "dest/newdir/*/job/data.out"),
+    ("dir8", "/job/", "dest/newdir", "dest/newdir/*/data.out"),
+    ("dir9", "/job/", "dest/newdir/", "dest/newdir/*/data.out"),
+    ("dir10", "/job", "dest/newdir/newdir2", "dest/newdir/newdir2/*/job/data.out"),
+    ("dir11", "/job", "dest/newdir/newdir2/", "dest/newdir/newdir2/*/job/data.out"),
+    ("dir12", "/job/", "dest/newdir/newdir2", "dest/newdir/newdir2/*/data.out"),
+    ("dir13", "/job/", "dest/newdir/newdir2/", "dest/newdir/newdir2/*/data.out"),
+    ("root1", "", "dest", "dest/*/job/data.out"),
+    ("root2", "/", "dest", "dest/*/job/data.out"),
+    ("root3", "", "dest/", "dest/*/job/data.out"),
+    ("root4", "/", "dest/", "dest/*/job/data.out"),
+    ("root5", "", "dest/newdir", "dest/newdir/*/job/data.out"),
+    ("root6", "/", "dest/newdir", "dest/newdir/*/job/data.out"),
+    ("root7", "", "dest/newdir/", "dest/newdir/*/job/data.out"),
+    ("root8", "/", "dest/newdir/", "dest/newdir/*/job/data.out"),
+];
+
+/// Where the probe of a source (its file, or a file deep in it) is after a copy.
+fn place_of_probe(source: &str, expected: &str, layout: &Layout) -> String {
+    let probe =
+        if expected.ends_with("data3.out") { "/job/job2/data3.out" } else { "/job/data.out" };
+    let copied = source.trim_end_matches('/');
+    let rest = probe.strip_prefix(copied).unwrap().trim_start_matches('/');
+    let parts = [Some(&*layout.directory), layout.name.as_deref(), Some(rest)];
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+#[test]
+fn every_case_of_the_sites_matrix_lands_where_they_expect_it() {
+    for (id, source, destination, expected) in MATRIX {
+        let kind = if source.ends_with("data.out") { Kind::File } else { Kind::Directory };
+        let there = if destination.trim_end_matches('/') == "dest" {
+            Kind::Directory
+        } else {
+            Kind::Absent
+        };
+        for index in [Some("rabbit-1-0"), None] {
+            let layout = layout((source, kind), (destination, there), index).unwrap();
+            let star = index.map_or(String::new(), |index| format!("{index}/"));
+            let expected = expected.replace("*/", &star);
+            assert_eq!(place_of_probe(source, &expected, &layout), expected, "{id} {index:?}");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    for (source, destination, error) in [
+        (("/a", Kind::Absent), ("b", Kind::Directory), LayoutError::NoSource),
+        (("/a/", Kind::File), ("b", Kind::Directory), LayoutError::FileWithSlash),
+        (("/a", Kind::Directory), ("b", Kind::File), LayoutError::DirectoryOntoFile),
+    ] {
+        assert_eq!(layout(source, destination, None), Err(error));
+    }
+}
+
+#[test]
+fn a_file_may_replace_a_file_and_fill_the_root() {
+    let layout = |to, kind| layout(("/in/a.dat", Kind::File), (to, kind), None).unwrap();
+    let at = |directory: &str, name: &str| Layout {
+        directory: directory.to_owned(),
+        name: Some(name.to_owned()),
+    };
+    assert_eq!(layout("/b/c", Kind::File), at("b", "c"));
+    assert_eq!(layout("", Kind::Directory), at("", "a.dat"));
+    assert_eq!(layout("/", Kind::Directory), at("", "a.dat"));
+    assert_eq!(layout("/b", Kind::Absent), at("", "b"));
+}

@@ -1,0 +1,166 @@
+//! `copy_in` and `copy_out`: one NnfDataMovement for each allocation, on the allocation's rabbit, all at once.
+//!
+//! DataIn and DataOut mount the storage on its rabbits ([`mount_for_copies`], planned by the directive that owns the storage), create
+//! the movements, and wait until all have finished. A movement that failed fails the state only then: the others save what they can.
+//! In Teardown the movements go first; nothing is unmounted or removed while one exists.
+
+mod mounts;
+mod movement;
+mod places;
+mod propose;
+
+use api::{NnfDataMovement, WorkflowState, nnf_data_movement::DataMovementVerdict};
+use directive::{Command, Copy, Directive};
+
+pub use mounts::mount_for_copies;
+
+use crate::{
+    change::Change,
+    plan::Driver,
+    progress::{Progress, some_of, transient_error, user_error},
+    view::View,
+};
+use places::{Sides, resolve};
+
+/// Plans `copy_in` and `copy_out` directives.
+#[derive(Clone, Copy, Debug)]
+pub struct Copies;
+
+/// Which way data is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    In,
+    Out,
+}
+
+impl Direction {
+    /// The state in which data is copied.
+    pub(crate) fn state(self) -> WorkflowState {
+        match self {
+            Self::In => WorkflowState::DataIn,
+            Self::Out => WorkflowState::DataOut,
+        }
+    }
+
+    fn command(self) -> &'static str {
+        match self {
+            Self::In => "copy_in",
+            Self::Out => "copy_out",
+        }
+    }
+}
+
+/// Returns the copy that a command asks for.
+fn copy_of(command: &Command) -> Option<(&Copy, Direction)> {
+    match command {
+        Command::CopyIn(copy) => Some((copy, Direction::In)),
+        Command::CopyOut(copy) => Some((copy, Direction::Out)),
+        _ => None,
+    }
+}
+
+fn parse(line: &str) -> Option<Command> {
+    Command::try_from(&line.parse::<Directive>().ok()?).ok()
+}
+
+impl Driver for Copies {
+    fn handles(&self, command: &Command) -> bool {
+        copy_of(command).is_some()
+    }
+
+    fn advance(
+        &self,
+        view: &View<'_>,
+        index: usize,
+        command: &Command,
+        state: &WorkflowState,
+    ) -> Progress {
+        let Some((copy, direction)) = copy_of(command) else { return Progress::default() };
+        match state {
+            WorkflowState::Proposal => propose::propose(view, index, copy),
+            state if *state == direction.state() => copy_all(view, index, copy, direction),
+            _ => Progress::default(),
+        }
+    }
+}
+
+/// Creates the movements of a directive and waits for them.
+fn copy_all(view: &View<'_>, index: usize, copy: &Copy, direction: Direction) -> Progress {
+    let copies = &view.directives[index].copies;
+    if copies.has_unreadable {
+        return Progress::failed(transient_error(
+            "a NnfDataMovement of this directive cannot be read: correct or delete the object",
+        ));
+    }
+    let sides = match resolve(view, copy, direction) {
+        Ok(sides) => sides,
+        Err(outcome) => return outcome.into(),
+    };
+    let unmounted = sides.unmounted(view);
+    if !unmounted.is_empty() {
+        return Progress::wait(format!("mount on {}", some_of(unmounted)));
+    }
+    let missing: Vec<Change> = movements_missing(view, index, &sides, direction);
+    if !missing.is_empty() {
+        return Progress::default().with(missing);
+    }
+    verdict(copies.movements.values().map(|movement| &**movement), direction)
+}
+
+fn movements_missing(
+    view: &View<'_>,
+    index: usize,
+    sides: &Sides<'_>,
+    direction: Direction,
+) -> Vec<Change> {
+    let existing = &view.directives[index].copies.movements;
+    let new = sides.places.iter().map(|place| movement::new(view, index, sides, place, direction));
+    let is_missing = |movement: &NnfDataMovement| {
+        let at = (movement.metadata.namespace.clone(), movement.metadata.name.clone());
+        !existing.contains_key(&(at.0.unwrap_or_default(), at.1.unwrap_or_default()))
+    };
+    new.filter(is_missing).map(|movement| Change::create(&movement)).collect()
+}
+
+/// Returns the wait for the movements that run, or how all ended.
+fn verdict<'a>(
+    movements: impl Iterator<Item = &'a NnfDataMovement>,
+    direction: Direction,
+) -> Progress {
+    let all: Vec<&NnfDataMovement> = movements.collect();
+    let (ended, running): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|movement| movement.is_finished());
+    let failed: Vec<_> = ended.iter().filter(|movement| !movement.has_succeeded()).collect();
+    if !running.is_empty() {
+        return Progress::wait(movement::progress_text(&running, ended.len(), failed.len()));
+    }
+    let Some(first) = failed.first() else { return Progress::default() };
+    let status = first.status.clone().unwrap_or_default();
+    let rabbit = first.metadata.namespace.as_deref().unwrap_or_default();
+    let why = match status.status {
+        Some(DataMovementVerdict::Cancelled) => "the copy was cancelled".to_owned(),
+        _ => status.message,
+    };
+    let others = match failed.len() - 1 {
+        0 => String::new(),
+        others => format!("; and {others} more copies failed"),
+    };
+    Progress::failed(user_error(format!("{} on {rabbit}: {why}{others}", direction.command())))
+}
+
+/// Deletes the movements of a directive, and waits until they are gone.
+pub fn remove(view: &View<'_>, index: usize) -> Progress {
+    let copies = &view.directives[index].copies;
+    if copies.movements.is_empty() && !copies.has_unreadable {
+        return Progress::default();
+    }
+    let rabbits = copies.movements.keys().map(|(rabbit, _)| rabbit.as_str());
+    let deletions = copies.movements.values().filter_map(|movement| Change::delete(&**movement));
+    Progress::wait(format!("end of copies on {}", some_of(rabbits))).with(deletions)
+}
+
+/// Returns true if a movement of the workflow exists: it may use any of its storage.
+pub fn may_run(view: &View<'_>) -> bool {
+    let mut copies = view.directives.iter().map(|directive| &directive.copies);
+    copies.any(|copies| !copies.movements.is_empty() || copies.has_unreadable)
+}

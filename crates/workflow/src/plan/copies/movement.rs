@@ -1,0 +1,97 @@
+//! The NnfDataMovement of one allocation.
+
+use std::collections::BTreeMap;
+
+use api::{
+    NnfDataMovement, NnfDataMovementSpec,
+    names::{label, movement},
+    nnf_data_movement::DataMovementPlace,
+};
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+use super::{
+    Direction,
+    places::{Other, Place, Sides},
+};
+use crate::{
+    names::{directive_object_name, movement_labels, reference},
+    progress::some_of,
+    view::View,
+};
+
+/// Returns the movement of an allocation.
+pub(super) fn new(
+    view: &View<'_>,
+    index: usize,
+    sides: &Sides<'_>,
+    place: &Place,
+    direction: Direction,
+) -> NnfDataMovement {
+    let own = side(&place.root, sides.path, &sides.storage_reference);
+    let other = match &sides.other {
+        Other::Site { path, reference } => {
+            DataMovementPlace { path: (*path).to_owned(), storage_reference: reference.clone() }
+        }
+        Other::Job { places, path, reference, .. } => {
+            let same =
+                |other: &&Place| (&other.rabbit, other.index) == (&place.rabbit, place.index);
+            let root = places.iter().find(same).map(|other| other.root.as_str());
+            side(root.unwrap_or_default(), path, reference)
+        }
+    };
+    let (source, destination) = match direction {
+        Direction::In => (other, own),
+        Direction::Out => (own, other),
+    };
+    let name = directive_object_name(&view.workflow, index);
+    let mut labels = movement_labels(&view.workflow, index);
+    labels.extend(copy_labels(sides, place, direction));
+    NnfDataMovement {
+        metadata: ObjectMeta {
+            name: Some(format!("{name}-{}", place.index)),
+            namespace: Some(place.rabbit.clone()),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        },
+        spec: NnfDataMovementSpec {
+            source: source.into(),
+            destination: destination.into(),
+            user_id: view.workflow.spec.user_id,
+            group_id: view.workflow.spec.group_id,
+            cancel: false,
+            profile_reference: reference("NnfDataMovementProfile", &name, &view.namespace()),
+        },
+        status: None,
+    }
+}
+
+fn side(root: &str, path: &str, storage: &ObjectReference) -> DataMovementPlace {
+    DataMovementPlace {
+        path: format!("{root}{path}"),
+        storage_reference: ObjectReference { field_path: Some(root.to_owned()), ..storage.clone() },
+    }
+}
+
+fn copy_labels(sides: &Sides<'_>, place: &Place, direction: Direction) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::from([
+        (label::TEARDOWN_STATE.to_owned(), direction.state().as_str().to_owned()),
+        (movement::INITIATOR.to_owned(), direction.command().to_owned()),
+    ]);
+    if sides.has_index_directories {
+        let directory = format!("{}-{}", place.rabbit, place.index);
+        labels.insert(movement::INDEX_DIRECTORY.to_owned(), directory);
+    }
+    labels
+}
+
+/// Says how far copies are. Each change of the text is a write of the Workflow's status, so it has no more than whole percents.
+pub(super) fn progress_text(running: &[&NnfDataMovement], ended: usize, failed: usize) -> String {
+    let all = running.len() + ended;
+    let percents = running.iter().map(|movement| movement.progress().unwrap_or(0));
+    let sum: i64 = percents.sum::<i64>() + 100 * i64::try_from(ended).unwrap_or(0);
+    let percent = sum / i64::try_from(all).unwrap_or(1).max(1);
+    let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
+    let rabbits = running.iter().filter_map(|movement| movement.metadata.namespace.as_deref());
+    let names: std::collections::BTreeSet<&str> = rabbits.collect();
+    format!("copies on {}: {percent} %, {ended} of {all} ended{failed}", some_of(names))
+}

@@ -1,0 +1,183 @@
+//! Where a copy begins and ends on each rabbit.
+
+use std::collections::BTreeSet;
+
+use api::Servers;
+use directive::{Command, Copy, FileSystem, Jobdw, location::Location};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
+
+use super::{Direction, parse};
+use crate::{
+    names::{OWNER_KIND, directive_object_name, reference},
+    plan::{
+        allocation::{Allocation, allocations},
+        global_lustre,
+        mounts::{MountMaker, is_mounted, mount_path},
+        proposal::wait_for_servers,
+    },
+    progress::{Outcome, user_error, wlm_error},
+    view::View,
+};
+
+/// Both sides of a copy.
+#[derive(Debug)]
+pub(super) struct Sides<'a> {
+    /// Index of the directive that owns the storage whose allocations are copied.
+    storage: usize,
+    /// The allocations.
+    pub(super) places: Vec<Place>,
+    /// Path beneath each allocation.
+    pub(super) path: &'a str,
+    pub(super) storage_reference: ObjectReference,
+    pub(super) other: Other<'a>,
+    /// True if each allocation has its own directory in the destination of a copy_out.
+    pub(super) has_index_directories: bool,
+}
+
+/// One allocation on its rabbit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) rabbit: String,
+    /// Index of the allocation among those of the storage on this rabbit.
+    pub(super) index: i64,
+    /// Where the rabbit mounts it.
+    pub(super) root: String,
+}
+
+/// The side that is not copied allocation by allocation.
+#[derive(Debug)]
+pub(super) enum Other<'a> {
+    /// Other storage of the job.
+    Job { places: Vec<Place>, path: &'a str, reference: ObjectReference, storage: usize },
+    /// A path on a file system of the site, whose mount point `fieldPath` of the reference names.
+    Site { path: &'a str, reference: ObjectReference },
+}
+
+/// Finds both sides of a copy.
+///
+/// # Errors
+/// The wait for a Servers, or the error of a side that does not exist.
+pub(super) fn resolve<'a>(
+    view: &View<'_>,
+    copy: &'a Copy,
+    direction: Direction,
+) -> Result<Sides<'a>, Outcome> {
+    let (side, other) = match direction {
+        Direction::In => (&copy.destination, &copy.source),
+        Direction::Out => (&copy.source, &copy.destination),
+    };
+    let Location::Job(inside) = side else {
+        return Err(user_error("the copy neither begins nor ends in storage of the job").into());
+    };
+    let (storage, jobdw) = find_storage(view, &inside.name)?;
+    let servers = servers_of(view, storage)?;
+    let places = places(view, storage, &jobdw, servers);
+    if places.is_empty() {
+        return Err(wlm_error("Servers names no allocation to copy").into());
+    }
+    let has_index_directories =
+        direction == Direction::Out && jobdw.file_system != FileSystem::Lustre;
+    Ok(Sides {
+        storage,
+        places,
+        path: &inside.path,
+        storage_reference: servers_reference(servers),
+        other: other_side(view, other)?,
+        has_index_directories,
+    })
+}
+
+fn other_side<'a>(view: &View<'_>, other: &'a Location) -> Result<Other<'a>, Outcome> {
+    match other {
+        Location::Job(inside) => {
+            let (storage, jobdw) = find_storage(view, &inside.name)?;
+            let servers = servers_of(view, storage)?;
+            let places = places(view, storage, &jobdw, servers);
+            let (path, reference) = (inside.path.as_str(), servers_reference(servers));
+            Ok(Other::Job { places, path, reference, storage })
+        }
+        Location::Global(path) => match global_lustre::reference_of(view.site, path) {
+            Some(reference) => Ok(Other::Site { path, reference }),
+            None => Err(user_error(format!(
+                "{path}: no global file system is mounted there any more; ask the administrator to create its LustreFileSystem again"
+            ))
+            .into()),
+        },
+        Location::Persistent(_) => Err(user_error("persistent storage is not copied").into()),
+    }
+}
+
+/// Returns the directive of a job's storage.
+fn find_storage(view: &View<'_>, name: &str) -> Result<(usize, Jobdw), Outcome> {
+    let mut commands = view.workflow.spec.directives.iter().map(|line| parse(line)).enumerate();
+    let found = commands.find_map(|(index, command)| match command? {
+        Command::Jobdw(jobdw) if jobdw.name == name => Some((index, jobdw)),
+        _ => None,
+    });
+    found.ok_or_else(|| {
+        user_error(format!("this workflow has no directive jobdw name={name}")).into()
+    })
+}
+
+fn servers_of<'a>(view: &'a View<'_>, storage: usize) -> Result<&'a Servers, Outcome> {
+    view.directives[storage].storage.servers.as_deref().ok_or_else(|| {
+        let at = (view.namespace(), directive_object_name(&view.workflow, storage));
+        wait_for_servers(view.site, &at).outcome
+    })
+}
+
+fn servers_reference(servers: &Servers) -> ObjectReference {
+    reference(OWNER_KIND, &servers.name_any(), &servers.namespace().unwrap_or_default())
+}
+
+/// Returns the allocations of a storage. A Lustre has one, on the first rabbit that holds an object target.
+pub(super) fn places(
+    view: &View<'_>,
+    storage: usize,
+    jobdw: &Jobdw,
+    servers: &Servers,
+) -> Vec<Place> {
+    let all = allocations(servers);
+    if jobdw.file_system == FileSystem::Lustre {
+        let root = mount_path(view, storage, FileSystem::Lustre);
+        let mut targets = all.iter().filter(|allocation| allocation.label == "ost");
+        let first =
+            targets.next().map(|target| Place { rabbit: target.rabbit.clone(), index: 0, root });
+        return first.into_iter().collect();
+    }
+    let group = &view.directives[storage].storage;
+    let maker = MountMaker { view, index: storage, file_system: jobdw.file_system, group };
+    let place = |allocation: &Allocation, index: i64| Place {
+        rabbit: allocation.rabbit.clone(),
+        index: allocation.first + index,
+        root: maker.path_on_rabbit(allocation, index),
+    };
+    let indexes = |allocation: &Allocation| 0..allocation.count;
+    all.iter()
+        .flat_map(|allocation| {
+            indexes(allocation).map(|index| place(allocation, index)).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+impl Sides<'_> {
+    /// Returns the rabbits that have not mounted the job's storage yet.
+    pub(super) fn unmounted<'a>(&'a self, view: &View<'_>) -> BTreeSet<&'a str> {
+        let rabbits = self.places.iter().map(|place| place.rabbit.as_str());
+        let other = match &self.other {
+            Other::Job { storage, .. } => Some(*storage),
+            Other::Site { .. } => None,
+        };
+        let lacks = |rabbit: &&str| {
+            let storages = [Some(self.storage), other];
+            !storages.into_iter().flatten().all(|storage| has_mounted(view, storage, rabbit))
+        };
+        rabbits.filter(lacks).collect()
+    }
+}
+
+fn has_mounted(view: &View<'_>, storage: usize, rabbit: &str) -> bool {
+    let mut mounts = view.directives[storage].storage.mounts.values();
+    mounts.any(|mount| mount.spec.node == rabbit && is_mounted(mount))
+}

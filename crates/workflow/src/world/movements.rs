@@ -1,0 +1,86 @@
+//! Objects of the copies of workflows.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{
+    NnfDataMovement, NnfDataMovementProfile, Workflow,
+    names::{PROFILE_TEMPLATE_NAMESPACE, label},
+};
+use controller::{Change, Store};
+use kube::ResourceExt;
+
+use super::{
+    Wake, WatchedKind, World,
+    children::{Children, if_owned_by},
+    object_key, set_or_remove, wake_workflow, workflow_of,
+};
+use crate::{names::directive_object_name, view::Copies};
+
+impl World {
+    /// Returns the objects of a directive's copies.
+    pub(super) fn copies(&self, workflow: &Workflow, index: usize) -> Copies {
+        let (namespace, name) = object_key(workflow);
+        let uid = workflow.uid().unwrap_or_default();
+        let profile = directive_object_name(workflow, index);
+        let mine = |labels: &BTreeMap<String, String>| {
+            labels.get(label::WORKFLOW_UID) == Some(&uid)
+                && labels.get(label::DIRECTIVE_INDEX) == Some(&index.to_string())
+        };
+        let mut unreadable = self.movements.unreadable();
+        let has_unreadable = unreadable.any(|metadata| metadata.labels.as_ref().is_some_and(&mine));
+        let children = self.children.get(&(namespace.clone(), name));
+        let movements = children.into_iter().flat_map(|children| self.movements_of(children));
+        let movements = movements.filter(|movement| mine(movement.labels()));
+        Copies {
+            profile: if_owned_by(self.movement_profiles.get(&namespace, &profile), &uid),
+            movements: movements.map(|object| (object_key(&**object), object.clone())).collect(),
+            has_unreadable,
+        }
+    }
+
+    pub(super) fn movements_of(
+        &self,
+        children: &Children,
+    ) -> impl Iterator<Item = &Arc<NnfDataMovement>> {
+        children.movements.iter().filter_map(|at| self.movements.get(&at.0, &at.1))
+    }
+}
+
+impl WatchedKind for NnfDataMovement {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.movements
+    }
+
+    /// Movements of the Go controllers are not the engine's: their storage has no Servers.
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let is_ours = change.object().is_some_and(|object| object.is_ours());
+        if is_ours {
+            world.take_child(change, |children| &mut children.movements)
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+impl WatchedKind for NnfDataMovementProfile {
+    fn store(world: &mut World) -> &mut Store<Self> {
+        &mut world.movement_profiles
+    }
+
+    fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
+        let Some(object) = change.object() else { return Vec::new() };
+        let (namespace, name) = object_key(&**object);
+        if namespace != PROFILE_TEMPLATE_NAMESPACE {
+            return wake_workflow(workflow_of(&**object));
+        }
+        let template = change.new.clone().filter(|profile| !profile.data().pinned);
+        set_or_remove(world.site.movement_profiles.get_or_insert_default(), name, template);
+        vec![Wake::Waiting]
+    }
+
+    /// From now on the set of profiles is known, even if it is empty.
+    fn on_list(world: &mut World) -> Vec<Wake> {
+        world.site.movement_profiles.get_or_insert_default();
+        Vec::new()
+    }
+}

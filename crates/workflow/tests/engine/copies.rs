@@ -1,0 +1,205 @@
+//! `copy_in` and `copy_out`: where the movements go, what mounts they need, and how a failed or cancelled one ends.
+
+use api::names::movement;
+use serde_json::{Value, json};
+use workflow::change::Change;
+
+use crate::{
+    job::GIB,
+    site::{At, Site, at},
+};
+
+impl Site {
+    /// Copies, or gives up a deleted movement, as a rabbit's agent does.
+    pub(crate) fn act_on_movement(&mut self, place: &At) -> bool {
+        let Some(object) = self.objects.get(place) else { return false };
+        let is_going = !object["metadata"]["deletionTimestamp"].is_null();
+        let is_held =
+            object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+        let verdict = self.errors.get("NnfDataMovement").cloned();
+        let verdict = verdict.unwrap_or_else(|| json!({"state": "Finished", "status": "Success"}));
+        if is_going == is_held && is_going {
+            self.edit(&place.0, &place.1, &place.2, |object| {
+                object["metadata"]["finalizers"] = json!([]);
+            });
+            self.collect();
+            return true;
+        }
+        if is_going || object["status"] == verdict {
+            return false;
+        }
+        self.edit(&place.0, &place.1, &place.2, |object| {
+            object["metadata"]["finalizers"] = json!([movement::FINALIZER]);
+            object["status"] = verdict;
+        });
+        true
+    }
+
+    /// Panics if a mount is taken from a rabbit on which data is copied, or a movement is created before its storage is mounted.
+    pub(crate) fn check_movements(&self, change: &Change, place: &At) {
+        let is_mount = place.0 == "ClientMount" && place.2.ends_with("-servers");
+        let unmounts = match change {
+            Change::Delete(..) => true,
+            Change::Patch(_, patch) => {
+                serde_json::to_string(patch).unwrap().contains("\"unmounted\"")
+            }
+            _ => false,
+        };
+        let copies = |(at, object): (&At, &crate::stored::Stored)| {
+            at.0 == "NnfDataMovement" && at.1 == place.1 && object["status"]["state"] != "Finished"
+        };
+        if is_mount && unmounts {
+            assert!(!self.objects.iter().any(copies), "{change} while data is copied there");
+        }
+        if matches!(change, Change::Create(..)) && place.0 == "NnfDataMovement" {
+            let is_mounted = |(at, object): (&At, &crate::stored::Stored)| {
+                at.0 == "ClientMount"
+                    && at.1 == place.1
+                    && object["status"]["mounts"][0]["state"] == "mounted"
+            };
+            assert!(self.objects.iter().any(is_mounted), "{change} before its storage is mounted");
+        }
+    }
+
+    fn with_lustre(computes: usize) -> Self {
+        let mut site = Self::new(computes, 64 * GIB);
+        site.copies = true;
+        site.put(json!({
+            "kind": "NnfDataMovementProfile", "metadata": {"name": "default", "namespace": "nnf-system"},
+            "data": {"default": true},
+        }));
+        site.put(json!({
+            "kind": "LustreFileSystem", "metadata": {"name": "global", "namespace": "default"},
+            "spec": {"name": "global", "mgsNids": "10.0.0.9@tcp", "mountRoot": "/lus/global"},
+        }));
+        site
+    }
+
+    fn movement(&self, name: &str) -> &Value {
+        self.get("NnfDataMovement", "r", name)
+    }
+
+    fn is_mounted_on_rabbit(&self) -> bool {
+        let mount = &self.objects[&at("ClientMount", "r", "default-w-0-servers")];
+        mount["status"]["mounts"][0]["state"] == "mounted"
+    }
+}
+
+const XFS: &str = "#DW jobdw type=xfs capacity=1GiB name=scratch";
+const GFS2: &str = "#DW jobdw type=gfs2 capacity=1GiB name=scratch";
+const IN: &str = "#DW copy_in source=/lus/global/in destination=$DW_JOB_scratch/in";
+const OUT: &str = "#DW copy_out source=$DW_JOB_scratch/out destination=/lus/global/results";
+
+fn directives(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
+
+fn go_to(site: &mut Site, state: &str) {
+    site.ask("w", state);
+    site.settle();
+    assert!(site.is_ready("w", state), "{state}: {:?}", site.status_of("w"));
+}
+
+#[test]
+fn each_allocation_has_a_movement_on_its_rabbit() {
+    let mut site = Site::with_lustre(2);
+    site.ask_for_storage("w", &directives(&[XFS, IN, OUT]), &["c1", "c2"]);
+    go_to(&mut site, "DataIn");
+    let uid = site.workflow("w")["metadata"]["uid"].as_str().unwrap().to_owned();
+    for index in 0..2 {
+        let movement = site.movement(&format!("w-1-{index}"));
+        let root = format!("/mnt/nnf/{uid}-0/node-{index}");
+        assert_eq!(
+            movement["spec"],
+            json!({
+                "source": {"path": "/lus/global/in", "storageReference":
+                    {"kind": "LustreFileSystem", "name": "global", "namespace": "default", "fieldPath": "/lus/global"}},
+                "destination": {"path": format!("{root}/in"), "storageReference":
+                    {"kind": "Servers", "name": "w-0", "namespace": "default", "fieldPath": root}},
+                "userId": 1001, "groupId": 1002, "cancel": false,
+                "profileReference": {"kind": "NnfDataMovementProfile", "name": "w-1", "namespace": "default"},
+            })
+        );
+        let labels = &movement["metadata"]["labels"];
+        assert_eq!(labels["dm.cray.hpe.com/initiator"], "copy_in");
+        assert_eq!(labels["nnf.cray.hpe.com/teardown_state"], "DataIn");
+        assert_eq!(labels["nnf.cray.hpe.com/directive_index"], "1");
+        assert!(labels[movement::INDEX_DIRECTORY].is_null());
+    }
+    assert!(site.is_mounted_on_rabbit());
+    go_to(&mut site, "PreRun");
+    assert!(!site.is_mounted_on_rabbit(), "computes have the XFS mounted");
+    go_to(&mut site, "PostRun");
+    go_to(&mut site, "DataOut");
+    assert!(site.is_mounted_on_rabbit());
+    let out = site.movement("w-2-1");
+    assert_eq!(out["spec"]["source"]["path"], format!("/mnt/nnf/{uid}-0/node-1/out"));
+    assert_eq!(out["spec"]["destination"]["path"], "/lus/global/results");
+    assert_eq!(out["metadata"]["labels"][movement::INDEX_DIRECTORY], "r-1");
+    go_to(&mut site, "Teardown");
+    assert!(!site.objects.keys().any(|at| at.0 == "NnfDataMovement"));
+}
+
+#[test]
+fn gfs2_stays_mounted_on_its_rabbit_after_a_copy_in() {
+    let mut site = Site::with_lustre(2);
+    site.ask_for_storage("w", &directives(&[GFS2, IN]), &["c1", "c2"]);
+    go_to(&mut site, "DataIn");
+    go_to(&mut site, "PreRun");
+    assert!(site.is_mounted_on_rabbit());
+    for state in ["PostRun", "DataOut", "Teardown"] {
+        go_to(&mut site, state);
+    }
+}
+
+#[test]
+fn a_failed_movement_fails_the_state_once_all_have_ended_and_keeps_the_storage() {
+    let mut site = Site::with_lustre(2);
+    site.ask_for_storage("w", &directives(&[XFS, OUT]), &["c1", "c2"]);
+    for state in ["DataIn", "PreRun", "PostRun"] {
+        go_to(&mut site, state);
+    }
+    let failed = json!({"state": "Finished", "status": "Failed", "message": "no space is left"});
+    site.errors.insert("NnfDataMovement".to_owned(), failed);
+    site.ask("w", "DataOut");
+    site.settle();
+    let (_, ready, status, message) = site.status_of("w");
+    assert!(!ready && status == "Error", "{status}: {message}");
+    assert!(
+        message.contains("copy_out on r: no space is left; and 1 more copies failed"),
+        "{message}"
+    );
+    assert!(site.objects.keys().any(|at| at.0 == "NnfNodeStorage"));
+    go_to(&mut site, "Teardown");
+}
+
+#[test]
+fn a_copy_that_runs_is_told_in_whole_percents_and_ends_before_the_storage_goes() {
+    let mut site = Site::with_lustre(2);
+    site.ask_for_storage("w", &directives(&[XFS, IN]), &["c1", "c2"]);
+    let running = json!({"state": "Running", "commandStatus": {"progress": 63}});
+    site.errors.insert("NnfDataMovement".to_owned(), running);
+    site.ask("w", "DataIn");
+    site.settle();
+    let (_, _, status, message) = site.status_of("w");
+    assert_eq!(
+        (status.as_str(), message.contains("copies on r: 63 %, 0 of 2 ended")),
+        ("DriverWait", true),
+        "{message}"
+    );
+    site.ask("w", "Teardown");
+    site.settle();
+    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
+}
+
+#[test]
+fn a_path_on_no_file_system_of_the_site_is_refused() {
+    let mut site = Site::with_lustre(1);
+    site.create(
+        "w",
+        &directives(&[XFS, "#DW copy_in source=/lus/global2/in destination=$DW_JOB_scratch"]),
+    );
+    site.settle();
+    let (.., message) = site.status_of("w");
+    assert!(message.contains("/lus/global2/in") && message.contains("/lus/global"), "{message}");
+}

@@ -1,0 +1,127 @@
+//! A directory that is being copied. Both directories stay open, so that what is put in their place meanwhile is never followed.
+
+use std::{
+    ffi::CStr,
+    fs::File,
+    os::unix::fs::MetadataExt,
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
+};
+
+use rustix::{
+    fs::{Mode, OFlags, Stat, fchmod, fstat, mkdirat, openat},
+    io::{Errno, Result},
+};
+
+use crate::{metadata, mover::Mover};
+
+const OPEN: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// Most levels of a tree: each needs two open files.
+const LEVELS: u32 = 1000;
+
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) source: File,
+    pub(crate) target: File,
+    /// Path in the source, for messages.
+    pub(crate) source_path: Vec<u8>,
+    /// Path relative to the destination's root.
+    pub(crate) target_path: Vec<u8>,
+    level: u32,
+    /// Metadata that the target gets when everything in it is copied; `None` for a directory that only holds copies.
+    finish: Option<Stat>,
+    mover: Weak<Mover>,
+    /// Keeps the parent open, and unfinished, as long as this folder is.
+    parent: Option<Arc<Folder>>,
+}
+
+impl Folder {
+    /// The folder that a movement fills.
+    pub(crate) fn top(mover: &Arc<Mover>, source: File, target: File, target_path: &str) -> Self {
+        Self {
+            source,
+            target,
+            source_path: mover.order.source.path.trim_end_matches('/').as_bytes().to_vec(),
+            target_path: target_path.as_bytes().to_vec(),
+            level: 0,
+            finish: None,
+            mover: Arc::downgrade(mover),
+            parent: None,
+        }
+    }
+
+    /// Opens a directory of this folder and makes its copy.
+    pub(crate) fn enter(self: &Arc<Self>, mover: &Arc<Mover>, name: &CStr) -> Result<Self> {
+        let source = openat(&self.source, name, OPEN, Mode::empty())?;
+        self.make(mover, source.into(), name)
+    }
+
+    /// Makes the copy of an opened directory under a name of this folder.
+    pub(crate) fn make(
+        self: &Arc<Self>,
+        mover: &Arc<Mover>,
+        source: File,
+        name: &CStr,
+    ) -> Result<Self> {
+        if self.level == LEVELS {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let stat = fstat(&source)?;
+        let is_new = match mkdirat(&self.target, name, Mode::RWXU) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(errno) => return Err(errno),
+        };
+        let target: File = openat(&self.target, name, OPEN, Mode::empty())?.into();
+        if !is_new && mover.resume.is_some() {
+            // An earlier run may have finished it, without the right to write.
+            let mode = target.metadata().map_or(0, |metadata| metadata.mode()) & 0o7777;
+            let _ = fchmod(&target, Mode::from_raw_mode(mode | 0o700));
+        }
+        let joined = |path: &[u8]| [path, name.to_bytes()].join(&b'/');
+        Ok(Self {
+            source,
+            target,
+            source_path: joined(&self.source_path),
+            target_path: if self.target_path.is_empty() {
+                name.to_bytes().to_vec()
+            } else {
+                joined(&self.target_path)
+            },
+            level: self.level + 1,
+            finish: Some(stat),
+            mover: Arc::downgrade(mover),
+            parent: Some(self.clone()),
+        })
+    }
+
+    /// Path of an entry in the source, for messages.
+    pub(crate) fn path_of(&self, name: &CStr) -> Vec<u8> {
+        [&*self.source_path, name.to_bytes()].join(&b'/')
+    }
+
+    /// Path of an entry relative to the destination's root.
+    pub(crate) fn target_of(&self, name: &CStr) -> Vec<u8> {
+        if self.target_path.is_empty() {
+            return name.to_bytes().to_vec();
+        }
+        [&*self.target_path, name.to_bytes()].join(&b'/')
+    }
+}
+
+/// Everything in it is copied: nobody holds it any more.
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let (Some(stat), Some(mover)) = (&self.finish, self.mover.upgrade()) else { return };
+        if mover.is_over() {
+            return;
+        }
+        match metadata::finish(&mover, &self.source, &self.target, stat) {
+            Ok(()) => {
+                mover.counters.directories.fetch_add(1, Relaxed);
+            }
+            Err(errno) => mover.fail_write(&self.source_path, "set mode and times", errno),
+        }
+        self.parent = None;
+    }
+}

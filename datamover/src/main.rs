@@ -1,0 +1,7 @@
+//! Starts [`datamover`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    datamover::main()
+}

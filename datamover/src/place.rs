@@ -1,0 +1,77 @@
+//! Opens what an order names, and nothing outside its root.
+
+use std::{fs::File, path::Path};
+
+use movement::layout::Kind;
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, openat2},
+    io::{Errno, Result},
+};
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Mode of directories that a movement makes on the way to its destination.
+const MODE: u32 = 0o755;
+
+/// Opens the root of a file system, whose path the agent knows.
+pub(crate) fn root(path: &Path) -> Result<File> {
+    openat(CWD, path, DIRECTORY, Mode::empty()).map(File::from)
+}
+
+/// Tells what lies at a path beneath a root.
+pub(crate) fn kind(root: &File, path: &str) -> Result<Kind> {
+    match beneath(root, path, OFlags::PATH).and_then(fstat) {
+        Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Ok(Kind::Directory),
+            _ => Ok(Kind::File),
+        },
+        Err(Errno::NOENT) => Ok(Kind::Absent),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Opens a directory beneath a root.
+pub(crate) fn directory(root: &File, path: impl AsRef<[u8]>) -> Result<File> {
+    beneath(root, path, DIRECTORY)
+}
+
+/// Opens a file beneath a root for reading. A FIFO without a writer does not delay it.
+pub(crate) fn file(root: &File, path: &str) -> Result<File> {
+    beneath(root, path, OFlags::RDONLY | OFlags::NONBLOCK)
+}
+
+fn beneath(root: &File, path: impl AsRef<[u8]>, flags: OFlags) -> Result<File> {
+    let mut path = path.as_ref();
+    while let [b'/', rest @ ..] | [rest @ .., b'/'] = path {
+        path = rest;
+    }
+    let path = if path.is_empty() { b"." } else { path };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).map(File::from)
+}
+
+/// Opens a directory beneath a root, and makes what is missing of it if `creates` says so.
+pub(crate) fn reach(root: &File, path: &str, creates: bool) -> Result<File> {
+    match directory(root, path) {
+        Err(Errno::NOENT) if creates => make(root, path.trim_matches('/')),
+        opened => opened,
+    }
+}
+
+fn make(root: &File, path: &str) -> Result<File> {
+    let mut parent = directory(root, "")?;
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    for end in ends {
+        let prefix = &path[..end];
+        parent = match directory(root, prefix) {
+            Err(Errno::NOENT) => {
+                let name = prefix.rsplit('/').next().unwrap_or(prefix);
+                match mkdirat(&parent, name, Mode::from_raw_mode(MODE)) {
+                    Ok(()) | Err(Errno::EXIST) => directory(root, prefix)?,
+                    Err(errno) => return Err(errno),
+                }
+            }
+            opened => opened?,
+        };
+    }
+    Ok(parent)
+}

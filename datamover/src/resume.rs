@@ -1,0 +1,128 @@
+//! What earlier runs of a movement left: which of the destination's files are whole, and which blocks of large files are done.
+
+use std::collections::{BTreeSet, HashMap};
+
+use percent_encoding::percent_decode_str;
+use rustix::fs::Stat;
+
+use crate::journal::Time;
+
+/// What the log of earlier runs says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resume {
+    /// Between these times of the destination, earlier runs put files in place that are whole. A file that was written after the last
+    /// checkpoint of an earlier boot may lack data.
+    trusted: Vec<(Time, Option<Time>)>,
+    /// Large files that were begun, by path.
+    large: HashMap<Vec<u8>, Begun>,
+    /// The next number for a large file's temporary name.
+    pub(crate) next: u64,
+}
+
+/// A large file that an earlier run began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    pub(crate) number: u64,
+    pub(crate) size: u64,
+    pub(crate) modified: Time,
+    pub(crate) blocks: BTreeSet<u64>,
+}
+
+/// Reads a log. `boot` is the present boot id: blocks of earlier boots count if a checkpoint came after them.
+pub(crate) fn read(log: &str, boot: &str) -> Resume {
+    let mut resume = Resume::default();
+    let mut boots: Vec<(String, Time, Option<Time>)> = Vec::new();
+    // Blocks since the last checkpoint of their boot.
+    let mut unsure: Vec<(u64, u64)> = Vec::new();
+    let mut blocks: HashMap<u64, BTreeSet<u64>> = HashMap::new();
+    for line in log.lines() {
+        match *line.split(' ').collect::<Vec<_>>() {
+            ["start", of, seconds, nanoseconds] => {
+                let Some(time) = time(seconds, nanoseconds) else { continue };
+                if boots.last().is_none_or(|last| last.0 != of) {
+                    unsure.clear();
+                    boots.push((of.to_owned(), time, None));
+                }
+            }
+            ["checkpoint", _, seconds, nanoseconds] => {
+                if let Some(last) = boots.last_mut() {
+                    last.2 = time(seconds, nanoseconds);
+                }
+                for (number, block) in unsure.drain(..) {
+                    blocks.entry(number).or_default().insert(block);
+                }
+            }
+            ["block", number, block] => {
+                unsure.extend(number.parse().ok().zip(block.parse().ok()));
+            }
+            ["large", number, size, seconds, nanoseconds, path] => {
+                resume.begin(number, size, time(seconds, nanoseconds), path);
+            }
+            _ => {}
+        }
+    }
+    let is_present = boots.last().is_some_and(|last| last.0 == boot);
+    if is_present {
+        unsure.drain(..).for_each(|(number, block)| {
+            blocks.entry(number).or_default().insert(block);
+        });
+    }
+    for begun in resume.large.values_mut() {
+        begun.blocks = blocks.remove(&begun.number).unwrap_or_default();
+    }
+    let trusted = |(of, from, until): (String, Time, Option<Time>)| {
+        if of == boot { Some((from, None)) } else { until.map(|until| (from, Some(until))) }
+    };
+    resume.trusted = boots.into_iter().filter_map(trusted).collect();
+    resume
+}
+
+fn time(seconds: &str, nanoseconds: &str) -> Option<Time> {
+    seconds.parse().ok().zip(nanoseconds.parse().ok())
+}
+
+impl Resume {
+    fn begin(&mut self, number: &str, size: &str, modified: Option<Time>, path: &str) {
+        let (Ok(number), Ok(size), Some(modified)) = (number.parse(), size.parse(), modified)
+        else {
+            return;
+        };
+        let path = percent_decode_str(path).collect();
+        self.large.insert(path, Begun { number, size, modified, blocks: BTreeSet::new() });
+        self.next = self.next.max(number + 1);
+    }
+
+    /// Whether a file of the destination is a whole copy that an earlier run put in place.
+    pub(crate) fn is_whole(&self, source: &Stat, copy: &Stat) -> bool {
+        let changed = (copy.st_ctime, copy.st_ctime_nsec.cast_signed());
+        let is_trusted = |(from, until): &(Time, Option<Time>)| {
+            changed >= *from && until.is_none_or(|until| changed < until)
+        };
+        source.st_size == copy.st_size
+            && modified(source) == modified(copy)
+            && self.trusted.iter().any(is_trusted)
+    }
+
+    /// Returns the large file that an earlier run began from the same source.
+    pub(crate) fn begun(&self, path: &[u8], source: &Stat) -> Option<&Begun> {
+        let begun = self.large.get(path)?;
+        let is_same =
+            begun.size == source.st_size.cast_unsigned() && begun.modified == modified(source);
+        is_same.then_some(begun)
+    }
+
+    /// Returns the number of a large file's temporary name.
+    pub(crate) fn number_of(&self, path: &[u8]) -> Option<u64> {
+        self.large.get(path).map(|begun| begun.number)
+    }
+
+    /// Paths and numbers of all large files.
+    pub(crate) fn temporaries(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.large.iter().map(|(path, begun)| (&**path, begun.number))
+    }
+}
+
+/// When a file was modified.
+pub(crate) fn modified(stat: &Stat) -> Time {
+    (stat.st_mtime, stat.st_mtime_nsec.cast_signed())
+}

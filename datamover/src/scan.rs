@@ -1,0 +1,91 @@
+//! Counts what there is to copy, beside the copying.
+
+use std::{collections::HashSet, ffi::CString, fs::File};
+
+use movement::report::Total;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
+
+use crate::{
+    data::bytes_of_data,
+    links::{Key, key},
+    mover::Mover,
+};
+
+const OPEN: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const BUFFER: usize = 32 << 10;
+/// Most levels, as copying has them.
+const LEVELS: usize = 1000;
+
+/// Counts a tree. What cannot be read counts nothing; copying says why.
+pub(crate) fn count(mover: &Mover, directory: &File) -> Total {
+    let mut total = Count::default();
+    let mut levels = vec![(None, subdirectories(mover, directory, &mut total))];
+    while let Some((opened, names)) = levels.last_mut() {
+        let Some(name) = names.pop() else {
+            levels.pop();
+            continue;
+        };
+        let parent: &File = opened.as_ref().unwrap_or(directory);
+        let Ok(child) = openat(parent, name, OPEN, Mode::empty()).map(File::from) else { continue };
+        if levels.len() < LEVELS {
+            let names = subdirectories(mover, &child, &mut total);
+            levels.push((Some(child), names));
+        }
+        if mover.is_over() {
+            break;
+        }
+    }
+    total.total
+}
+
+/// Most files with several names whose further names are known as such.
+const LINKED: usize = 200_000;
+
+#[derive(Default)]
+struct Count {
+    total: Total,
+    /// Files with several names.
+    linked: HashSet<Key>,
+}
+
+impl Count {
+    fn add(&mut self, stat: &Stat) {
+        let is_another_name = stat.st_nlink > 1
+            && (self.linked.contains(&key(stat))
+                || (self.linked.len() < LINKED && !self.linked.insert(key(stat))));
+        if !is_another_name {
+            self.total.files += 1;
+            self.total.bytes += bytes_of_data(stat);
+        }
+    }
+}
+
+/// Counts the files of one directory, and returns the names of its directories.
+fn subdirectories(mover: &Mover, directory: &File, total: &mut Count) -> Vec<CString> {
+    let mut names = Vec::new();
+    let mut buffer = Vec::with_capacity(BUFFER);
+    // A descriptor of its own: the one that copies reads the same directory.
+    let Ok(opened) = openat(directory, c".", OPEN, Mode::empty()) else { return names };
+    let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
+    while let Some(Ok(entry)) = entries.next() {
+        if mover.is_over() {
+            break;
+        }
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        if entry.file_type() == FileType::Directory {
+            names.push(name.to_owned());
+            continue;
+        }
+        let Ok(stat) = statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => names.push(name.to_owned()),
+            FileType::RegularFile => total.add(&stat),
+            _ => {}
+        }
+    }
+    names
+}

@@ -1,0 +1,58 @@
+//! Most bytes in a second, over all threads.
+
+use std::{
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    rate: Option<u64>,
+    /// When the bytes that were granted so far are used up at the present rate.
+    used_until: Instant,
+}
+
+impl Throttle {
+    pub(crate) fn new(rate: Option<u64>) -> Self {
+        let state = State { rate, used_until: Instant::now() };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(crate) fn set(&self, rate: Option<u64>) {
+        let mut state = self.lock();
+        *state = State { rate, used_until: Instant::now() };
+        self.changed.notify_all();
+    }
+
+    /// Waits until `bytes` may be copied, or `is_over` says so.
+    pub(crate) fn take(&self, bytes: u64, is_over: impl Fn() -> bool) {
+        let mut state = self.lock();
+        let Some(rate) = state.rate else { return };
+        let now = Instant::now();
+        let from = state.used_until.max(now);
+        state.used_until = from + Duration::from_secs_f64(precise(bytes) / precise(rate.max(1)));
+        while state.rate.is_some() && !is_over() {
+            let wait = from.min(state.used_until).saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                return;
+            }
+            let waited = self.changed.wait_timeout(state, wait.min(Duration::from_millis(200)));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates need no more than 53 bits")]
+fn precise(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,125 @@
+//! Reads directories and hands out what is in them.
+
+use std::{
+    ffi::{CStr, CString},
+    sync::Arc,
+};
+
+use rustix::{
+    fs::{FileType, RawDir},
+    io::Errno,
+};
+
+use crate::{
+    file,
+    folder::Folder,
+    large,
+    mover::{Mover, Worker},
+    queue::Work,
+    special,
+};
+
+/// Bytes that one getdents64(2) reads.
+const BUFFER: usize = 32 << 10;
+/// Files that a thread takes at once.
+const BATCH: usize = 32;
+
+/// Does work from the queue until nothing is left.
+pub(crate) fn work(mover: &Arc<Mover>, worker: &mut Worker) {
+    while let Some(work) = mover.queue.next() {
+        perform(mover, worker, work);
+        mover.queue.finish();
+    }
+}
+
+fn perform(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
+    if mover.is_over() && !matches!(work, Work::Blocks(_)) {
+        return;
+    }
+    match work {
+        Work::Folder(parent, name) => match parent.enter(mover, &name) {
+            Ok(folder) => read(mover, worker, &Arc::new(folder)),
+            Err(errno) => mover.fail_write(&parent.path_of(&name), "copy the directory", errno),
+        },
+        Work::Files(folder, names) => {
+            for name in names {
+                if mover.is_over() {
+                    return;
+                }
+                file::copy(mover, worker, &folder, &name);
+            }
+        }
+        Work::Blocks(large) => large::copy_block(mover, worker, &large),
+    }
+}
+
+/// Hands out work, or does it where the queue is full.
+fn hand_out(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
+    if let Err(work) = mover.queue.push(work) {
+        perform(mover, worker, work);
+    }
+}
+
+/// Reads a folder. Its subdirectories and files become work; links and special files are copied at once.
+pub(crate) fn read(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>) {
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut entries = RawDir::new(&folder.source, buffer.spare_capacity_mut());
+    let mut files = Vec::new();
+    while let Some(entry) = entries.next() {
+        if mover.is_over() {
+            return;
+        }
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(errno) => return mover.fail(&folder.source_path, "read the directory", errno),
+        };
+        let name = entry.file_name();
+        if name == c"." || name == c".." || is_temporary(mover, name) {
+            continue;
+        }
+        match kind(folder, name, entry.file_type()) {
+            Ok(FileType::Directory) => {
+                hand_out(mover, worker, Work::Folder(folder.clone(), name.to_owned()));
+            }
+            Ok(FileType::RegularFile) => {
+                files.push(name.to_owned());
+                if files.len() == BATCH {
+                    hand_out_files(mover, worker, folder, &mut files);
+                }
+            }
+            Ok(_) => match special::stat(folder, name) {
+                Ok(stat) => special::copy(mover, worker, folder, name, &stat),
+                Err(errno) => mover.fail(&folder.path_of(name), "look at", errno),
+            },
+            Err(errno) => mover.fail(&folder.path_of(name), "look at", errno),
+        }
+    }
+    hand_out_files(mover, worker, folder, &mut files);
+}
+
+fn hand_out_files(
+    mover: &Arc<Mover>,
+    worker: &mut Worker,
+    folder: &Arc<Folder>,
+    files: &mut Vec<CString>,
+) {
+    let files = std::mem::take(files);
+    if !files.is_empty() {
+        hand_out(mover, worker, Work::Files(folder.clone(), files));
+    }
+}
+
+/// Returns an entry's type, which some file systems tell only by stat(2).
+fn kind(folder: &Folder, name: &CStr, kind: FileType) -> Result<FileType, Errno> {
+    match kind {
+        FileType::Unknown => {
+            special::stat(folder, name).map(|stat| FileType::from_raw_mode(stat.st_mode))
+        }
+        known => Ok(known),
+    }
+}
+
+/// Whether the entry is a temporary file of this movement: a destination may lie in its own source.
+fn is_temporary(mover: &Mover, name: &CStr) -> bool {
+    name.to_bytes().starts_with(mover.order.prefix.as_bytes())
+}

@@ -1,0 +1,183 @@
+//! A source and a destination, each on an XFS of its own, and runs of `datamover` from one to the other.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Lines, Write},
+    os::unix::fs::chown,
+    path::PathBuf,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use movement::{
+    order::{Order, Place, Task, User},
+    report::{Ended, Progress, Report},
+};
+use tempfile::TempDir;
+
+/// The job's user and group.
+pub(crate) const USER: u32 = 1050;
+
+/// The first characters of temporary names.
+pub(crate) const PREFIX: &str = ".warren-1f2e3d";
+
+pub(crate) struct Site {
+    directory: TempDir,
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests prepare the node by hand")]
+fn must(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+}
+
+impl Site {
+    /// Makes two file systems of this size; `None` where this machine has no loop devices.
+    pub(crate) fn new(bytes: u64) -> Option<Self> {
+        if !gate::loop_devices() {
+            return None;
+        }
+        let site = Self { directory: TempDir::new().unwrap() };
+        fs::create_dir(site.at("state")).unwrap();
+        for mounted in [site.source(), site.target("")] {
+            fs::create_dir(&mounted).unwrap();
+            let image = mounted.with_extension("image");
+            fs::File::create(&image).unwrap().set_len(bytes).unwrap();
+            must("mkfs.xfs", &["-q", image.to_str().unwrap()]);
+            must("mount", &["-o", "loop", image.to_str().unwrap(), mounted.to_str().unwrap()]);
+            chown(&mounted, Some(USER), Some(USER)).unwrap();
+        }
+        fs::set_permissions(
+            site.directory.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+        Some(site)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn source(&self) -> PathBuf {
+        self.at("source")
+    }
+
+    pub(crate) fn target(&self, path: &str) -> PathBuf {
+        self.at("target").join(path)
+    }
+
+    /// The list of failures.
+    pub(crate) fn failures(&self) -> String {
+        fs::read_to_string(self.at("state/failures")).unwrap()
+    }
+
+    fn order(&self, source: &str, destination: &str) -> Order {
+        let place = |root: PathBuf, path: &str| Place { root, path: path.to_owned() };
+        Order {
+            task: Task::Copy,
+            user: User { uid: USER, gid: USER, groups: Vec::new() },
+            source: place(self.source(), source),
+            destination: place(self.target(""), destination),
+            index_directory: None,
+            creates_directories: true,
+            copies_xattrs: false,
+            syncs: false,
+            threads: 4,
+            block: 1 << 20,
+            rate: None,
+            interval: 100,
+            prefix: PREFIX.to_owned(),
+            state: self.at("state"),
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the agent's part is played here")]
+    pub(crate) fn start(
+        &self,
+        change: impl FnOnce(&mut Order),
+        source: &str,
+        destination: &str,
+    ) -> Run {
+        let mut order = self.order(source, destination);
+        change(&mut order);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_datamover"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut run = Run { child, input, output };
+        run.say(&serde_json::to_string(&order).unwrap());
+        run
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(
+        &self,
+        change: impl FnOnce(&mut Order),
+        source: &str,
+        destination: &str,
+    ) -> Ended {
+        self.start(change, source, destination).end().unwrap()
+    }
+
+    pub(crate) fn copy(&self, source: &str, destination: &str, index: Option<&str>) -> Ended {
+        self.run(|order| order.index_directory = index.map(str::to_owned), source, destination)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        for mounted in ["source", "target"] {
+            // Another test may be starting a program, which has all open files until it runs.
+            must("umount", &["--lazy", self.at(mounted).to_str().unwrap()]);
+        }
+    }
+}
+
+/// A `datamover` that runs.
+pub(crate) struct Run {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Run {
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Reads reports until one is as wanted. A run that ends before fails the test.
+    pub(crate) fn until_progress(&mut self, is_wanted: impl Fn(Progress) -> bool) {
+        for line in &mut self.output {
+            match serde_json::from_str(&line.unwrap()).unwrap() {
+                Report::Progress(progress) if is_wanted(progress) => return,
+                Report::Progress(_) => {}
+                Report::Ended(ended) => panic!("{ended:?}"),
+            }
+        }
+        panic!("the output ended");
+    }
+
+    /// Reads reports to the end; `None` when the run ended without the last one.
+    pub(crate) fn end(mut self) -> Option<Ended> {
+        let reports = (&mut self.output).map(|line| serde_json::from_str(&line.unwrap()).unwrap());
+        let ended = reports.filter_map(|report| match report {
+            Report::Ended(ended) => Some(ended),
+            Report::Progress(_) => None,
+        });
+        let ended = ended.last();
+        self.child.wait().unwrap();
+        ended
+    }
+
+    /// Closes the standard input, and returns the last report if there is one.
+    pub(crate) fn abandon(mut self) -> Option<Ended> {
+        self.input = None;
+        self.end()
+    }
+
+    /// Kills the run, and returns the last report if there was one before.
+    pub(crate) fn kill(mut self) -> Option<Ended> {
+        self.child.kill().unwrap();
+        self.end()
+    }
+}

@@ -1,0 +1,59 @@
+//! NnfDataMovement: copies of a job's data from or to the storage on this rabbit.
+//!
+//! # Flow
+//! ```text
+//! NnfDataMovement ─ desired ─► Desired ┐
+//!                                      ├─ plan (pure) ─► Step ─ movers ─► datamover
+//! datamover's lines, its state directory ─► Seen ┘
+//! Desired, Seen ─ report (pure) ─► status
+//! ```
+//! One process of `datamover` carries out one movement, as the job's user. `plan::turns` chooses which movements start: at most as many
+//! run at once as the configuration says, and users take turns.
+//!
+//! # Guarantees
+//! * The agent carries out only movements with a side on a Servers. Other programs carry out the others.
+//! * No copy starts before its roots are mount points: a copier never writes into the directory beneath a missing mount.
+//! * An agent that starts goes on with what an earlier one began: each movement has a directory beneath the state directory with its
+//!   journal, the number of its starts, and its end.
+//! * Two processes never work on one movement: `datamover` locks its journal, and the agent starts none while the lock is held.
+//! * A final state stands in the status. Nothing is started after it.
+//! * A deleted object stays until its process has ended and its temporary files are gone.
+//!
+//! # Caveats
+//! * Times are those of this rabbit's clock.
+//! * A process that hangs in the kernel holds its object until the kernel releases it; the status names it.
+
+pub mod args;
+pub mod desired;
+pub mod movers;
+mod order;
+pub mod plan;
+mod reconcile;
+pub mod record;
+pub mod report;
+
+use api::NnfDataMovement;
+use kube::ResourceExt;
+
+pub use movers::Movers;
+pub use reconcile::{MovementView, reconcile};
+
+/// Whether the agent is to carry out the movement: it is ours, has not ended, and is neither cancelled nor deleted.
+#[must_use]
+pub fn is_wanted(object: &NnfDataMovement) -> bool {
+    let is_deleted = object.metadata.deletion_timestamp.is_some();
+    object.is_ours() && !object.is_finished() && !object.spec.cancel && !is_deleted
+}
+
+/// Returns the movement's place in the queue; `None` when it is not wanted.
+#[must_use]
+pub fn waiting(object: &NnfDataMovement) -> Option<plan::Waiting> {
+    let status = object.status.as_ref();
+    is_wanted(object).then_some(())?;
+    Some(plan::Waiting {
+        uid: desired::uid_of(object).ok()?,
+        user: object.spec.user_id,
+        created: object.creation_timestamp()?.0,
+        has_begun: status.is_some_and(|status| status.start_time.is_some()),
+    })
+}

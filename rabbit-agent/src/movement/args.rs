@@ -1,0 +1,80 @@
+//! Flags about data movement.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bytesize::ByteSize;
+use clap::{Args, value_parser};
+
+/// Bytes of a block: files that are larger are copied by several threads at once.
+const BLOCK: u64 = 64 << 20;
+/// How long a cancelled copy may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long removing temporary files may take.
+const CLEAN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data movement")]
+pub struct MovementArgs {
+    /// The program that copies jobs' data; without it this rabbit carries out no data movement
+    #[arg(long, env = "WARREN_DATAMOVER", value_name = "PATH", hide = true)]
+    datamover: Option<PathBuf>,
+
+    /// How many data movements run at once on this rabbit; others wait, and users take turns
+    #[arg(long, env = "WARREN_MOVEMENTS_AT_ONCE", value_name = "N", default_value_t = 4, hide = true, value_parser = value_parser!(u16).range(1..=256))]
+    movements_at_once: u16,
+
+    /// How many threads copy for each data movement
+    #[arg(long, env = "WARREN_MOVEMENT_THREADS", value_name = "N", default_value_t = 8, hide = true, value_parser = value_parser!(u16).range(1..=256))]
+    movement_threads: u16,
+
+    /// How many bytes each data movement copies in a second, e.g. 500MiB; without it as many as it can
+    #[arg(long, env = "WARREN_MOVEMENT_RATE", value_name = "SIZE", hide = true, value_parser = rate)]
+    movement_rate: Option<ByteSize>,
+}
+
+fn rate(text: &str) -> Result<ByteSize, String> {
+    match text.parse::<ByteSize>()? {
+        ByteSize(0) => Err("nothing would be copied: leave it out for no limit".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
+/// How data is moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovementConfig {
+    /// The program that copies; `None` if this rabbit carries out no data movement.
+    pub datamover: Option<PathBuf>,
+    /// Movements that run at the same time.
+    pub at_once: usize,
+    /// Threads of each.
+    pub threads: u16,
+    /// Bytes a second of each; `None` for no limit.
+    pub rate: Option<u64>,
+    /// Bytes of a block.
+    pub block: u64,
+    /// How long a cancelled copy may take before it is killed.
+    pub grace: Duration,
+    /// How long removing temporary files may take before it is given up.
+    pub clean: Duration,
+    /// Holds a directory for each movement.
+    pub state: PathBuf,
+}
+
+impl MovementArgs {
+    /// The configuration of an agent with this state directory.
+    pub(crate) fn config(self, state: &Path) -> MovementConfig {
+        MovementConfig {
+            datamover: self.datamover,
+            at_once: usize::from(self.movements_at_once),
+            threads: self.movement_threads,
+            rate: self.movement_rate.map(|rate| rate.as_u64()),
+            block: BLOCK,
+            grace: GRACE,
+            clean: CLEAN,
+            state: state.join("movements"),
+        }
+    }
+}

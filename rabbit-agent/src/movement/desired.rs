@@ -1,0 +1,193 @@
+//! A movement as its object describes it, checked once.
+
+use std::path::{Component, Path, PathBuf};
+
+use api::{
+    NnfDataMovement, names::movement::INDEX_DIRECTORY, nnf_data_movement::DataMovementPlace,
+};
+use kube::ResourceExt;
+use movement::order;
+use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
+use thiserror::Error;
+
+/// Why a NnfDataMovement is invalid. Time does not change that.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MovementError {
+    #[error("metadata.uid {0:?} is not a UUID")]
+    Uid(String),
+    #[error("spec.userId is {0}: data is copied without root's rights; use the number of a user")]
+    User(i64),
+    #[error("spec.groupId is {0}: use the number of a group")]
+    Group(i64),
+    #[error("{field} is {value:?}, {problem}")]
+    Field {
+        field: String,
+        value: String,
+        /// The rule that the value breaks, which is the remedy too.
+        problem: String,
+    },
+    #[error("{field}")]
+    Mount {
+        field: String,
+        #[source]
+        source: MountPointError,
+    },
+}
+
+/// The kind of object that names a side's root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SideKind {
+    /// Storage of a workflow.
+    Servers,
+    /// A global Lustre.
+    Lustre,
+    /// A directory that the coordinator's configuration names.
+    Directory,
+}
+
+/// One side of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    pub kind: SideKind,
+    /// The root and the path beneath it.
+    pub place: order::Place,
+}
+
+impl Side {
+    /// Whether the root has to be a mount point when the copy starts.
+    #[must_use]
+    pub fn needs_mount(&self) -> bool {
+        self.kind != SideKind::Directory
+    }
+}
+
+/// One movement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Desired {
+    pub uid: ObjectUid,
+    pub user: u32,
+    pub group: u32,
+    pub source: Side,
+    pub destination: Side,
+    /// Directory of this movement beneath the destination's.
+    pub index_directory: Option<String>,
+}
+
+impl Desired {
+    /// Checks an object. `roots` are the directories beneath which jobs' storage is mounted.
+    ///
+    /// # Errors
+    /// When no agent can carry it out.
+    pub fn from_object(
+        object: &NnfDataMovement,
+        roots: &AllowedRoots,
+    ) -> Result<Self, MovementError> {
+        let spec = &object.spec;
+        Ok(Self {
+            uid: uid_of(object)?,
+            user: user(spec.user_id)?,
+            group: u32::try_from(spec.group_id).map_err(|_| MovementError::Group(spec.group_id))?,
+            source: side("spec.source", &spec.source, roots)?,
+            destination: side("spec.destination", &spec.destination, roots)?,
+            index_directory: index_directory(object)?,
+        })
+    }
+
+    /// Whether success means that the destination is on stable storage. Teardown destroys the source of a copy_out; the
+    /// destination of a copy_in goes with its job.
+    #[must_use]
+    pub fn syncs(&self) -> bool {
+        self.destination.kind != SideKind::Servers
+    }
+}
+
+/// Reads an object's uid.
+///
+/// # Errors
+/// When it is not a UUID.
+pub fn uid_of(object: &NnfDataMovement) -> Result<ObjectUid, MovementError> {
+    let uid = object.uid().unwrap_or_default();
+    uid.parse().map_err(|_| MovementError::Uid(uid))
+}
+
+fn user(number: i64) -> Result<u32, MovementError> {
+    u32::try_from(number).ok().filter(|user| *user > 0).ok_or(MovementError::User(number))
+}
+
+/// Reads the label that names the directory beneath the destination: one part of a path.
+fn index_directory(object: &NnfDataMovement) -> Result<Option<String>, MovementError> {
+    let Some(name) = object.labels().get(INDEX_DIRECTORY) else { return Ok(None) };
+    if matches!(name.as_str(), "" | "." | "..") || name.contains('/') {
+        let problem = "and must be the name of a directory, such as rabbit-1-0".to_owned();
+        return Err(field(&format!("label {INDEX_DIRECTORY}"), name, problem));
+    }
+    Ok(Some(name.clone()))
+}
+
+fn side(name: &str, side: &DataMovementPlace, roots: &AllowedRoots) -> Result<Side, MovementError> {
+    let reference = &side.storage_reference;
+    let kind = kind(name, reference.kind.as_deref().unwrap_or_default())?;
+    let root = reference.field_path.as_deref().unwrap_or_default();
+    let root_name = format!("{name}.storageReference.fieldPath");
+    let root = match kind {
+        SideKind::Servers => MountPoint::parse(root, roots)
+            .map(|point| point.path())
+            .map_err(|source| MovementError::Mount { field: root_name, source })?,
+        SideKind::Lustre | SideKind::Directory => elsewhere(&root_name, root, roots)?,
+    };
+    let path = beneath(&format!("{name}.path"), &side.path, &root)?;
+    Ok(Side { kind, place: order::Place { root, path } })
+}
+
+fn kind(name: &str, kind: &str) -> Result<SideKind, MovementError> {
+    match kind {
+        "Servers" => Ok(SideKind::Servers),
+        "LustreFileSystem" => Ok(SideKind::Lustre),
+        "Directory" => Ok(SideKind::Directory),
+        _ => Err(field(
+            &format!("{name}.storageReference.kind"),
+            kind,
+            "and must be Servers, LustreFileSystem or Directory".to_owned(),
+        )),
+    }
+}
+
+/// A directory away from jobs' storage: neither there, nor beneath, nor above.
+fn elsewhere(name: &str, root: &str, roots: &AllowedRoots) -> Result<PathBuf, MovementError> {
+    let path = Path::new(root);
+    let is_plain = |path: &Path| {
+        let mut parts = path.components();
+        parts.next() == Some(Component::RootDir)
+            && parts.all(|part| matches!(part, Component::Normal(_)))
+    };
+    if !is_plain(path) || path == Path::new("/") {
+        let problem = "and must be an absolute path, without .. and not / itself";
+        return Err(field(name, root, problem.to_owned()));
+    }
+    if roots.iter().any(|jobs| path.starts_with(jobs) || jobs.starts_with(path)) {
+        let problem = format!("and must be away from jobs' storage in {roots}");
+        return Err(field(name, root, problem));
+    }
+    Ok(path.components().collect())
+}
+
+/// Returns the part of a path beneath a root; a trailing `/` stays. `.` is left out.
+fn beneath(name: &str, path: &str, root: &Path) -> Result<String, MovementError> {
+    if Path::new(path).components().any(|part| part == Component::ParentDir) {
+        return Err(field(name, path, "and may have no ..".to_owned()));
+    }
+    let rest = Path::new(path).strip_prefix(root).map_err(|_| {
+        field(name, path, format!("and must be beneath the mount point {}", root.display()))
+    })?;
+    let parts: Vec<_> = rest.iter().filter_map(|part| part.to_str()).collect();
+    let has_slash = path.ends_with('/') || path.ends_with("/.");
+    let end = if has_slash && !parts.is_empty() { "/" } else { "" };
+    Ok(parts.join("/") + end)
+}
+
+fn field(field: &str, value: &str, problem: String) -> MovementError {
+    MovementError::Field { field: field.to_owned(), value: value.to_owned(), problem }
+}
+
+#[cfg(test)]
+mod tests;

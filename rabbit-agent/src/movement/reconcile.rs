@@ -1,0 +1,267 @@
+//! Joins the decisions with copiers and the API.
+
+mod starts;
+
+use std::{sync::Arc, time::Duration};
+
+use agent::error::Failure;
+use api::{
+    NnfDataMovement, NnfDataMovementStatus,
+    names::movement::FINALIZER,
+    nnf_data_movement::{DataMovementState, DataMovementVerdict},
+};
+use controller::{Retry, describe, has_finalizer, patch::WriteError};
+use daemon::chain;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use movement::report::Ended;
+
+use self::starts::NotStarted;
+use super::{
+    Movers,
+    desired::{Desired, uid_of},
+    movers::{Look, Owner},
+    plan::{MovementStep, Waiting, Want, plan},
+    report::{self, Finish, Reading},
+};
+use crate::pass::{Context, Pass};
+
+/// Steps of one pass. Each but the last has an effect that the next look shows.
+const STEPS: usize = 8;
+
+/// How long the agent waits before it looks again for a missing mount, profile or program. Another program may mount a global file
+/// system, which wakes nothing here.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The objects that a pass reads.
+#[derive(Debug)]
+pub struct MovementView {
+    pub object: Arc<NnfDataMovement>,
+    /// All movements of this rabbit that have not ended.
+    pub waiting: Vec<Waiting>,
+}
+
+/// Brings one movement on its way. A deleted object loses the finalizer once nothing of it is left.
+pub async fn reconcile(
+    context: &Context,
+    view: &MovementView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let movers = &context.movers;
+    let object = &*view.object;
+    let is_gone = object.metadata.deletion_timestamp.is_some();
+    let is_over = if is_gone { !has_finalizer(object, FINALIZER) } else { object.is_finished() };
+    if is_over {
+        return Ok(());
+    }
+    let desired = match Desired::from_object(object, &context.site.roots) {
+        Ok(desired) => desired,
+        Err(_) if is_gone => return release_unreadable(context, movers, object, pass).await,
+        Err(error) => return refuse(context, object, chain(&error), pass).await,
+    };
+    let object = match is_gone {
+        true => object.clone(),
+        false => pass.with_finalizer(context, object, FINALIZER).await?,
+    };
+    let owner = Owner { uid: desired.uid, name: object.name_any(), user: object.spec.user_id };
+    let want = match (is_gone, object.spec.cancel) {
+        (true, _) => Want::Gone,
+        (false, true) => Want::Cancelled,
+        (false, false) => Want::Copy,
+    };
+    let run = Run { context, movers, waiting: &view.waiting, pass, object, desired, owner };
+    run.run(want).await
+}
+
+/// Ends a movement that no agent can carry out.
+async fn refuse(
+    context: &Context,
+    object: &NnfDataMovement,
+    why: String,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let failure = Failure::input(why.clone());
+    pass.add_failure(object, &failure);
+    let error = context.resource_error(&failure, "");
+    let finish = Finish { verdict: DataMovementVerdict::Invalid, message: why };
+    let before = object.status.clone().unwrap_or_default();
+    let status = report::finished(&before, &finish, None, (Timestamp::now(), 0), Some(error));
+    pass.report(context, object, status).await
+}
+
+/// Lets a deleted object go that cannot be read any more: its process is killed.
+async fn release_unreadable(
+    context: &Context,
+    movers: &Arc<Movers>,
+    object: &NnfDataMovement,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    if uid_of(object).is_ok() {
+        movers.abandon(&object.name_any(), None);
+    }
+    pass.without_finalizer(context, object, FINALIZER).await
+}
+
+/// One pass over one movement.
+struct Run<'a> {
+    context: &'a Context,
+    movers: &'a Arc<Movers>,
+    waiting: &'a [Waiting],
+    pass: &'a mut Pass,
+    object: NnfDataMovement,
+    desired: Desired,
+    owner: Owner,
+}
+
+impl Run<'_> {
+    async fn run(mut self, want: Want) -> Result<(), WriteError> {
+        for _ in 0..STEPS {
+            let look = match self.blocking(|movers, owner| movers.look(owner)).await {
+                Ok(look) => look,
+                Err(error) => return self.wait(&chain(&error), Retry::Later).await,
+            };
+            match plan(want, &look.seen, self.movers.limits()) {
+                MovementStep::Start => {
+                    if let Err(why) = self.start().await {
+                        return self.wait_to_start(&why).await;
+                    }
+                }
+                MovementStep::Cancel => self.movers.cancel(self.owner.uid),
+                MovementStep::Kill => self.movers.kill(self.owner.uid),
+                MovementStep::Clean => match self.clean().await {
+                    Ok(()) => {}
+                    Err(NotStarted::Locked(why)) => return self.wait_to_clean(&why).await,
+                    Err(NotStarted::Turn(why) | NotStarted::Failed(why)) => {
+                        self.movers.leave_files(self.owner.uid, why);
+                    }
+                },
+                MovementStep::Wait(left) => {
+                    self.look_again(left);
+                    return Ok(());
+                }
+                MovementStep::Follow => return self.follow(&look).await,
+                MovementStep::Stuck => return self.tell_stuck().await,
+                MovementStep::Finish(ended) => return self.finish(&look, &ended).await,
+                MovementStep::Fail(why) => return self.fail(&look, why).await,
+                MovementStep::FinishCancelled => return self.finish_cancelled(&look).await,
+                MovementStep::Release => return self.release(&look).await,
+            }
+        }
+        self.look_again(Duration::ZERO);
+        Ok(())
+    }
+
+    fn look_again(&mut self, left: Duration) {
+        // 1 ms later, so that the time is over then.
+        let left = SignedDuration::try_from(left).unwrap_or(SignedDuration::ZERO);
+        self.pass.again = Some(Timestamp::now() + left + SignedDuration::from_millis(1));
+    }
+
+    fn status(&self) -> NnfDataMovementStatus {
+        self.object.status.clone().unwrap_or_default()
+    }
+
+    async fn write(&mut self, status: NnfDataMovementStatus) -> Result<(), WriteError> {
+        self.pass.report(self.context, &self.object, status).await
+    }
+
+    async fn wait_to_start(&mut self, why: &NotStarted) -> Result<(), WriteError> {
+        match why {
+            NotStarted::Turn(why) => self.wait(why, Retry::OnChange).await,
+            NotStarted::Locked(why) => self.wait(why, Retry::Soon).await,
+            NotStarted::Failed(why) => {
+                self.look_again(LOOK_AGAIN);
+                self.wait(why, Retry::Later).await
+            }
+        }
+    }
+
+    /// Reports that a process of an earlier agent has not ended.
+    async fn wait_to_clean(&mut self, why: &str) -> Result<(), WriteError> {
+        let failure = Failure { retry: Retry::Soon, ..Failure::waiting(why.to_owned()) };
+        self.pass.add_failure(&self.object, &failure);
+        self.write(report::ending(&self.status(), why)).await
+    }
+
+    /// Reports a movement that waits, and why.
+    async fn wait(&mut self, why: &str, retry: Retry) -> Result<(), WriteError> {
+        if retry != Retry::OnChange {
+            let failure = Failure { retry, ..Failure::waiting(why.to_owned()) };
+            self.pass.add_failure(&self.object, &failure);
+        }
+        self.write(report::waiting(&self.status(), why)).await
+    }
+
+    /// Reports a copy that runs, at most as often as its profile says.
+    async fn follow(&mut self, look: &Look) -> Result<(), WriteError> {
+        let before = self.status();
+        let is_running = before.state == Some(DataMovementState::Running);
+        let last = before.command_status.last_message_time.filter(|_| is_running);
+        if let (Some(last), Some(reading)) = (last, &look.reading) {
+            let next = last.0.checked_add(look.interval).unwrap_or(Timestamp::MAX);
+            if last.0 < reading.at && reading.at < next {
+                self.pass.again = Some(next);
+                return Ok(());
+            }
+        }
+        let began = look.began.unwrap_or_else(Timestamp::now);
+        self.write(report::running(&before, look.reading.as_ref(), began, look.restarts)).await
+    }
+
+    async fn tell_stuck(&mut self) -> Result<(), WriteError> {
+        let standing = self.blocking(|movers, owner| movers.standing(owner.uid)).await;
+        let why = format!("datamover was killed and has not ended: {standing}");
+        self.pass.add_failure(&self.object, &Failure::waiting(why.clone()));
+        self.write(report::ending(&self.status(), &why)).await
+    }
+
+    async fn finish(&mut self, look: &Look, ended: &Ended) -> Result<(), WriteError> {
+        let failures = self.blocking(|movers, owner| movers.record(owner.uid).failures()).await;
+        self.end(look, report::judge(ended, &failures)).await
+    }
+
+    async fn fail(&mut self, look: &Look, why: String) -> Result<(), WriteError> {
+        self.end(look, Finish { verdict: DataMovementVerdict::Failed, message: why }).await
+    }
+
+    async fn finish_cancelled(&mut self, look: &Look) -> Result<(), WriteError> {
+        let left = look.trouble.as_ref();
+        let left =
+            left.map(|why| format!("; temporary files may be left at the destination: {why}"));
+        let message = format!("cancelled{}", left.unwrap_or_default());
+        self.end(look, Finish { verdict: DataMovementVerdict::Cancelled, message }).await
+    }
+
+    async fn end(&mut self, look: &Look, finish: Finish) -> Result<(), WriteError> {
+        let has_failed = finish.verdict == DataMovementVerdict::Failed;
+        let error = has_failed.then(|| {
+            let failure = Failure::input(finish.message.clone());
+            self.pass.add_failure(&self.object, &failure);
+            self.context.resource_error(&failure, "")
+        });
+        let end = look.reading.map_or_else(Timestamp::now, |reading: Reading| reading.at);
+        let reading = look.reading.as_ref();
+        let at = (end, look.restarts);
+        if !has_failed {
+            log::info!("{}: {}", describe(&self.object), finish.verdict);
+        }
+        self.write(report::finished(&self.status(), &finish, reading, at, error)).await
+    }
+
+    async fn release(&mut self, look: &Look) -> Result<(), WriteError> {
+        if let Some(why) = &look.trouble {
+            log::warn!("{}: temporary files may be left: {why}", describe(&self.object));
+        }
+        let removed = self.blocking(|movers, owner| movers.record(owner.uid).remove()).await;
+        if let Err(error) = removed {
+            let why = format!("remove the state of the movement: {}", chain(&error));
+            self.pass.add_failure(
+                &self.object,
+                &Failure { retry: Retry::Later, ..Failure::waiting(why) },
+            );
+            return Ok(());
+        }
+        self.movers.forget(self.owner.uid);
+        self.pass.without_finalizer(self.context, &self.object, FINALIZER).await
+    }
+}

@@ -1,0 +1,171 @@
+//! The state directory of a movement: `datamover`'s journal and list of failures, the number of starts, and the end. Only root may
+//! read it.
+
+use std::{
+    fs::{self, DirBuilder, File},
+    io::{self, BufRead, BufReader, Write},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use k8s_openapi::jiff::Timestamp;
+use movement::report::Ended;
+use serde::{Deserialize, Serialize};
+use storage::desired::ObjectUid;
+
+use super::report::{FileFailure, LISTED};
+
+/// The file that `datamover` locks while it runs.
+const JOURNAL: &str = "log";
+
+/// The end of a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedEnd {
+    pub ended: Ended,
+    /// When the last process started.
+    pub began: Timestamp,
+    /// When it ended.
+    pub at: Timestamp,
+}
+
+/// The state directory of one movement.
+#[derive(Debug, Clone)]
+pub struct MovementRecord {
+    directory: PathBuf,
+}
+
+impl MovementRecord {
+    /// The record of this object.
+    #[must_use]
+    pub fn new(state: &Path, uid: ObjectUid) -> Self {
+        Self { directory: state.join(uid.to_string()) }
+    }
+
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns how often a copy was started.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn starts(&self) -> io::Result<u64> {
+        match fs::read_to_string(self.directory.join("starts")) {
+            // A file that is not a number was cut off by a loss of power, when a copy was about to start.
+            Ok(text) => Ok(text.trim().parse().unwrap_or(1)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes how often a copy was started; makes the directory first.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn set_starts(&self, number: u64) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        self.write("starts", number.to_string().as_bytes())
+    }
+
+    /// Returns the recorded end of the copy. One that cannot be read counts as none: the copy then goes on, and ends again.
+    #[must_use]
+    pub fn end(&self) -> Option<RecordedEnd> {
+        let bytes = fs::read(self.directory.join("end")).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Writes the end of the copy.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn set_end(&self, end: &RecordedEnd) -> io::Result<()> {
+        self.write("end", &serde_json::to_vec(end)?)
+    }
+
+    /// Returns the first lines of the list of failures.
+    #[must_use]
+    pub fn failures(&self) -> Vec<FileFailure> {
+        let Ok(list) = File::open(self.directory.join("failures")) else { return Vec::new() };
+        let lines = BufReader::new(list).lines().map_while(Result::ok).take(LISTED);
+        lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
+    }
+
+    /// Whether a process works on the movement. One that an earlier agent started may not have ended yet.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        let journal = File::open(self.directory.join(JOURNAL));
+        journal.is_ok_and(|journal| matches!(journal.try_lock(), Err(fs::TryLockError::WouldBlock)))
+    }
+
+    /// Removes the directory.
+    ///
+    /// # Errors
+    /// When something of it stays.
+    pub fn remove(&self) -> io::Result<()> {
+        match trees::remove(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Writes a file that is complete or not there at all, also after a loss of power.
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let temporary = self.directory.join(format!("{name}.new"));
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(temporary, self.directory.join(name))?;
+        File::open(&self.directory)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use movement::report::{Outcome, Progress};
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_by_the_next_agent_until_it_is_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
+        let record = || MovementRecord::new(state.path(), uid);
+        assert_eq!((record().starts().unwrap(), record().end()), (0, None));
+        record().remove().unwrap();
+        record().set_starts(2).unwrap();
+        let ended = Ended { outcome: Outcome::Done, progress: Progress::default() };
+        let end = RecordedEnd { ended, began: Timestamp::UNIX_EPOCH, at: Timestamp::UNIX_EPOCH };
+        record().set_end(&end).unwrap();
+        assert_eq!((record().starts().unwrap(), record().end()), (2, Some(end)));
+        record().remove().unwrap();
+        assert_eq!(record().starts().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_journal_that_a_process_holds_is_locked() {
+        let state = tempfile::tempdir().unwrap();
+        let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
+        let record = MovementRecord::new(state.path(), uid);
+        assert!(!record.is_locked());
+        record.set_starts(1).unwrap();
+        let journal = File::create(record.directory().join(JOURNAL)).unwrap();
+        assert!(!record.is_locked());
+        journal.lock().unwrap();
+        assert!(record.is_locked());
+    }
+
+    #[test]
+    fn the_first_failures_are_listed_and_bad_lines_left_out() {
+        let state = tempfile::tempdir().unwrap();
+        let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
+        let record = MovementRecord::new(state.path(), uid);
+        record.set_starts(1).unwrap();
+        let line = r#"{"path":"a","action":"open","errno":13,"error":"Permission denied"}"#;
+        let list = format!("{line}\nx\n{line}\n{line}\n");
+        fs::write(record.directory().join("failures"), list).unwrap();
+        let failures = record.failures();
+        assert_eq!(failures.len(), 2);
+        assert_eq!((&*failures[0].path, &*failures[0].action), ("a", "open"));
+    }
+}

@@ -1,0 +1,158 @@
+//! Makes the status. Pure.
+
+mod words;
+
+use api::{
+    NnfDataMovementStatus, ResourceError,
+    nnf_data_movement::{DataMovementProgress, DataMovementState, DataMovementVerdict},
+};
+use k8s_openapi::jiff::Timestamp;
+use movement::report::{Ended, Outcome, Progress};
+use serde::{Deserialize, Serialize};
+
+/// Value of `commandStatus.command`.
+const COMMAND: &str = "datamover";
+/// How many failures a message lists.
+pub const LISTED: usize = 3;
+
+/// Progress of a copy at a certain moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    pub progress: Progress,
+    pub at: Timestamp,
+    /// When the process started.
+    pub began: Timestamp,
+}
+
+/// A line of the copier's list of failures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileFailure {
+    /// Path in the source.
+    pub path: String,
+    /// What failed, such as `open`.
+    pub action: String,
+    pub error: String,
+}
+
+/// How a movement ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    pub verdict: DataMovementVerdict,
+    pub message: String,
+}
+
+/// The status of a movement that waits, and for what.
+#[must_use]
+pub fn waiting(before: &NnfDataMovementStatus, why: &str) -> NnfDataMovementStatus {
+    NnfDataMovementStatus {
+        state: Some(DataMovementState::Starting),
+        status: None,
+        message: causes::message(why),
+        error: None,
+        ..before.clone()
+    }
+}
+
+/// The status of a copy that runs; `reading` is the newest progress, `began` the start of its process.
+#[must_use]
+pub fn running(
+    before: &NnfDataMovementStatus,
+    reading: Option<&Reading>,
+    began: Timestamp,
+    restarts: u64,
+) -> NnfDataMovementStatus {
+    let start_time = before.start_time.unwrap_or(began.into());
+    let command_status = match reading {
+        Some(reading) => command_status(before, reading, start_time.0, false).into(),
+        None => before.command_status.clone(),
+    };
+    NnfDataMovementStatus {
+        state: Some(DataMovementState::Running),
+        status: None,
+        message: String::new(),
+        start_time: Some(start_time),
+        end_time: None,
+        restarts: restarts.try_into().unwrap_or(i64::MAX),
+        command_status,
+        error: None,
+    }
+}
+
+/// The status of a running copy that is to end and has not, with the reason.
+#[must_use]
+pub fn ending(before: &NnfDataMovementStatus, why: &str) -> NnfDataMovementStatus {
+    NnfDataMovementStatus { message: causes::message(why), ..before.clone() }
+}
+
+/// The status of a movement that has ended; `error` is that of a failed one.
+#[must_use]
+pub fn finished(
+    before: &NnfDataMovementStatus,
+    finish: &Finish,
+    reading: Option<&Reading>,
+    (end, restarts): (Timestamp, u64),
+    error: Option<ResourceError>,
+) -> NnfDataMovementStatus {
+    let start_time = before.start_time.or(reading.map(|reading| reading.began.into()));
+    let is_whole = finish.verdict == DataMovementVerdict::Success;
+    let command_status = match (reading, start_time) {
+        (Some(reading), Some(start)) => command_status(before, reading, start.0, is_whole).into(),
+        _ => before.command_status.clone(),
+    };
+    NnfDataMovementStatus {
+        state: Some(DataMovementState::Finished),
+        status: Some(finish.verdict.clone()),
+        message: causes::message(&finish.message),
+        start_time,
+        end_time: Some(end.into()),
+        restarts: before.restarts.max(restarts.try_into().unwrap_or(i64::MAX)),
+        command_status,
+        error,
+    }
+}
+
+/// Returns the verdict on a copier's last line; `failures` are the first lines of its list of failures.
+#[must_use]
+pub fn judge(ended: &Ended, failures: &[FileFailure]) -> Finish {
+    let progress = &ended.progress;
+    let (verdict, message) = match &ended.outcome {
+        Outcome::Cancelled => (DataMovementVerdict::Cancelled, "cancelled".to_owned()),
+        Outcome::Stopped(why) => (DataMovementVerdict::Failed, why.clone()),
+        Outcome::Done if progress.failed > 0 => {
+            (DataMovementVerdict::Failed, words::failures(progress.failed, failures))
+        }
+        Outcome::Done => (DataMovementVerdict::Success, words::changed(progress.changed)),
+    };
+    Finish { verdict, message }
+}
+
+fn command_status(
+    before: &NnfDataMovementStatus,
+    reading: &Reading,
+    start: Timestamp,
+    is_whole: bool,
+) -> DataMovementProgress {
+    let Reading { progress, at, began } = reading;
+    let elapsed = words::seconds(*at, start);
+    let count = |number: u64| Some(i64::from(i32::try_from(number).unwrap_or(i32::MAX)));
+    let rate = words::rate(progress, words::seconds(*at, *began));
+    let percent = if is_whole { Some(100) } else { words::percent(progress) };
+    DataMovementProgress {
+        command: COMMAND.to_owned(),
+        elapsed_time: words::duration(elapsed),
+        // A copy that goes on counts what it keeps; the percentage never falls.
+        progress: percent.max(before.command_status.progress),
+        last_message: words::progress(progress, percent, rate, is_whole),
+        last_message_time: Some((*at).into()),
+        seconds: format!("{elapsed:.3}"),
+        items: count(progress.directories + progress.files + progress.links),
+        directories: count(progress.directories),
+        files: count(progress.files),
+        links: count(progress.links),
+        data: words::bytes(progress.bytes),
+        rate: rate.map(|rate| format!("{}/s", words::bytes(rate))).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Figures in words.
+
+use bytesize::ByteSize;
+use k8s_openapi::jiff::Timestamp;
+use movement::report::Progress;
+
+use super::{FileFailure, LISTED};
+
+/// Bytes in powers of 1,024, such as `1.2 GiB`.
+pub(super) fn bytes(number: u64) -> String {
+    ByteSize(number).display().iec().to_string()
+}
+
+/// Seconds between two moments; 0 when the clock was set back.
+pub(super) fn seconds(at: Timestamp, since: Timestamp) -> f64 {
+    at.duration_since(since).as_secs_f64().max(0.0)
+}
+
+/// A duration in whole seconds, as Go writes it: `1m3s`.
+pub(super) fn duration(seconds: f64) -> String {
+    let seconds = whole(seconds);
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+/// Bytes a second since the process started, without what earlier processes copied; `None` in the first second.
+pub(super) fn rate(progress: &Progress, seconds: f64) -> Option<u64> {
+    let copied = progress.bytes.saturating_sub(progress.kept);
+    (seconds >= 1.0 && copied > 0).then(|| whole(precise(copied) / seconds))
+}
+
+/// Percentage of the bytes, or of the files where there are no bytes; `None` before the copier has counted them. 100 is left to success.
+pub(super) fn percent(progress: &Progress) -> Option<i64> {
+    let total = progress.total?;
+    let (done, all) = match total.bytes {
+        0 => (progress.files, total.files),
+        all => (progress.bytes, all),
+    };
+    let percent = u128::from(done) * 100 / u128::from(all.max(1));
+    i64::try_from(percent).ok().map(|percent| percent.min(99))
+}
+
+/// Progress for people, such as `63 %, 1.2 GiB of 1.9 GiB, 800.0 MiB/s, about 40s left`.
+pub(super) fn progress(
+    progress: &Progress,
+    percent: Option<i64>,
+    rate: Option<u64>,
+    is_whole: bool,
+) -> String {
+    let mut parts: Vec<String> =
+        percent.map(|percent| format!("{percent} %")).into_iter().collect();
+    parts.push(match progress.total {
+        Some(total) if !is_whole && total.bytes > 0 => {
+            format!("{} of {}", bytes(progress.bytes), bytes(total.bytes))
+        }
+        Some(total) if !is_whole => format!("{} of {} files", progress.files, total.files),
+        Some(_) => bytes(progress.bytes),
+        None => format!("{} so far", bytes(progress.bytes)),
+    });
+    parts.extend(rate.map(|rate| format!("{}/s", bytes(rate))));
+    parts.extend(left(progress, rate).filter(|_| !is_whole));
+    if progress.failed > 0 {
+        parts.push(format!("{} not copied", progress.failed));
+    }
+    parts.join(", ")
+}
+
+fn left(progress: &Progress, rate: Option<u64>) -> Option<String> {
+    let left = progress.total?.bytes.saturating_sub(progress.bytes);
+    let seconds = left.checked_div(rate?)?;
+    (seconds > 0).then(|| format!("about {} left", duration(precise(seconds))))
+}
+
+/// How many files and directories were not copied, and the first of them.
+pub(super) fn failures(count: u64, first: &[FileFailure]) -> String {
+    let listed: Vec<_> = first.iter().take(LISTED).map(failure).collect();
+    let more = count.saturating_sub(u64::try_from(listed.len()).unwrap_or(u64::MAX));
+    let more =
+        if more > 0 && !listed.is_empty() { format!("; and {more} more") } else { String::new() };
+    let noun = if count == 1 { "file or directory was" } else { "files or directories were" };
+    format!("{count} {noun} not copied: {}{more}", listed.join("; "))
+}
+
+fn failure(failure: &FileFailure) -> String {
+    let FileFailure { path, action, error } = failure;
+    format!("{} ({action}): {error}", causes::quoted(path))
+}
+
+/// A warning about files that were written while they were copied; empty without any.
+pub(super) fn changed(count: u64) -> String {
+    match count {
+        0 => String::new(),
+        1 => "1 file changed while it was copied".to_owned(),
+        count => format!("{count} files changed while they were copied"),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "people read three digits")]
+fn precise(number: u64) -> f64 {
+    number as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "fractions are dropped"
+)]
+fn whole(number: f64) -> u64 {
+    number as u64
+}

@@ -1,0 +1,200 @@
+//! A job's storage on an XFS of its own, a directory of users beside it, and movements between both.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use api::{
+    NnfDataMovement, NnfDataMovementProfile, NnfDataMovementStatus,
+    names::{label, movement::INDEX_DIRECTORY},
+    nnf_data_movement::{DataMovementState, DataMovementVerdict},
+};
+use rabbit_agent::movement::args::MovementConfig;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, RABBIT, roots};
+
+/// The job's user and group.
+pub(crate) const USER: u32 = 1050;
+
+/// Bytes a second: a copy of a few MiB does not end before a test has looked.
+pub(crate) const SLOW: u64 = 512 << 10;
+
+/// Where the data is, on the rabbit.
+pub(crate) struct Site {
+    directory: tempfile::TempDir,
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test prepares the node by hand")]
+fn must(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+}
+
+impl Site {
+    /// Storage that is mounted, and a directory of users.
+    pub(crate) fn new() -> Self {
+        let site = Self::unmounted();
+        site.mount();
+        site
+    }
+
+    /// The same without the mount.
+    pub(crate) fn unmounted() -> Self {
+        let site = Self { directory: tempfile::tempdir().unwrap() };
+        let world = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(site.directory.path(), world).unwrap();
+        fs::create_dir_all(site.storage()).unwrap();
+        fs::create_dir(site.home()).unwrap();
+        chown(site.home(), Some(USER), Some(USER)).unwrap();
+        site
+    }
+
+    /// Mounts the storage.
+    pub(crate) fn mount(&self) {
+        let (image, storage) = (self.directory.path().join("image"), self.storage());
+        fs::File::create(&image).unwrap().set_len(512 << 20).unwrap();
+        must("mkfs.xfs", &["-q", image.to_str().unwrap()]);
+        must("mount", &["-o", "loop", image.to_str().unwrap(), storage.to_str().unwrap()]);
+        chown(&storage, Some(USER), Some(USER)).unwrap();
+    }
+
+    pub(crate) fn storage(&self) -> PathBuf {
+        self.directory.path().join("mnt/job-0/rabbit-1-0")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.directory.path().join("home")
+    }
+
+    /// Makes a file of the user in the directory of users.
+    pub(crate) fn plant(&self, path: &str, content: &[u8]) -> PathBuf {
+        let path = self.home().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        for made in path.ancestors().take_while(|made| *made != self.home()) {
+            chown(made, Some(USER), Some(USER)).unwrap();
+        }
+        path
+    }
+
+    /// A bench whose agent moves data; `change` sets how.
+    pub(crate) async fn bench(&self, change: impl FnOnce(&mut MovementConfig)) -> Bench {
+        let mut bench = Bench::bare().await;
+        bench.site().await;
+        bench.mount_roots = Some(roots(&[self.directory.path().join("mnt").to_str().unwrap()]));
+        change(&mut bench.movements);
+        bench.make::<NnfDataMovementProfile>("default", profile()).await;
+        bench.start();
+        bench
+    }
+
+    /// A movement from a path beneath the directory of users to one beneath the storage.
+    pub(crate) fn movement(&self, name: &str, source: &str, destination: &str) -> Value {
+        let (home, storage) = (text(&self.home()), text(&self.storage()));
+        json!({
+            "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfDataMovement",
+            "metadata": {"name": name, "namespace": RABBIT, "labels": {label::WORKFLOW_NAME: "w"}},
+            "spec": {
+                "userId": USER, "groupId": USER, "cancel": false,
+                "source": {"path": home.clone() + source,
+                    "storageReference": {"kind": "Directory", "name": "home", "fieldPath": home}},
+                "destination": {"path": storage.clone() + destination,
+                    "storageReference": {"kind": "Servers", "name": "w-0", "namespace": "default", "fieldPath": storage}},
+                "profileReference": {"kind": "NnfDataMovementProfile", "name": "w-1", "namespace": "default"},
+            },
+        })
+    }
+
+    /// The same the other way round.
+    pub(crate) fn out(&self, name: &str, source: &str, destination: &str, index: &str) -> Value {
+        let mut object = self.movement(name, destination, source);
+        let spec = object["spec"].as_object_mut().unwrap();
+        let (source, destination) = (spec["destination"].take(), spec["source"].take());
+        (spec["source"], spec["destination"]) = (source, destination);
+        object["metadata"]["labels"][INDEX_DIRECTORY] = json!(index);
+        object
+    }
+
+    /// Names of temporary files beneath the storage and the directory of users.
+    pub(crate) fn temporary(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut left = vec![self.storage(), self.home()];
+        while let Some(directory) = left.pop() {
+            for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+                if entry.file_name().to_string_lossy().starts_with(".warren-") {
+                    found.push(entry.path());
+                } else if entry.file_type().unwrap().is_dir() {
+                    left.push(entry.path());
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // Another test may be starting a program, which has all open files until it runs.
+        let storage = text(&self.storage());
+        #[expect(clippy::disallowed_methods, reason = "what the test mounted")]
+        let _ = Command::new("umount").args(["--lazy", &storage]).output();
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+fn profile() -> Value {
+    json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfDataMovementProfile",
+        "metadata": {"name": "w-1", "namespace": "default"},
+        "data": {"default": false, "pinned": true, "progressIntervalSeconds": 1, "createDestDir": true},
+    })
+}
+
+/// The configuration of movements in tests.
+pub(crate) fn config(state: &Path) -> MovementConfig {
+    MovementConfig {
+        datamover: tests::program::binary("datamover").ok(),
+        at_once: 4,
+        threads: 2,
+        rate: None,
+        block: 1 << 20,
+        grace: Duration::from_secs(2),
+        clean: Duration::from_secs(10),
+        state: state.join("movements"),
+    }
+}
+
+pub(crate) fn status(object: &NnfDataMovement) -> NnfDataMovementStatus {
+    object.status.clone().unwrap_or_default()
+}
+
+pub(crate) fn is(verdict: DataMovementVerdict) -> impl Fn(&NnfDataMovement) -> bool {
+    move |object| object.is_finished() && status(object).status.as_ref() == Some(&verdict)
+}
+
+/// Whether a copy runs, and some of it is done.
+pub(crate) fn has_progress(object: &NnfDataMovement) -> bool {
+    let status = status(object);
+    status.state == Some(DataMovementState::Running) && status.command_status.files > Some(0)
+}
+
+/// Whether the movement waits for this.
+pub(crate) fn waits(why: &str) -> impl Fn(&NnfDataMovement) -> bool {
+    move |object| {
+        let status = status(object);
+        status.state == Some(DataMovementState::Starting) && status.message.contains(why)
+    }
+}
+
+/// The owner of a file.
+pub(crate) fn owner(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().uid()
+}
