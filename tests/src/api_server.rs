@@ -52,7 +52,7 @@ impl ApiServer {
     /// Starts the server that the environment asks for, without CRDs.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let real = std::env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real");
         if real { Self::real(directory) } else { Self::embedded(directory) }
@@ -61,7 +61,7 @@ impl ApiServer {
     /// Starts a real kube-apiserver.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub fn real(directory: &Path) -> anyhow::Result<Self> {
         let directory = make_directory(directory)?;
         let plane = ControlPlane::start(&directory, Settings::default())?;
@@ -71,7 +71,7 @@ impl ApiServer {
     /// Starts the embedded server in this process.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub fn embedded(directory: &Path) -> anyhow::Result<Self> {
         let directory = make_directory(directory)?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").context("find a port")?;
@@ -111,7 +111,7 @@ impl ApiServer {
     /// Returns the current CA certificate, PEM.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the certificate cannot be read.
     pub fn authority(&self) -> anyhow::Result<Vec<u8>> {
         match &self.kind {
             Kind::Embedded(..) => Ok(embedded(&self.directory)?.1.into_bytes()),
@@ -122,7 +122,7 @@ impl ApiServer {
     /// Returns a token of the computes' identity.
     ///
     /// # Errors
-    /// When the server has issued none.
+    /// When the server has issued no token.
     pub fn token(&self) -> anyhow::Result<String> {
         match &self.kind {
             Kind::Embedded(..) => Ok(embedded(&self.directory)?.0),
@@ -147,7 +147,7 @@ impl ApiServer {
     /// Revokes every token and every CA of the computes so far; a real server keeps its CA.
     ///
     /// # Errors
-    /// When the server refuses a step of it.
+    /// When the server refuses one of the requests for the revocation.
     pub fn revoke(&mut self) -> anyhow::Result<()> {
         let old = self.token()?;
         if let Kind::Embedded(..) = &self.kind {
@@ -180,7 +180,7 @@ impl ApiServer {
     /// Stops the server as a power cut of its host would; its data stay.
     ///
     /// # Errors
-    /// When it ended before.
+    /// When the server had ended before.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
             Kind::Embedded(server, _) => {
@@ -199,7 +199,7 @@ impl ApiServer {
     /// Starts the server again, at the same address.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
             Kind::Embedded(server, address) => {
@@ -233,7 +233,7 @@ impl ApiServer {
     /// Creates an object on the server.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the server refuses the object.
     pub fn create(&self, object: &Value) -> anyhow::Result<Value> {
         self.ask(async |client| {
             let object: DynamicObject =
@@ -248,7 +248,7 @@ impl ApiServer {
     /// Replaces an object on the server.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the server refuses the object.
     pub fn replace(&self, object: &Value) -> anyhow::Result<Value> {
         self.ask(async |client| {
             let object: DynamicObject =
@@ -276,7 +276,7 @@ impl ApiServer {
     /// Patches an object, or its status if `status` is set.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the server refuses the patch.
     pub fn patch(&self, like: &Value, change: &Value, status: bool) -> anyhow::Result<()> {
         self.ask(async |client| {
             let object: DynamicObject =
@@ -295,7 +295,7 @@ impl ApiServer {
     /// Marks an object for deletion.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the server refuses the deletion.
     pub fn delete(&self, like: &Value) -> anyhow::Result<()> {
         self.ask(async |client| {
             let object: DynamicObject =

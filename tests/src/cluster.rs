@@ -114,7 +114,7 @@ impl Cluster {
     /// Starts every program of `chassis`, with all their files beneath `directory`.
     ///
     /// # Errors
-    /// When a program does not start or does not serve in time; its log is named.
+    /// When a program does not start or does not serve in time; the message names the program's log.
     pub fn start(directory: &Path, chassis: Chassis) -> anyhow::Result<Self> {
         Self::start_with(directory, chassis, &DRIVES)
     }
@@ -299,7 +299,7 @@ impl Cluster {
     /// Starts the coordinator and waits until it serves.
     ///
     /// # Errors
-    /// When it does not serve in time.
+    /// When the coordinator does not serve in time.
     pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
         self.start_coordinator_with(&[])
     }
@@ -343,7 +343,7 @@ impl Cluster {
     /// Starts one node's agent.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_node(&mut self, name: &str) -> anyhow::Result<()> {
         self.start_node_with(name, &[])
     }
@@ -379,7 +379,7 @@ impl Cluster {
     /// Adds a rabbit of another chassis, with drives of its own, and starts its agent.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn add_rabbit(&mut self, name: &str) -> anyhow::Result<()> {
         fs::create_dir_all(self.directory.join(pool_of(name))).context("create its pool")?;
         self.nodes.push((name.to_owned(), None));
@@ -461,7 +461,7 @@ impl Cluster {
     /// Returns the program of the coordinator.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the coordinator does not run.
     pub fn coordinator(&self) -> anyhow::Result<&Program> {
         self.coordinator.as_ref().context("the coordinator does not run")
     }
@@ -469,7 +469,7 @@ impl Cluster {
     /// Returns the program of a node.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the program does not run.
     pub fn node(&self, name: &str) -> anyhow::Result<&Program> {
         let slot = self.nodes.iter().find(|(node, _)| node == name).context("no such node")?;
         slot.1.as_ref().with_context(|| format!("{name} does not run"))
@@ -478,7 +478,7 @@ impl Cluster {
     /// Returns the program of a node, to wait for it.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the program does not run.
     pub fn node_mut(&mut self, name: &str) -> anyhow::Result<&mut Program> {
         let slot = self.nodes.iter_mut().find(|(node, _)| node == name).context("no such node")?;
         slot.1.as_mut().with_context(|| format!("{name} does not run"))
@@ -487,7 +487,7 @@ impl Cluster {
     /// Runs a command outside every node, as user and group `id`.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When the command fails; the message has the command's stderr.
     pub fn run_on_host_as(&self, id: u32, script: &str) -> anyhow::Result<String> {
         let id = id.to_string();
         let mut argv = command("setpriv");
@@ -498,7 +498,7 @@ impl Cluster {
     /// Runs a command as a job on a node would: in its mount namespace, as user and group `id`.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When the command fails; the message has the command's stderr.
     pub fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {
         let pid = self.node(node)?.node_pid().to_string();
         let id = id.to_string();
@@ -521,7 +521,7 @@ impl Cluster {
     /// Returns the `warren` command, pointed at this cluster.
     ///
     /// # Errors
-    /// When it was not built.
+    /// When `warren` was not built.
     pub fn warren(&self) -> anyhow::Result<Command> {
         let mut argv = command(binary("warren")?);
         argv.env("WARREN_API", self.api(|real| &real.roles.operator));
@@ -532,7 +532,7 @@ impl Cluster {
     /// Runs `warren` with these words and returns its output.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When `warren` fails; the message has its stderr.
     pub fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
         let mut argv = self.warren()?;
         argv.args(words);
@@ -560,7 +560,7 @@ impl Cluster {
     /// Waits until the rabbit's Storage reports that the drives may be used.
     ///
     /// # Errors
-    /// When it does not report that in time.
+    /// When the Storage does not report that in time.
     pub fn wait_for_drives(&self) -> anyhow::Result<()> {
         until("the rabbit's Storage to be Ready", PATIENCE, || {
             let words = ["get", "storage", &self.chassis.rabbit, "-n", "default", "--json"];
@@ -665,7 +665,7 @@ pub struct CommandFailed {
 /// Runs a command to its end and returns its stdout.
 ///
 /// # Errors
-/// When it cannot be started, or with a [`CommandFailed`].
+/// When the command cannot be started; a [`CommandFailed`] when the command ends with an exit code other than 0.
 pub fn output(mut argv: Command) -> anyhow::Result<String> {
     let output = argv.output().context("start")?;
     if !output.status.success() {

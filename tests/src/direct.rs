@@ -110,7 +110,7 @@ impl Direct {
     /// Gives the compute the current token and CA.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the files cannot be written.
     pub fn renew_credentials(&self) -> anyhow::Result<()> {
         for (name, content) in
             [("token", self.server.token()?.into_bytes()), ("ca", self.server.authority()?)]
@@ -126,7 +126,7 @@ impl Direct {
     /// Starts the rabbit's agent.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_rabbit(&mut self) -> anyhow::Result<()> {
         self.start_rabbit_with(&[])
     }
@@ -134,7 +134,7 @@ impl Direct {
     /// Starts the rabbit's agent with these environment variables.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_rabbit_with(&mut self, environment: Environment<'_>) -> anyhow::Result<()> {
         let mut argv = command(binary("rabbit-agent")?);
         argv.args(["--node", &self.chassis.rabbit]);
@@ -152,7 +152,7 @@ impl Direct {
     /// Starts the compute's agent, under the name and with the flags of the Go daemon.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_agent(&mut self) -> anyhow::Result<()> {
         let mut argv = self.on_node(&self.at(AS_CLIENTMOUNTD))?;
         argv.arg("-kubernetes-service-host=127.0.0.1");
@@ -172,7 +172,7 @@ impl Direct {
     /// Starts the stand-in for the Go daemon, as the computes' identity.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the stand-in cannot be started.
     pub fn start_stand_in(&mut self) -> anyhow::Result<()> {
         let kubeconfig = self.at("stand-in.kubeconfig");
         let server = format!("https://127.0.0.1:{}", self.server.port());
@@ -198,7 +198,7 @@ impl Direct {
     /// Returns the program of the rabbit's agent.
     ///
     /// # Errors
-    /// When it was not started.
+    /// When the agent was not started.
     pub fn rabbit(&self) -> anyhow::Result<&Program> {
         self.rabbit.as_ref().context("the rabbit does not run")
     }
@@ -206,7 +206,7 @@ impl Direct {
     /// Returns the program of the compute's agent.
     ///
     /// # Errors
-    /// When it was not started.
+    /// When the agent was not started.
     pub fn agent(&self) -> anyhow::Result<&Program> {
         self.agent.as_ref().context("the agent does not run")
     }
@@ -214,7 +214,7 @@ impl Direct {
     /// Returns everything that the compute's agent logged.
     ///
     /// # Errors
-    /// When its log cannot be read.
+    /// When the agent's log cannot be read.
     pub fn agent_log(&self) -> anyhow::Result<String> {
         fs::read_to_string(self.at("logs/agent.log")).context("read the agent's log")
     }
@@ -222,7 +222,7 @@ impl Direct {
     /// Waits until the agent has logged these words.
     ///
     /// # Errors
-    /// When it does not log them in time.
+    /// When the agent does not log the words in time.
     pub fn until_logged(&self, words: &str) -> anyhow::Result<()> {
         until(words, PATIENCE, || {
             let log = self.agent_log()?;
@@ -234,7 +234,7 @@ impl Direct {
     /// Stops the compute's agent as systemd would.
     ///
     /// # Errors
-    /// When it does not stop with exit code 0.
+    /// When the agent does not stop with exit code 0.
     pub fn stop_agent(&mut self) -> anyhow::Result<()> {
         let code = self.agent.take().context("the agent does not run")?.stop(PATIENCE)?;
         ensure!(code == 0, "the agent ended with {code}:\n{}", self.agent_log()?);
@@ -244,7 +244,7 @@ impl Direct {
     /// Kills the stand-in with SIGKILL: it has no other way to stop.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the stand-in does not run.
     pub fn stop_stand_in(&mut self) -> anyhow::Result<()> {
         self.stand_in.take().map(drop).context("the stand-in does not run")
     }
@@ -252,7 +252,7 @@ impl Direct {
     /// Has the rabbit create the job's volume and give the compute access; returns the ClientMount to create.
     ///
     /// # Errors
-    /// When the rabbit is not in time.
+    /// When the rabbit does not finish in time.
     pub fn carve(&mut self) -> anyhow::Result<Value> {
         self.start_rabbit()?;
         let block_storage = self.job.block_storage(&self.chassis, false);
@@ -286,7 +286,7 @@ impl Direct {
     /// Waits until an object satisfies `good`.
     ///
     /// # Errors
-    /// When it does not in time; the message has the object.
+    /// When the object does not satisfy `good` in time; the message has the object.
     pub fn until_object(
         &self,
         like: &Value,
@@ -344,7 +344,7 @@ impl Direct {
     /// Opens a file on the compute, and creates it if necessary.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened.
     pub fn open_on_node(&self, path: &str) -> anyhow::Result<File> {
         let path = format!("/proc/{}/root{path}", self.node_pid()?);
         File::options().create(true).append(true).open(&path).with_context(|| path.clone())
@@ -353,7 +353,7 @@ impl Direct {
     /// Reads a file on the compute.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub fn read_on_node(&self, path: &str) -> anyhow::Result<String> {
         let path = format!("/proc/{}/root{path}", self.node_pid()?);
         fs::read_to_string(&path).with_context(|| path.clone())
@@ -362,7 +362,7 @@ impl Direct {
     /// Stops everything and checks that nothing is left.
     ///
     /// # Errors
-    /// When a program does not stop cleanly, or something is left.
+    /// When a program does not stop cleanly, or when a mount, loop device, process or file is left.
     pub fn end(mut self) -> anyhow::Result<()> {
         if self.agent.is_some() {
             self.stop_agent()?;

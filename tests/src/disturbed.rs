@@ -39,7 +39,7 @@ impl Disturbed {
     /// Starts a control plane with these CRDs.
     ///
     /// # Errors
-    /// When it does not come up in time.
+    /// When the control plane does not come up in time.
     pub fn new(crds: &[Value]) -> anyhow::Result<Self> {
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
@@ -63,7 +63,7 @@ impl Disturbed {
     /// Writes a kubeconfig for the daemons, with a new certificate of the current authority.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the kubeconfig cannot be written.
     pub fn write_daemons_kubeconfig(&self) -> anyhow::Result<()> {
         self.kubeconfig_of(DAEMONS).map(drop)
     }
@@ -71,7 +71,7 @@ impl Disturbed {
     /// Writes a kubeconfig with a new certificate for this user, and returns its path.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the kubeconfig cannot be written.
     pub fn kubeconfig_of(&self, user: &str) -> anyhow::Result<PathBuf> {
         let login = Login::Certificate(self.plane.client_certificate(user, None)?);
         let path = self.directory.path().join(format!("{user}.kubeconfig"));

@@ -186,7 +186,7 @@ impl Fixture {
     /// Stops the programs and checks that nothing is left but their files.
     ///
     /// # Errors
-    /// When a program does not stop cleanly, or something is left.
+    /// When a program does not stop cleanly, or when a mount, loop device or process is left.
     pub fn end(mut self) -> anyhow::Result<()> {
         self.run.cluster.stop()?;
         let left = self.run.cluster.leftovers()?;
@@ -204,7 +204,7 @@ impl Fixture {
     /// Returns one name per namespace on any of the drives; of NVMe drives those that the ledgers have.
     ///
     /// # Errors
-    /// When they cannot be listed.
+    /// When the namespaces cannot be listed.
     pub fn namespaces(&self) -> anyhow::Result<Vec<String>> {
         if on_nvme() { self.recorded_namespaces() } else { self.namespaces_in_files() }
     }

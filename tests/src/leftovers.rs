@@ -34,7 +34,7 @@ pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
 /// Ends Warren's programs that work beneath `directory`, frees what they held, and removes the directory.
 ///
 /// # Errors
-/// When something of it cannot be removed.
+/// When a process, mount, loop device or file cannot be removed.
 #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
 pub fn clear(directory: &Path) -> anyhow::Result<()> {
     until_even_if_interrupted("our programs to end", Duration::from_secs(10), || {

@@ -87,7 +87,7 @@ fn pool_of(name: &str) -> &str {
 /// Puts the names into `directory`, each a link to `program`, with nothing written anywhere.
 ///
 /// # Errors
-/// When it cannot be written to.
+/// When the directory cannot be written to.
 pub fn install(directory: &Path, program: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(directory.join(STATE)).context("make the state's directory")?;
     for name in NAMES {
@@ -108,7 +108,7 @@ pub fn log(directory: &Path) -> anyhow::Result<Vec<String>> {
 /// Runs the stand-in of this name, and returns what it prints.
 ///
 /// # Errors
-/// With the program's message when it refuses: a [`Refusal`] where its exit status matters.
+/// When the stand-in refuses, with the message of the real program; a [`Refusal`] where the exit status matters too.
 pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
     if name == "mount" && !mounts::is_lustre(words) {
         return mounts::plain(words);

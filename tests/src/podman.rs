@@ -159,7 +159,7 @@ impl Podman {
     /// Runs a program in podman's network, where the rabbit's ports are.
     ///
     /// # Panics
-    /// When it does not start.
+    /// When the program does not start.
     #[must_use]
     pub fn in_network(&self, program: &[&str]) -> Output {
         let net = format!("--net={}", self.network());

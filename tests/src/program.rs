@@ -119,7 +119,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 /// be executed while a child of another test, between fork(2) and execve(2), has the descriptor too (ETXTBSY).
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the script cannot be written.
 pub fn plant(path: &Path, script: &str) -> anyhow::Result<()> {
     let mut shell = command("sh");
     shell.args(["-c", r#"cat > "$1" && chmod 0755 "$1""#, "sh"]).arg(path).stdin(Stdio::piped());
@@ -159,7 +159,7 @@ impl Program {
     /// Starts a program that shares the mounts of this process.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn start(name: &str, argv: &Command, logs: &Path) -> anyhow::Result<Self> {
         Self::supervise(name, command("/bin/sh"), SUPERVISOR, argv, logs)
     }
@@ -167,7 +167,7 @@ impl Program {
     /// Starts a coordinator that serves an API of its own, with its data, sockets and log in `directory`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the coordinator cannot be started.
     pub fn coordinator(directory: &Path) -> anyhow::Result<Self> {
         Self::coordinator_with(directory, &[])
     }
@@ -175,7 +175,7 @@ impl Program {
     /// Starts a coordinator like [`Program::coordinator`], with more arguments.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the coordinator cannot be started.
     pub fn coordinator_with(directory: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut argv = command(binary("coordinator")?);
         argv.arg("--data-dir").arg(directory.join("data")).args(["--api-listen", "127.0.0.1:0"]);
@@ -187,7 +187,7 @@ impl Program {
     /// Starts a program on a node of its own: private mounts, and an empty tmpfs over `mounts`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn start_on_node(
         name: &str,
         argv: &Command,

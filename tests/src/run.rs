@@ -55,19 +55,19 @@ pub trait Machines {
     /// Writes `bytes` where `warren` can read them, and returns the path.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the file cannot be written.
     fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String>;
 
     /// Runs `warren` with these words and returns its output.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When `warren` fails; the message has its stderr.
     fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String>;
 
     /// Runs a command as a job on a node would, as user and group `id`.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When the command fails; the message has the command's stderr.
     fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String>;
 }
 
@@ -121,7 +121,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Waits until the file systems are ready.
     ///
     /// # Errors
-    /// When they are not in time.
+    /// When the file systems are not ready in time.
     pub fn wait_for_file_systems(&mut self) -> anyhow::Result<()> {
         let (name, rabbit) = (self.job.node_storage(), self.cluster.chassis().rabbit.clone());
         self.wait("nnfnodestorage", &name, &rabbit, "ready")
@@ -153,7 +153,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Returns the NnfNodeBlockStorage as the API shows it.
     ///
     /// # Errors
-    /// When it does not exist.
+    /// When the NnfNodeBlockStorage does not exist.
     pub fn block_storage(&self) -> anyhow::Result<Value> {
         let (name, rabbit) = (self.job.node_storage(), &self.cluster.chassis().rabbit);
         let text = self.prints(&["get", "nnfnodeblockstorage", &name, "-n", rabbit, "--json"])?;
@@ -163,7 +163,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Waits until every compute's ClientMount is `mounted` or `unmounted`.
     ///
     /// # Errors
-    /// When a ClientMount is not in time.
+    /// When a ClientMount is not in that state in time.
     pub fn wait_for_computes(&mut self, state: &str) -> anyhow::Result<()> {
         let name = self.job.computes_mount();
         for (compute, _) in self.cluster.chassis().computes.clone() {
@@ -238,7 +238,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Asks the rabbit to show all allocations as one tree, and waits for it.
     ///
     /// # Errors
-    /// When it does not mount in time.
+    /// When the rabbit does not mount the tree in time.
     pub fn mount_on_rabbit(&mut self) -> anyhow::Result<()> {
         let chassis = self.cluster.chassis().clone();
         self.apply("rabbit", &[self.job.rabbit_mount(&chassis)])?;
@@ -249,7 +249,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Reads on the rabbit, by host name and by index, what the compute at `place` wrote.
     ///
     /// # Errors
-    /// When the content is another.
+    /// When the content differs from what the compute wrote.
     pub fn read_on_rabbit(&mut self, place: usize) -> anyhow::Result<()> {
         let chassis = self.cluster.chassis().clone();
         let compute = &chassis.computes[place].0;

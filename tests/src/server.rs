@@ -92,7 +92,7 @@ impl RealServer {
     /// policies.
     ///
     /// # Errors
-    /// When the server refuses something.
+    /// When the server refuses an object.
     pub fn prepare_for_engine(&self, webhook: &Webhook) -> anyhow::Result<()> {
         control_plane::alone(async {
             let client = control_plane::client(&self.administrator).await?;
@@ -133,7 +133,7 @@ impl Server {
     /// installs the CRDs itself.
     ///
     /// # Errors
-    /// When the server refuses something.
+    /// When the server refuses an object.
     pub fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
         let Self::Real(real) = self else { return Ok(()) };
         control_plane::alone(real.prepare(nodes))

@@ -105,7 +105,7 @@ impl Slurm {
     /// Replaces the lines of the administrator's file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn set(&self, settings: &str) -> anyhow::Result<()> {
         write_settings(&self.directory, &self.flow, settings)
     }
@@ -113,7 +113,7 @@ impl Slurm {
     /// Replaces a program that slurmctld's scripts run by a script.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the script cannot be written.
     pub fn replace_program(&self, name: &str, script: &str) -> anyhow::Result<()> {
         plant(&self.directory.join(FIRST).join(name), script)
     }
@@ -157,7 +157,7 @@ impl Slurm {
     /// Submits a script whose directives and commands are `lines`.
     ///
     /// # Errors
-    /// When it cannot be written, or sbatch does not start.
+    /// When the script cannot be written, or sbatch does not start.
     pub fn try_submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Output> {
         let script = tempfile::NamedTempFile::new_in(self.jobs()).context("make a script")?;
         fs::write(&script, format!("#!/bin/bash\n{}\n", lines.join("\n")))
@@ -184,7 +184,7 @@ impl Slurm {
     /// Waits until a job has succeeded and its storage is gone; returns the job's output.
     ///
     /// # Errors
-    /// When it is not complete in time.
+    /// When the job is not complete in time.
     pub fn wait_until_complete(&self, job: Job) -> anyhow::Result<String> {
         self.wait_for(job, &["JobState=COMPLETED", "BurstBufferState=complete"])?;
         self.output(job)
@@ -193,7 +193,7 @@ impl Slurm {
     /// Returns the output of a job.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the output cannot be read.
     pub fn output(&self, job: Job) -> anyhow::Result<String> {
         let file = self.jobs().join(format!("{job}.out"));
         fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
@@ -244,7 +244,7 @@ impl Slurm {
     /// Stops everything as systemd would and checks that nothing is left.
     ///
     /// # Errors
-    /// When a program does not stop cleanly, or something is left.
+    /// When a program does not stop cleanly, or when something of the programs is left.
     pub fn end(mut self) -> anyhow::Result<()> {
         for (node, slurmd) in &mut self.slurmds {
             let code = slurmd.stop(patience())?;
@@ -259,7 +259,7 @@ impl Slurm {
     /// Stops one slurmd for good.
     ///
     /// # Errors
-    /// When it does not stop.
+    /// When the slurmd does not stop.
     pub fn stop_slurmd(&mut self, node: &str) -> anyhow::Result<()> {
         let place = self.slurmds.iter().position(|(name, _)| name == node);
         let (_, mut slurmd) = self.slurmds.remove(place.context("no such compute")?);
@@ -269,7 +269,7 @@ impl Slurm {
     /// Starts the slurmd of a compute, on the node as it is now.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the slurmd cannot be started.
     pub fn start_slurmd(&mut self, node: &str) -> anyhow::Result<()> {
         let argv = slurmd(&self.directory, &self.flow, node)?;
         let logs = self.flow.fixture.run.cluster.logs();

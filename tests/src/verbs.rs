@@ -44,7 +44,7 @@ impl Ended {
     /// Checks that the exit status is `code`.
     ///
     /// # Errors
-    /// When the exit status is another.
+    /// When the exit status is not `code`.
     pub fn with(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not exit status {code}: {self:?}");
         Ok(self)
@@ -53,7 +53,7 @@ impl Ended {
     /// Checks that the verb printed this text, to stdout or stderr.
     ///
     /// # Errors
-    /// When it did not print the text.
+    /// When the verb did not print the text.
     pub fn saying(self, text: &str) -> anyhow::Result<Self> {
         ensure!(self.stdout.contains(text) || self.stderr.contains(text), "no {text:?}: {self:?}");
         Ok(self)
@@ -62,7 +62,7 @@ impl Ended {
     /// Parses the JSON object that the verb printed.
     ///
     /// # Errors
-    /// When it printed no JSON object.
+    /// When the verb printed no JSON object.
     pub fn json(&self) -> anyhow::Result<Value> {
         serde_json::from_str(&self.stdout).with_context(|| format!("no JSON object: {self:?}"))
     }
@@ -95,7 +95,7 @@ impl Running {
     /// Waits for the end of the verb.
     ///
     /// # Errors
-    /// When it cannot be waited for.
+    /// When the wait for the process fails.
     pub fn wait(self) -> anyhow::Result<Ended> {
         let output = self.waiting.join().map_err(|_| anyhow::anyhow!("the waiter panicked"))?;
         Ok(Ended::read(&output.context("wait for a verb")?))
@@ -141,7 +141,7 @@ impl Caller {
     /// Calls a verb and waits for its end.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the verb cannot be started.
     pub fn call(&self, words: &[&str]) -> anyhow::Result<Ended> {
         self.call_with(words, &[])
     }
@@ -149,7 +149,7 @@ impl Caller {
     /// Calls a verb with these environment variables and waits for its end.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the verb cannot be started.
     pub fn call_with(&self, words: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Ended> {
         let output = self.command(words, environment).output();
         Ok(Ended::read(&output.with_context(|| words.join(" "))?))
@@ -158,7 +158,7 @@ impl Caller {
     /// Starts a verb without waiting.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the verb cannot be started.
     pub fn begin(&self, words: &[&str]) -> anyhow::Result<Running> {
         let mut argv = self.command(words, &[]);
         argv.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -185,7 +185,7 @@ pub fn workflow(job: &Job, state: &str) -> Value {
 /// Writes a Workflow's status as its controllers would: `warren apply` writes no status.
 ///
 /// # Errors
-/// When the API refuses it.
+/// When the API refuses the status.
 pub fn report(fixture: &Fixture, status: &Value) -> anyhow::Result<()> {
     let (name, kubeconfig) = (&fixture.run.job.name, fixture.run.cluster.kubeconfig());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

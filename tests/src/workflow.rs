@@ -34,7 +34,7 @@ const KINDS: [&str; 10] = [
 /// Waits until the rabbit's drives may be used by workflows.
 ///
 /// # Errors
-/// When they may not be used in time.
+/// When the drives may not be used in time.
 pub fn wait_for_rabbit<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<()> {
     wait_until_ready(run, &run.cluster.chassis().rabbit)
 }
@@ -42,7 +42,7 @@ pub fn wait_for_rabbit<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Res
 /// Waits until the drives of a rabbit may be used by workflows.
 ///
 /// # Errors
-/// When they may not be used in time.
+/// When the drives may not be used in time.
 pub fn wait_until_ready<N: Narrator, M: Machines>(
     run: &Run<N, M>,
     rabbit: &str,
@@ -67,7 +67,7 @@ fn object<N: Narrator, M: Machines>(
 /// Returns the objects of workflows that exist, except templates of profiles.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// When the objects cannot be listed.
 pub fn remaining_objects<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<Vec<String>> {
     let mut left = Vec::new();
     for kind in KINDS {
@@ -141,7 +141,7 @@ impl Flow {
     /// Creates the workflow with these directives.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the API refuses the workflow.
     pub fn create(&mut self, directives: &[&str]) -> anyhow::Result<()> {
         let workflow = json!({
             "apiVersion": DWS, "kind": "Workflow",
@@ -157,7 +157,7 @@ impl Flow {
     /// Names the job's computes: all of the chassis.
     ///
     /// # Errors
-    /// When the API refuses them.
+    /// When the API refuses the Computes.
     pub fn fill_computes(&mut self) -> anyhow::Result<()> {
         let computes = &self.run().cluster.chassis().computes;
         let data: Vec<Value> = computes.iter().map(|(name, _)| json!({"name": name})).collect();
@@ -191,7 +191,7 @@ impl Flow {
     /// Waits until the workflow is in a state, with this `status`.
     ///
     /// # Errors
-    /// When it is not in time; the message has the whole status.
+    /// When the workflow does not get there in time; the message has the whole status.
     pub fn wait(&self, state: &str, status: &str) -> anyhow::Result<Value> {
         until(&format!("{state} to be {status}"), patience(), || {
             let workflow = self.workflow()?;
@@ -223,7 +223,7 @@ impl Flow {
     /// Kills the coordinator with signal 9; its supervisor starts it again.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the coordinator does not run.
     pub fn kill_coordinator(&mut self) -> anyhow::Result<()> {
         let cluster = &mut self.fixture.run.cluster;
         cluster.coordinator()?.kill()?;
@@ -243,7 +243,7 @@ impl Flow {
     /// Deletes the workflow and waits until nothing of it is left: no object, no namespace on a drive, no mount.
     ///
     /// # Errors
-    /// When something is left.
+    /// When an object, a namespace on a drive or a mount of the workflow is left.
     pub fn delete(&mut self) -> anyhow::Result<()> {
         let name = self.name.clone();
         self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])?;
@@ -258,7 +258,7 @@ impl Flow {
     /// Deletes the workflow; storage that outlives it stays.
     ///
     /// # Errors
-    /// When the workflow still exists then.
+    /// When the workflow still exists after the wait.
     pub fn leave(&mut self) -> anyhow::Result<()> {
         let name = self.name.clone();
         self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])
@@ -267,7 +267,7 @@ impl Flow {
     /// Checks that nothing of the workflow is left.
     ///
     /// # Errors
-    /// When something of it is left.
+    /// When an object, a namespace on a drive or a mount of the workflow is left.
     pub fn nothing_is_left(&self) -> anyhow::Result<()> {
         until("nothing to be left", patience(), || {
             let left = remaining_objects(self.run())?;
@@ -281,7 +281,7 @@ impl Flow {
     /// Stops the programs and checks that nothing is left but their files.
     ///
     /// # Errors
-    /// When a program does not stop cleanly, or something is left.
+    /// When a program does not stop cleanly, or when something of the programs is left.
     pub fn end(self) -> anyhow::Result<()> {
         self.fixture.end()
     }

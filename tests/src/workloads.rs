@@ -76,7 +76,7 @@ impl<'a> Caller<'a> {
     /// Runs a call, and expects that the job is in `state`, ready.
     ///
     /// # Errors
-    /// When the job is not.
+    /// When the job is in another state or not ready.
     pub fn reach(&self, words: &[&str], state: &str) -> anyhow::Result<Called> {
         let called = self.call(words)?.with(0)?;
         ensure!(called.told["state"] == state && called.told["ready"] == true, "{called:?}");
@@ -88,7 +88,7 @@ impl Called {
     /// Reads exit status and output of a command.
     ///
     /// # Errors
-    /// When it printed no JSON.
+    /// When the command printed no JSON.
     pub fn read(output: &Output) -> anyhow::Result<Self> {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let told = match output.stdout.as_slice() {
@@ -101,7 +101,7 @@ impl Called {
     /// Checks that the exit status is `code`.
     ///
     /// # Errors
-    /// When the exit status is another.
+    /// When the exit status is not `code`.
     pub fn with(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not {code}: {self:#?}");
         Ok(self)

@@ -63,7 +63,7 @@ impl ControlPlane {
     /// Starts the programs in `directory` and waits until the API is ready.
     ///
     /// # Errors
-    /// When a program is missing, or is not ready in time; the message has the end of its log.
+    /// When a program is missing or not ready in time; the message has the end of the program's log.
     pub fn start(directory: &Path, settings: Settings) -> anyhow::Result<Self> {
         let assets = Assets::find()?;
         fs::create_dir_all(directory.join("certificates")).context("make the directory")?;
@@ -129,7 +129,7 @@ impl ControlPlane {
     /// Starts the API server at its address and waits until it is ready.
     ///
     /// # Errors
-    /// When it is not ready in time; the message has the end of its log.
+    /// When the server is not ready in time; the message has the end of the server's log.
     pub fn start_apiserver(&mut self) -> anyhow::Result<()> {
         let mut arguments = apiserver(&self.directory, self.ports, &self.files);
         if self.settings.node.is_some() {
@@ -327,7 +327,7 @@ impl ControlPlane {
     /// Waits until the API server's `/readyz` succeeds.
     ///
     /// # Errors
-    /// When the server ends, or is not ready in time; the message has the end of its log.
+    /// When the server ends, or is not ready in time; the message has the end of the server's log.
     pub fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         let log = self.directory.join("kube-apiserver.log");
         let kubeconfig = self.kubeconfig();

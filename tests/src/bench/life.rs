@@ -60,7 +60,7 @@ impl Lives {
     /// Carves `count` file systems that compute-1 reaches.
     ///
     /// # Errors
-    /// When they are not ready in time.
+    /// When the file systems are not ready in time.
     pub async fn carve(run: &mut Run<Silent>, count: usize) -> anyhow::Result<Self> {
         let chassis = run.cluster.chassis().clone();
         let many =
@@ -91,7 +91,7 @@ impl Lives {
     /// Mounts, unmounts and deletes the first `count` ClientMounts one after another.
     ///
     /// # Errors
-    /// When one is not mounted, unmounted or deleted in time.
+    /// When a ClientMount is not mounted, unmounted or deleted in time.
     pub async fn in_turn(&self, count: usize) -> anyhow::Result<Vec<Row>> {
         let (mut ready, mut bare, mut floor, mut events) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -135,7 +135,7 @@ impl Lives {
     /// Mounts all ClientMounts at once.
     ///
     /// # Errors
-    /// When one is not mounted in time.
+    /// When a ClientMount is not mounted in time.
     pub async fn at_once(&self) -> anyhow::Result<Vec<Row>> {
         let bare: f64 = self
             .devices

@@ -81,7 +81,7 @@ struct Figures {
 /// without agent and mounts.
 ///
 /// # Errors
-/// When something cannot be started, stopped or read.
+/// When a program cannot be started or stopped, or a counter cannot be read.
 pub fn measure(cluster: &mut Cluster, length: Duration) -> anyhow::Result<Vec<Row>> {
     let mut compute = Compute::new(cluster)?;
     let mut figures = Vec::new();

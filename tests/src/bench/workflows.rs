@@ -33,7 +33,7 @@ const COMPUTES: usize = 16;
 /// Runs one workflow after another, on the cluster of the other measurements.
 ///
 /// # Errors
-/// When one does not get to the end of Teardown.
+/// When a workflow does not get to the end of Teardown.
 pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<Row>> {
     let client = control_plane::client(&cluster.kubeconfig()).await?;
     let computes: Vec<String> =
@@ -75,7 +75,7 @@ struct Cost {
 /// Measures how the cost grows with the number of workflows, and with the width of one.
 ///
 /// # Errors
-/// When the coordinator does not start, or a workflow does not get to its end.
+/// When the coordinator does not start, or a workflow does not get to the end of its last state.
 pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut first: Option<Cost> = None;

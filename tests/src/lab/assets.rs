@@ -91,7 +91,7 @@ impl Assets {
     /// Returns the archive with ZFS for a guest: modules, tools and libraries, to be unpacked there.
     ///
     /// # Errors
-    /// When the environment does not name it.
+    /// When the environment does not name the directory of ZFS.
     pub fn zfs(&self) -> anyhow::Result<PathBuf> {
         let directory = self.zfs.as_ref();
         let directory = directory.with_context(|| {
@@ -103,7 +103,7 @@ impl Assets {
     /// Returns the directory of kubelet, of the programs of a control plane, and of kubectl.
     ///
     /// # Errors
-    /// When the environment does not name it.
+    /// When the environment does not name the directory.
     pub fn kubernetes(&self) -> anyhow::Result<&Path> {
         self.kubernetes.as_deref().with_context(|| {
             format!(
@@ -115,7 +115,7 @@ impl Assets {
     /// Returns the directory of podhelper as administrators build it, with the Containerfile of its image.
     ///
     /// # Errors
-    /// When the environment does not name it.
+    /// When the environment does not name the directory.
     pub fn podhelper(&self) -> anyhow::Result<&Path> {
         self.podhelper.as_deref().with_context(|| {
             format!("{PODHELPER} is not set: run `make lab SCENARIO=kubernetes-mpi`, which sets it")

@@ -22,7 +22,7 @@ impl Bench {
     /// Makes an empty bench.
     ///
     /// # Errors
-    /// When its directory cannot be made, or our programs were not built.
+    /// When the directory cannot be made, or our programs were not built.
     pub fn new(assets: Assets) -> anyhow::Result<Self> {
         let programs = binary("warren")?;
         let programs = programs.parent().context("directory of our programs")?.to_owned();

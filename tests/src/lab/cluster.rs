@@ -144,7 +144,7 @@ pub fn joining(computes: u8, fencing: Fencing) -> [String; 2] {
 /// Runs a script on several guests at the same time.
 ///
 /// # Errors
-/// When the script fails on one guest.
+/// When the script fails on any guest.
 pub fn together(guests: &mut [Guest], script: &str) -> anyhow::Result<Vec<String>> {
     let jobs: Vec<_> =
         guests.iter_mut().map(|guest| guest.start(script)).collect::<anyhow::Result<_>>()?;

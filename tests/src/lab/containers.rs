@@ -99,7 +99,7 @@ pub(super) fn script_of_ranks(ranks: &str) -> String {
 /// Checks that nothing of containers is left on a rabbit.
 ///
 /// # Errors
-/// When something of them is left.
+/// When something of a container is left.
 pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
     let left = system.run(rabbit, LEFT)?;
     ensure!(left.is_empty(), "left on {rabbit}: {left}");

@@ -35,7 +35,7 @@ impl Guest {
     /// Switches a computer on and waits until it takes scripts.
     ///
     /// # Errors
-    /// When the guest does not boot in time; its console is kept.
+    /// When the guest does not boot in time; the output of its console is kept.
     pub fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
         let guest = Self::switch_on(bench, machine)?;
         guest.wait_for_boot()?;
@@ -88,7 +88,7 @@ impl Guest {
     /// Runs a bash script and returns what it printed; the host's programs are in /programs.
     ///
     /// # Errors
-    /// When the script fails, with what it printed, or takes longer than `deadline`.
+    /// When the script fails or takes longer than `deadline`; the message of a failure has the script's output.
     pub fn run(&mut self, script: &str, deadline: Duration) -> anyhow::Result<String> {
         let job = self.start(script)?;
         self.finish(job, deadline)
@@ -109,7 +109,7 @@ impl Guest {
     /// Waits for a script to succeed and returns what it printed.
     ///
     /// # Errors
-    /// When the script fails, with what it printed, or takes longer than `deadline`.
+    /// When the script fails or takes longer than `deadline`; the message of a failure has the script's output.
     pub fn finish(&self, job: Job, deadline: Duration) -> anyhow::Result<String> {
         self.wait(job, deadline)?.ok(&format!("script {} on {}", job.0, self.machine.name))
     }
@@ -145,7 +145,7 @@ impl Guest {
     /// Waits until a running script has printed `text`.
     ///
     /// # Errors
-    /// When the script has not printed it within `deadline`.
+    /// When the script does not print the text within `deadline`.
     pub fn wait_for_print(
         &self,
         job: Job,
@@ -204,7 +204,7 @@ impl Guest {
     /// Puts a drive back into its slot, with its data.
     ///
     /// # Errors
-    /// When there is no such drive, or it is in its slot.
+    /// When the drive does not exist, or is already in its slot.
     pub fn plug(&mut self, drive: usize) -> anyhow::Result<()> {
         self.plug_into(drive, drive)
     }
@@ -212,7 +212,7 @@ impl Guest {
     /// Puts a drive that was pulled into an empty slot.
     ///
     /// # Errors
-    /// When there is no such drive, it is in a slot, or the slot is not empty.
+    /// When the drive does not exist or is already in a slot, or when the slot is not empty.
     pub fn plug_into(&mut self, drive: usize, slot: usize) -> anyhow::Result<()> {
         let device = self.machine.drives.get(drive).context("no such drive")?.device(drive);
         let mut arguments = properties(&device);

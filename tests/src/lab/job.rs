@@ -43,7 +43,7 @@ impl Output {
     /// Returns the standard output, if the script succeeded.
     ///
     /// # Errors
-    /// When it did not succeed; its output is in the message.
+    /// When the script failed; the message has the script's output.
     pub fn ok(self, what: &str) -> anyhow::Result<String> {
         ensure!(
             self.code == 0,

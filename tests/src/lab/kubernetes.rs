@@ -155,7 +155,7 @@ const OWN: [&str; 2] = ["configmap/kube-root-ca.crt", "service/kubernetes"];
 /// Makes the rabbit, which systemd has booted, a node of a cluster of its own, with [`IMAGE`] on it.
 ///
 /// # Errors
-/// When Kubernetes was not built, or one of its programs does not start.
+/// When Kubernetes was not built, or a program of Kubernetes does not start.
 pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
     for compute in &mut cluster.computes {
         compute.run(HOSTS, LONG)?;
@@ -199,7 +199,7 @@ pub fn kubectl(system: &System, rabbit: &str, words: &str) -> anyhow::Result<Str
 /// Returns the pods of the namespace of workflows.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// When the pods cannot be listed.
 pub fn pods(system: &System, rabbit: &str) -> anyhow::Result<Vec<Value>> {
     let listed = kubectl(system, rabbit, "get pods -n default -o json")?;
     let mut listed: Value = serde_json::from_str(&listed).context("decode the pods")?;
@@ -209,7 +209,7 @@ pub fn pods(system: &System, rabbit: &str) -> anyhow::Result<Vec<Value>> {
 /// Checks that nothing of containers is left in the cluster, nor on its node.
 ///
 /// # Errors
-/// When something of them is left.
+/// When something of a container is left.
 pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
     let kinds = "jobs,pods,services,configmaps,secrets,networkpolicies,pvc,pv";
     let objects = kubectl(system, rabbit, &format!("get {kinds} -n default -o name"))?;

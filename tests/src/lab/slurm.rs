@@ -134,7 +134,7 @@ impl Slurm {
     /// who knows the reason.
     ///
     /// # Errors
-    /// When it is not idle in time.
+    /// When the node is not idle in time.
     pub fn resume(&self, node: &str) -> anyhow::Result<()> {
         until(&format!("{node} to be down"), patience(), || {
             let shown = self.prints("scontrol", &["show", "node", "--oneliner", node])?;
@@ -148,7 +148,7 @@ impl Slurm {
     /// Submits a script whose directives and commands are `lines`, as the user.
     ///
     /// # Errors
-    /// When sbatch refuses it.
+    /// When sbatch refuses the script.
     pub fn submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Job> {
         let script = format!("#!/bin/bash\n{}\n", lines.join("\n"));
         let user = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"];
@@ -164,7 +164,7 @@ impl Slurm {
     /// Returns what a job printed on its first node.
     ///
     /// # Errors
-    /// When it has printed nothing yet.
+    /// When the job has printed nothing yet.
     pub fn output(&self, node: &str, job: Job) -> anyhow::Result<String> {
         self.run.cluster.run(node, &format!("sleep 1; cat /tmp/{job}.out"))
     }

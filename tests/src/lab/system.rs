@@ -172,7 +172,7 @@ impl System {
     /// Starts a node's agent.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
         let script = if node == self.head() {
             programs::rabbit_agent(node, self.api)
@@ -206,7 +206,7 @@ impl System {
     /// Runs a bash script on a node, as root.
     ///
     /// # Errors
-    /// When the script fails; its stderr is in the message.
+    /// When the script fails; the message has the script's stderr.
     pub fn run(&self, node: &str, script: &str) -> anyhow::Result<String> {
         self.guest(node).run(script, STEP).with_context(|| format!("on {node}"))
     }
@@ -225,7 +225,7 @@ impl System {
     /// notices a moment later that a namespace was detached.
     ///
     /// # Errors
-    /// When a node still has one.
+    /// When a node still has one of these after the wait.
     pub fn until_empty(&self) -> anyhow::Result<()> {
         until("nothing to be left", patience(), || self.is_empty())
     }

@@ -20,7 +20,7 @@ modprobe zfs
 /// lost with the power.
 ///
 /// # Errors
-/// When ZFS was not built, or the guest's kernel does not load it.
+/// When ZFS was not built, or the guest's kernel does not load ZFS's modules.
 pub fn install(bench: &Bench, guest: &mut Guest) -> anyhow::Result<()> {
     let archive = guest.exchange().join("zfs.tar");
     fs::copy(bench.assets().zfs()?, archive).context("hand ZFS to the guest")?;

@@ -17,7 +17,7 @@ impl Slurm {
     /// Waits until slurmctld has saved, as it does every 30 s, that jobs have burst buffers.
     ///
     /// # Errors
-    /// When it has not in time.
+    /// When slurmctld does not save in time.
     pub fn wait_for_saved_buffers(&self, jobs: &[Job]) -> anyhow::Result<()> {
         if self.saves_buffers(jobs).is_ok() {
             return Ok(());
@@ -45,7 +45,7 @@ impl Slurm {
     /// Kills slurmctld with `kill -9` once it has saved the states of its jobs, and waits until it serves again.
     ///
     /// # Errors
-    /// When it does not.
+    /// When slurmctld does not save, or does not serve again, in time.
     pub fn kill_slurmctld(&self) -> anyhow::Result<()> {
         let since = SystemTime::now();
         let another = self.submit(&["--hold"], &["true"])?;
