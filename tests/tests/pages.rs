@@ -132,7 +132,7 @@ fn mandoc_reports_no_warning() -> anyhow::Result<()> {
         generate_pages()?.into_keys().filter(|name| name.starts_with("man/")).collect();
     ensure!(pages.len() > 10, "{pages:?}");
     let mut mandoc = command("mandoc");
-    // The level below reports style, such as lines of more than 80 bytes.
+    // mandoc's level below `warning`, `style`, would also report lines of more than 80 bytes.
     mandoc.args(["-T", "lint", "-W", "warning"]).args(pages).current_dir(directory.path());
     let output = mandoc.output()?;
     ensure!(

@@ -56,7 +56,7 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills the program with SIGKILL and waits for its end, as a loss of power ends it.
+    /// Kills the program with SIGKILL, which it cannot handle, as in a loss of power, and waits for its end.
     pub fn kill(&mut self) {
         // Fails only if the program has ended already.
         let _ = self.child.kill();

@@ -6,7 +6,7 @@ use std::process::Output;
 
 const SKIPS: &str = "GATE_SKIPS";
 
-/// The suite that the tests below start; it tests nothing itself.
+/// Stands for a suite: the tests below start it. It tests nothing itself.
 #[test]
 #[ignore = "a suite that cannot run; the other tests start it"]
 fn a_suite_that_cannot_run() {

@@ -1,4 +1,5 @@
-//! Rules of the CRDs that sites install (those of DWS and NNF): required fields and admitted values of the kinds that Warren uses.
+//! The rules that are in the CRDs of DWS and NNF, which sites install: required fields and admitted values of the kinds
+//! that Warren uses.
 //!
 //! `crates/api/golden/site-rules.json` holds the rules by kind and schema path, for DWS v1alpha7 and NNF v1alpha11. In a
 //! path, names are properties, `[]` stands for the items of a list, and `{}` for the values of a map.
@@ -13,7 +14,7 @@ const RULES: &str = include_str!("../../../crates/api/golden/site-rules.json");
 
 type Rules = BTreeMap<String, BTreeMap<String, Map<String, Value>>>;
 
-/// Makes our CRDs as strict as those of the sites.
+/// Makes our CRDs as strict as the sites' CRDs.
 ///
 /// # Panics
 /// When the rules name a property that the CRD does not have.
@@ -23,7 +24,8 @@ pub fn strict(mut crds: Vec<Value>) -> Vec<Value> {
     for crd in &mut crds {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
         let root = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-        // A path comes before the paths of its properties, whose defaults it removes.
+        // The path of an object sorts before the paths of its properties: a default of the whole object is removed
+        // first.
         for (path, facts) in rules.get(&kind).into_iter().flatten() {
             let schema = node(root, path).unwrap_or_else(|| panic!("{kind} has no {path}"));
             restrict(schema, facts);
@@ -32,7 +34,8 @@ pub fn strict(mut crds: Vec<Value>) -> Vec<Value> {
     crds
 }
 
-/// Lists the faults for which an API server with the sites' CRDs refuses an object; none for a kind that is not in our CRDs.
+/// Lists the faults for which an API server with the sites' CRDs refuses an object. The list is empty if our CRDs do
+/// not have the object's kind.
 ///
 /// # Panics
 /// When one of our CRDs has no schema.
