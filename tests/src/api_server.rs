@@ -1,5 +1,5 @@
-//! An API server over TLS for the suites whose agents use the API directly: the embedded one, or a
-//! real one with `WARREN_TEST_SERVER=real`.
+//! An API server over TLS, for the suites whose agents use the API directly: Warren's embedded server or, with
+//! `WARREN_TEST_SERVER=real`, a real kube-apiserver.
 
 use std::{
     fs,
@@ -24,11 +24,11 @@ use tokio::sync::oneshot;
 
 use crate::{cluster::PATIENCE, program::until};
 
-/// Namespace of the computes' identity, as at the sites.
+/// Namespace of the service account that all computes use, as at the sites.
 const SYSTEM: &str = "nnf-system";
 const ACCOUNT: &str = "nnf-clientmount";
 
-/// A server, with the credentials of its administrator and its computes.
+/// An API server, with the credentials of the administrator and of the computes.
 #[derive(Debug)]
 pub struct ApiServer {
     directory: PathBuf,
@@ -49,7 +49,7 @@ struct Embedded {
 }
 
 impl ApiServer {
-    /// Starts the server that the environment asks for, without CRDs.
+    /// Starts the server that `WARREN_TEST_SERVER` selects, without CRDs.
     ///
     /// # Errors
     /// When the server does not start.
@@ -87,7 +87,7 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// Returns whether it is a real kube-apiserver.
+    /// Returns whether this server is a real kube-apiserver.
     #[must_use]
     pub fn is_real(&self) -> bool {
         matches!(self.kind, Kind::Real(_))
@@ -119,7 +119,7 @@ impl ApiServer {
         }
     }
 
-    /// Returns a token of the computes' identity.
+    /// Returns a token of the service account that all computes use.
     ///
     /// # Errors
     /// When the server has issued no token.
@@ -130,8 +130,8 @@ impl ApiServer {
         }
     }
 
-    /// Returns the requests of the computes' identity to a real server so far, in the order in which
-    /// the server received them.
+    /// Returns the requests that the computes' service account has sent so far to a real server, in the order of their
+    /// arrival.
     ///
     /// # Errors
     /// When the server is not a real one, or its audit log cannot be read.
@@ -144,7 +144,7 @@ impl ApiServer {
         Ok(requests)
     }
 
-    /// Revokes every token and every CA of the computes so far; a real server keeps its CA.
+    /// Revokes every token that the computes have. The embedded server also gets a new CA; a real server keeps its CA.
     ///
     /// # Errors
     /// When the server refuses one of the requests for the revocation.
@@ -155,7 +155,7 @@ impl ApiServer {
             fs::remove_file(self.directory.join("credentials.json")).context("forget everybody")?;
             return self.resume();
         }
-        // A token belongs to one account: an account that is created again is another account.
+        // Creates the account again: a token of the deleted account is not valid for a new account of the same name.
         self.ask(async |client| {
             let accounts = resource(&client, "v1", "ServiceAccount", Some(SYSTEM));
             accounts.delete(ACCOUNT, &DeleteParams::default()).await.map(drop)
@@ -177,7 +177,7 @@ impl ApiServer {
         })
     }
 
-    /// Stops the server as a power cut of its host would; its data stay.
+    /// Stops the server as a power cut of its host would. The server's data stay.
     ///
     /// # Errors
     /// When the server had ended before.
@@ -185,7 +185,7 @@ impl ApiServer {
         match &mut self.kind {
             Kind::Embedded(server, _) => {
                 let server = server.take().context("the server is stopped")?;
-                // Fails if the server ended by itself; then the thread returns the reason.
+                // The message cannot be sent if the server has ended by itself; the thread then returns the reason.
                 let _ = server.stop.send(());
                 server.thread.join().map_err(|_| anyhow::anyhow!("the server panicked"))?
             }
@@ -196,7 +196,7 @@ impl ApiServer {
         }
     }
 
-    /// Starts the server again, at the same address.
+    /// Starts the stopped server again, at the same address.
     ///
     /// # Errors
     /// When the server does not start.
@@ -210,7 +210,7 @@ impl ApiServer {
         }
     }
 
-    /// Installs Warren's CRDs, each after `change`, and waits until they are served.
+    /// Applies `change` to each of Warren's CRDs, installs them, and waits until the server serves their kinds.
     ///
     /// # Errors
     /// When the server refuses a CRD.
@@ -309,8 +309,8 @@ impl ApiServer {
         block_on(async { Ok(question(admin(&self.kubeconfig()).await?).await?) })
     }
 
-    /// Creates the identity with the rights that sites grant to the Go daemon, and no more; the embedded
-    /// server knows no roles.
+    /// Creates the computes' service account, with exactly the rights that sites grant to the Go daemon. On the
+    /// embedded server it grants none, since that server has no roles.
     fn make_identity(&self) -> anyhow::Result<()> {
         if !self.is_real() {
             return Ok(());
@@ -352,8 +352,8 @@ impl Embedded {
         let credentials = Credentials::load_or_create(directory, address)?;
         credentials.write_kubeconfig(&directory.join("kubeconfig"))?;
         let api = loop {
-            // A program that another test starts has this process's lock on the store for a moment,
-            // between fork(2) and execve(2).
+            // Tries again if the store is locked: a child process of another test inherits this process's lock, and
+            // holds it between fork(2) and execve(2).
             match kubeapi::Api::open(kubeapi::Config::new(directory)) {
                 Err(error) if format!("{error:?}").contains("InUse") => std::thread::yield_now(),
                 opened => break opened?,
@@ -365,7 +365,7 @@ impl Embedded {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::bind(address).await.context("listen")?;
-                // Tells the starting thread that the server listens; that thread waits for this message.
+                // Tells the thread that started this one that the server listens.
                 let _ = bound.send(());
                 let stop = async { drop(stopped.await) };
                 kubeapi::serve::tls(listener, api.clone(), &credentials, stop).await?;
@@ -384,7 +384,7 @@ fn make_directory(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Returns token and CA of the embedded server, from the kubeconfig that it wrote.
+/// Returns the embedded server's token and CA, from the kubeconfig that the server wrote.
 fn embedded(directory: &Path) -> anyhow::Result<(String, String)> {
     let file = Kubeconfig::read_from(directory.join("kubeconfig")).context("read kubeconfig")?;
     let file = serde_json::to_value(file).context("read kubeconfig")?;
@@ -408,7 +408,8 @@ fn resource(
 ) -> Api<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    // kube guesses a plural from the kind; some of our kinds are plurals already.
+    // The crate kube derives a plural name from the kind's name, which is wrong for those of our kinds that are plurals
+    // already.
     if let Some(crd) = api::crd_values().iter().find(|crd| crd["spec"]["names"]["kind"] == kind) {
         resource.plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default().to_owned();
     }

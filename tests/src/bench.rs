@@ -1,4 +1,4 @@
-//! Measures what Warren adds to the bare system calls, in one run, and prints one table.
+//! Measures the time that Warren adds to the bare system calls, and prints one table.
 
 pub mod agent;
 pub mod life;
@@ -20,7 +20,7 @@ use crate::{
 use life::Lives;
 use row::{Row, print, say};
 
-/// How long the agent is observed at rest.
+/// Time for which the resting agent is observed.
 const REST: Duration = Duration::from_secs(60);
 /// Number of mounts that are requested at the same moment.
 const AT_ONCE: usize = 50;
@@ -28,18 +28,18 @@ const AT_ONCE: usize = 50;
 const IN_TURN: usize = 30;
 /// Number of workflows that are measured one after another.
 const WORKFLOWS: usize = 10;
-/// Number of Slurm jobs of each sort, which run one after another.
+/// Number of Slurm jobs with `#DW`, and also of those without; all run one after another.
 const JOBS: usize = 10;
 
 /// Number of computes of each rabbit that runs containers.
 const COMPUTES: usize = 16;
 
-/// Length of each of the two measurements of a mode (see [`noise::Mode`]).
+/// Length of each of the two measurements that are made in every mode (see [`noise::Mode`]).
 const NOISE: Duration = Duration::from_secs(60);
 
-/// Runs every measurement beneath `directory` and prints the table. With `noise` it runs only that part, for the given
-/// number of seconds; with `direct` only mounts, with the server and the link that the environment selects;
-/// with `workflows` only the engine; with `containers` only the engine's work for containers.
+/// Runs every measurement beneath `directory` and prints the table. The first of `words` may select one part: `noise`,
+/// with its length in seconds; `direct`, mounts with the server and the link that environment variables select;
+/// `workflows`, the engine; `containers`, the engine's work for containers; `slurm`, the start of Slurm jobs.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measure(directory, words).await {
         Ok(rows) => {
@@ -66,8 +66,8 @@ enum Part {
     Direct,
     /// The workflow engine's times.
     Workflows,
-    /// Containers on rabbits with this number of computes; all rows, or only those of one workflow over
-    /// this number of rabbits.
+    /// Containers on rabbits that have the first number of computes each. If there is a second number, only one
+    /// workflow over that number of rabbits is measured.
     Containers(usize, Option<usize>),
     /// Jobs of Slurm, one after another.
     Slurm,

@@ -1,7 +1,8 @@
 //! A rabbit and a compute that use an API server directly, without a coordinator; and the stand-in for the Go daemon,
 //! which can replace the compute's agent.
 //!
-//! The compute is a mount namespace that outlives the programs on it, so that they can take over from each other.
+//! The compute is a mount namespace that outlives the programs on it, so that one program can take over the mounts of
+//! another.
 
 use std::{
     fs::{self, File},
@@ -23,10 +24,10 @@ use crate::{
 
 /// Name of the only compute.
 pub const COMPUTE: &str = "compute-1";
-/// Path of a link to the agent with the Go daemon's name: the first word of the running agent's command line.
+/// Path of a link to our agent with the Go daemon's name. The tests start the agent by this path.
 const AS_CLIENTMOUNTD: &str = "bin/clientmountd";
 
-/// All parts of one test. When it is dropped, the programs end first, then their files are removed.
+/// All parts of one test. When this value is dropped, the programs end first, then their files are removed.
 #[derive(Debug)]
 pub struct Direct {
     /// The API server of the test.
@@ -44,8 +45,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Starts an API server with Warren's CRDs, each after `change`, the namespaces, and a compute on
-    /// which nothing runs yet.
+    /// Starts an API server, installs Warren's CRDs after applying `change` to each, creates the namespaces, and
+    /// creates a compute on which no program runs yet.
     ///
     /// # Errors
     /// When the server does not start.
@@ -61,7 +62,7 @@ impl Direct {
     /// # Errors
     /// When the server does not start.
     pub fn without_crds() -> anyhow::Result<Self> {
-        // The directory is on a disk: loop devices over a tmpfs take another code path in the kernel.
+        // The directory is on a disk, as at a site: loop devices over a tmpfs take another code path in the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
         let at = directory.path();
@@ -107,7 +108,7 @@ impl Direct {
         self.directory.path().join(name)
     }
 
-    /// Gives the compute the current token and CA.
+    /// Writes the current token and CA to the compute's files.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -249,7 +250,8 @@ impl Direct {
         self.stand_in.take().map(drop).context("the stand-in does not run")
     }
 
-    /// Has the rabbit create the job's volume and give the compute access; returns the ClientMount to create.
+    /// Lets the rabbit create the job's volume and give the compute access. Returns the ClientMount that would mount
+    /// the volume.
     ///
     /// # Errors
     /// When the rabbit does not finish in time.
@@ -269,7 +271,7 @@ impl Direct {
         Ok(self.job.compute_mount(&self.chassis, 0, &carved))
     }
 
-    /// Deletes the objects of [`Direct::carve`].
+    /// Deletes the objects that [`Direct::carve`] created.
     ///
     /// # Errors
     /// When an object stays.
@@ -300,7 +302,8 @@ impl Direct {
         })
     }
 
-    /// Waits until the whole object is in this state, with a status of the right length and without an error.
+    /// Waits until every mount of the ClientMount is in this state. The status must have an entry for each mount, and
+    /// no error.
     ///
     /// # Errors
     /// The errors of [`Direct::until_object`].
@@ -315,7 +318,7 @@ impl Direct {
         })
     }
 
-    /// Waits until an object does not exist any more.
+    /// Waits until an object no longer exists.
     ///
     /// # Errors
     /// When the object stays.
@@ -359,7 +362,7 @@ impl Direct {
         fs::read_to_string(&path).with_context(|| path.clone())
     }
 
-    /// Stops everything and checks that nothing is left.
+    /// Stops all programs, and checks that no mount, loop device, process or file is left.
     ///
     /// # Errors
     /// When a program does not stop cleanly, or when a mount, loop device, process or file is left.
@@ -385,7 +388,7 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         (self.agent, self.stand_in, self.rabbit, self.node) = (None, None, None, None);
-        // A destructor cannot fail: `end` reports what stays.
+        // A destructor cannot return an error: `end` reports drives that could not be released.
         let _ = release_drives(self.directory.path());
         if std::thread::panicking() {
             self.directory.disable_cleanup(true);
