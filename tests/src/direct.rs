@@ -302,8 +302,8 @@ impl Direct {
         })
     }
 
-    /// Waits until every mount of the ClientMount is in this state. The status must have an entry for each mount, and
-    /// no error.
+    /// Waits until the ClientMount is in this state: its status must have one mount, in that state and ready, and no
+    /// error.
     ///
     /// # Errors
     /// The errors of [`Direct::until_object`].

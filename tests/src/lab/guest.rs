@@ -17,12 +17,13 @@ use super::{
     qmp::Qmp,
 };
 
-/// Longest time for a boot: five seconds on two idle cores, and the lab's cores are seldom idle.
+/// Longest time for a boot. A boot takes five seconds on two idle cores, but the lab's cores are seldom idle.
 const BOOT: Duration = Duration::from_secs(180);
-/// Longest time for an orderly unplug: the slot's button gives the operator five seconds to change his mind.
+/// Longest time for an orderly unplug. Five seconds of it pass after the slot's button was pressed, in which an
+/// operator could cancel.
 const UNPLUG: Duration = Duration::from_secs(60);
 
-/// A computer that was booted; it is switched off when this is dropped.
+/// A virtual machine that was booted. It is switched off when this value is dropped.
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
@@ -32,7 +33,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Switches a computer on and waits until it takes scripts.
+    /// Switches a guest on and waits until it can run scripts.
     ///
     /// # Errors
     /// When the guest does not boot in time; the output of its console is kept.
@@ -42,8 +43,8 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Switches a computer on and does not wait: several boot in the time of one. A computer that ran before still has
-    /// its data on its drives and in /lab.
+    /// Switches a guest on and does not wait, so that several guests can boot at the same time. A guest that ran before
+    /// still has its data on its drives and in /lab.
     ///
     /// # Errors
     /// When the emulator does not start.
@@ -160,16 +161,16 @@ impl Guest {
         .with_context(|| self.console())
     }
 
-    /// Takes the computer's power and gives it back: memory is lost, the data on the drives is kept, and all drives
-    /// are in their slots.
+    /// Switches the guest's power off and on: the content of its memory is lost, the data on the drives is kept, and
+    /// all drives are in their slots again.
     ///
-    /// The guest gets another emulator: one that is only reset translates the code in its memory again for each byte
-    /// that the kernel clears; a boot then takes minutes, or does not end.
+    /// The guest gets a new emulator process. An emulator that is only reset has translated code in its memory, and
+    /// translates it again for each byte that the kernel clears: a boot would take minutes, or never end.
     ///
     /// # Errors
     /// When the guest does not boot again in time.
     pub fn lose_power(&mut self) -> anyhow::Result<()> {
-        // First the processors stop: commands that drives have received are complete then, or were not begun.
+        // The processors stop first: afterwards every command that a drive has received is complete, or was not begun.
         self.freeze()?;
         self.emulator.restart(&self.directory)?;
         self.wait_for_boot()
@@ -209,7 +210,7 @@ impl Guest {
         self.plug_into(drive, drive)
     }
 
-    /// Puts a drive that was pulled into an empty slot.
+    /// Puts a drive that was pulled into another slot, which must be empty.
     ///
     /// # Errors
     /// When the drive does not exist or is already in a slot, or when the slot is not empty.
