@@ -26,8 +26,7 @@ const HEAD: &str = "rabbit";
 /// Deadline of one of Slurm's commands, or of the start of its daemons.
 const STEP: Duration = Duration::from_secs(180);
 
-/// Directories of `packaging` that the packages for Slurm install below /usr/share/warren, and that this harness copies
-/// to the same place.
+/// Directories of `packaging` whose files the packages for Slurm install. This harness copies them to the guests.
 const PACKAGED: [&str; 2] = ["slurm", "perilog"];
 
 /// Script that writes the names of the nodes and sets Slurm up on each node by the steps of docs/use/slurm.md. A node

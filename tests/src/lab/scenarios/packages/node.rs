@@ -14,7 +14,7 @@ use crate::{
 /// `before` and `now`.
 const PACKAGES: &str = "WARREN_LAB_PACKAGES";
 
-/// Shell function that writes a file under a temporary name, and renames it when its content is complete.
+/// Shell function `file PATH MODE`: writes its standard input to a file with this mode, and creates the directory.
 const FILES: &str =
     "file() { mkdir -p \"$(dirname \"$1\")\"; cat > \"$1\"; chmod \"$2\" \"$1\"; }\n";
 
