@@ -1,5 +1,5 @@
-//! The verbs that prologs and epilogs call, on one compute of a cluster; and the objects of a job that
-//! a workload manager writes.
+//! Calls the verbs that prologs and epilogs call, on one compute of a cluster, and builds the objects that a workload
+//! manager writes for a job.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
 /// Exit status and output of a verb.
 #[derive(Debug)]
 pub struct Ended {
-    /// Exit status; `None` if a signal ended it.
+    /// Exit status; `None` if a signal ended the process.
     pub code: Option<i32>,
     /// Standard output, with results.
     pub stdout: String,
@@ -72,7 +72,7 @@ impl Ended {
 #[derive(Debug, Clone)]
 pub struct Caller {
     socket: PathBuf,
-    /// The program and the words before the verb.
+    /// The program, and its arguments before the verb.
     program: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ impl Caller {
         Ok(Self { socket: socket.to_owned(), program })
     }
 
-    /// Returns a caller of the same verbs through `warren node`.
+    /// Returns a caller that calls the same verbs by `warren node`.
     ///
     /// # Errors
     /// When `warren` was not built.
@@ -146,7 +146,7 @@ impl Caller {
         self.call_with(words, &[])
     }
 
-    /// Calls a verb with these environment variables and waits for its end.
+    /// Calls a verb with these environment variables, and waits for its end.
     ///
     /// # Errors
     /// When the verb cannot be started.
@@ -168,7 +168,7 @@ impl Caller {
     }
 }
 
-/// Returns a Workflow of the job `f2`, which is number 1, in this state.
+/// Returns a Workflow in this state, for job number 1, whose Flux ID is `f2`.
 #[must_use]
 pub fn workflow(job: &Job, state: &str) -> Value {
     json!({
@@ -182,7 +182,7 @@ pub fn workflow(job: &Job, state: &str) -> Value {
     })
 }
 
-/// Writes a Workflow's status as its controllers would: `warren apply` writes no status.
+/// Writes a Workflow's status as the site's controllers would. `warren apply` could not, since it writes no status.
 ///
 /// # Errors
 /// When the API refuses the status.
@@ -212,7 +212,7 @@ pub fn computes(job: &Job, chassis: &Chassis) -> Value {
     })
 }
 
-/// Deadline for a verb that is to time out.
+/// Deadline for a verb that must time out.
 pub const SHORT: &str = "2s";
-/// Deadline for a verb that is not to time out.
+/// Deadline for a verb that must not time out.
 pub const LONG: Duration = Duration::from_secs(60);

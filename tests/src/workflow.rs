@@ -1,5 +1,4 @@
-//! One workflow driven through its states as a workload manager drives it, with nothing but `warren
-//! apply` and `warren get`.
+//! Drives one workflow through its states as a workload manager does, only with `warren apply` and `warren get`.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
 pub const AFTER_PROPOSAL: [&str; 6] =
     ["Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
-/// Kinds of which no object of a deleted workflow may be left.
+/// Kinds of objects that must all be gone after the deletion of a workflow.
 const KINDS: [&str; 10] = [
     "workflow",
     "persistentstorageinstance",
@@ -64,7 +63,7 @@ fn object<N: Narrator, M: Machines>(
     serde_json::from_str(&text).with_context(|| format!("decode {kind} {namespace}/{name}"))
 }
 
-/// Returns the objects of workflows that exist, except templates of profiles.
+/// Returns the existing objects of workflows, except profiles that are templates, not pinned copies.
 ///
 /// # Errors
 /// When the objects cannot be listed.
@@ -84,13 +83,13 @@ pub fn remaining_objects<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::R
     Ok(left)
 }
 
-/// The two rabbits of a flow after [`Flow::add_second_rabbit`], each with its compute.
+/// After [`Flow::add_second_rabbit`], the two rabbits of a flow, each with its compute.
 pub const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", "compute-2")];
 
 /// A workflow on a cluster.
 #[derive(Debug)]
 pub struct Flow {
-    /// The cluster, whose job is not used.
+    /// The cluster. The job in this value is not used.
     pub fixture: Fixture,
     /// Name of the workflow.
     pub name: String,
@@ -99,8 +98,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Starts a chassis with this number of computes, every node connected and known to have free drives,
-    /// and no workflow yet.
+    /// Starts a chassis with this number of computes, connects every node, and waits until the rabbit's drives may be
+    /// used. Creates no workflow.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -154,7 +153,7 @@ impl Flow {
         self.fixture.run.apply("workflow", &[workflow])
     }
 
-    /// Names the job's computes: all of the chassis.
+    /// Writes the names of all computes of the chassis into the workflow's Computes.
     ///
     /// # Errors
     /// When the API refuses the Computes.
@@ -188,7 +187,7 @@ impl Flow {
         self.fixture.run.apply("state", &[change])
     }
 
-    /// Waits until the workflow is in a state, with this `status`.
+    /// Waits until the workflow's `state` and `status` have these values.
     ///
     /// # Errors
     /// When the workflow does not get there in time; the message has the whole status.
@@ -204,7 +203,7 @@ impl Flow {
         })
     }
 
-    /// Brings a workflow to its end, and kills the coordinator in each state.
+    /// Runs a workflow from its first to its last state, and kills the coordinator in each state.
     ///
     /// # Errors
     /// When a state is not reached.
@@ -231,7 +230,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Brings the workflow to the end of a state.
+    /// Requests a state of the workflow, and waits until it is complete.
     ///
     /// # Errors
     /// When the state is not reached.
@@ -240,7 +239,7 @@ impl Flow {
         self.wait(state, "Completed")
     }
 
-    /// Deletes the workflow and waits until nothing of it is left: no object, no namespace on a drive, no mount.
+    /// Deletes the workflow, and waits until no object, no namespace on a drive and no mount of the workflow is left.
     ///
     /// # Errors
     /// When an object, a namespace on a drive or a mount of the workflow is left.
@@ -250,12 +249,12 @@ impl Flow {
         self.nothing_is_left()
     }
 
-    /// Begins another workflow on the same cluster; objects of the previous workflow stay.
+    /// Sets the name of the next workflow on the same cluster. Objects of the previous workflow stay.
     pub fn next(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
 
-    /// Deletes the workflow; storage that outlives it stays.
+    /// Deletes the workflow, but not persistent storage.
     ///
     /// # Errors
     /// When the workflow still exists after the wait.
@@ -286,7 +285,7 @@ impl Flow {
         self.fixture.end()
     }
 
-    /// Gives the second compute a rabbit of its own.
+    /// Adds a second rabbit, and moves the second compute to it.
     ///
     /// # Errors
     /// When an object is refused, an agent does not start, or a rabbit does not become Ready.

@@ -19,7 +19,7 @@ fn secrets(data: &Path) -> anyhow::Result<Vec<Secret>> {
     let field = |name: &str| {
         credentials[name].as_str().with_context(|| format!("credentials.json has no {name}"))
     };
-    // The second line of a key's PEM: the first is the same for all keys.
+    // Takes the second line of a key's PEM: the first line is the same for all keys.
     let key = |name| field(name).map(|pem| pem.lines().nth(1).unwrap_or_default().to_owned());
     Ok(vec![
         Secret::new("the admin token", field("token")?),
@@ -28,7 +28,7 @@ fn secrets(data: &Path) -> anyhow::Result<Vec<Secret>> {
     ])
 }
 
-/// Starts a rabbit agent that reaches the same API over TLS: a program that does hold a credential.
+/// Starts a rabbit agent that uses the same API over TLS, so that one program does have a credential.
 fn start_credential_holder(fixture: &Fixture) -> anyhow::Result<Program> {
     let cluster = &fixture.run.cluster;
     let folder = cluster.logs().join("holder");

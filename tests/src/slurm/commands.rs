@@ -3,7 +3,7 @@ use anyhow::ensure;
 use super::Job;
 use crate::{cluster::patience, program::until};
 
-/// Slurm as its commands report it, wherever its daemons run.
+/// Access to Slurm by its commands, for daemons on this computer and in guests.
 pub trait Commands {
     /// Runs one of Slurm's commands as root, and returns what it prints.
     ///
@@ -11,7 +11,7 @@ pub trait Commands {
     /// When the command fails.
     fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String>;
 
-    /// Waits until all nodes are in a state.
+    /// Waits until all nodes are in this state.
     ///
     /// # Errors
     /// When the nodes are not in that state in time.

@@ -1,5 +1,5 @@
-//! Which changes of Workflows are refused: by the engine's rules, and by the packaged admission policy on a real API server
-//! without a coordinator.
+//! Tests which changes of Workflows are refused by the engine's rules, and which by the packaged admission policy on a
+//! real API server without a coordinator.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! New Workflows, with and without a running coordinator.
+//! Tests the admission of new Workflows, with and without a running coordinator.
 
 use anyhow::{Context, ensure};
 use control_plane::client;
@@ -94,7 +94,7 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
         ensure!(refusal.code == 403 && refusal.message.contains("type=ext4"), "{refusal:?}");
         Ok(())
     })?;
-    // The engine later refuses the Workflow that the webhook did not see, with the webhook's message.
+    // Later the engine refuses the Workflow, which the webhook did not see, with the same message as the webhook's.
     until("the engine to refuse the directive", PATIENCE, || {
         let seen = server.get(&unchecked)?.context("it is gone")?;
         let status = &seen["status"];
