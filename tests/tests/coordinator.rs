@@ -11,8 +11,8 @@ use tests::{
 };
 
 /// Every round changes the desired state of every ClientMount while the coordinator is killed. An agent that loses its
-/// coordinator eight times in a row waits 15 s before it connects again; so the test kills each of two coordinators
-/// only four times.
+/// coordinator eight times in a row waits 15 s before it connects again; so the test divides the eight rounds between
+/// two clusters, which run at the same time.
 #[test]
 fn no_status_is_lost_when_the_coordinator_is_killed_under_load() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -100,8 +100,8 @@ pub(super) fn prepare(
     fs::write(etc.join("slurm.conf"), configuration(directory, flow)?).context("configure")?;
     write_settings(directory, flow, settings)?;
     for script in ["prolog", "epilog"] {
-        // Names the paths of files for which packages have fixed paths. The settings must do that because Slurm gives
-        // its scripts hardly any environment variables.
+        // This wrapper script sets the paths of files, which are fixed where packages install them. Tests cannot set
+        // them otherwise: Slurm gives its scripts hardly any environment variables.
         let text = format!(
             "#!/bin/sh\nexport PATH='{}' WARREN_SLURM_FILE='{}' WARREN_RUN='{}'\n\
              export WARREN_LISTEN=\"{}/$SLURMD_NODENAME.sock\"\n\

@@ -1,4 +1,4 @@
-//! The API server is killed, or etcd hangs.
+//! Tests in which the API server is killed, or etcd hangs.
 
 use std::time::Duration;
 
