@@ -156,7 +156,7 @@ fn a_mount_sends_three_requests_to_the_api() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// DWS fails the workflow if a ClientMount has no finalizer 300 s after its creation: so the agent adds the finalizer
+/// DWS fails the workflow if a ClientMount has no finalizer 300 s after its creation, so the agent adds the finalizer
 /// even to a faulty ClientMount.
 #[test]
 fn a_faulty_mount_gets_the_finalizer_and_a_mount_of_another_node_does_not() -> anyhow::Result<()> {

@@ -35,7 +35,7 @@ fn gather(place: &Path, root: &Path, found: &mut BTreeMap<String, String>) -> an
     Ok(())
 }
 
-/// Returns the long flags that a help text explains: those at the beginning of a line.
+/// Returns the long flags that a help text explains, that is, the flags at the beginning of a line.
 fn explained_flags(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim_start);
     let flag = |line: &str| {

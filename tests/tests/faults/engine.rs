@@ -60,8 +60,8 @@ fn the_engine_waits_for_an_api_that_is_away_in_any_state() -> anyhow::Result<()>
 /// Name of a field that only a newer version of the site's controllers knows.
 const FIELD: &str = "fieldOfTomorrow";
 
-/// Kinds that the engine writes, each with the parts (`spec` or `status`) that it writes. Agents write the other
-/// statuses. Pinned profiles are not in the list, since the API refuses changes of them.
+/// Kinds that the engine writes, each with the parts (such as `spec`) that it writes. Agents write the other statuses.
+/// Pinned profiles are not in the list, since the API refuses changes of them.
 const KINDS: [(&str, &[&str]); 7] = [
     ("Workflow", &["spec", "status"]),
     ("Computes", &["data"]),
