@@ -1,4 +1,4 @@
-//! Storage that fails: `WARREN_ON_FAILURE` says whether the job is requeued, held or cancelled.
+//! Tests in which a job's storage fails. `WARREN_ON_FAILURE` says whether the job is then requeued, held or cancelled.
 
 use anyhow::{Context, ensure};
 use nix::sys::signal::Signal;
