@@ -90,7 +90,8 @@ fn wait_for_error(
     })
 }
 
-/// Lists the mounts and the files below a node's mount root. Mounts elsewhere belong to the machine that runs the tests.
+/// Lists the mounts and the files below a node's mount root. Mounts elsewhere belong to the machine that runs the
+/// tests.
 fn mounts_of(fixture: &Fixture, node: &str) -> anyhow::Result<String> {
     let root = fixture.run.cluster.mount_root();
     fixture.run.cluster.run_on(

@@ -1,4 +1,5 @@
-//! A compute that the coordinator serves has no credential of the Kubernetes API, and no connection to a program that has one.
+//! A compute that the coordinator serves has no credential of the Kubernetes API, and no connection to a program that
+//! has one.
 
 use std::{fs, path::Path};
 

@@ -1,6 +1,6 @@
-//! clientmount-agent as a drop-in replacement of the sites' Go daemon clientmountd: its flags and files, its rights, its contract
-//! with the central controllers, and a switch to Warren and back with file systems mounted. The tests run on the embedded API
-//! and, in `make kube`, on a real API server.
+//! clientmount-agent as a drop-in replacement of the sites' Go daemon clientmountd: its flags and files, its rights,
+//! its contract with the central controllers, and a switch to Warren and back with file systems mounted. The tests run
+//! on the embedded API and, in `make kube`, on a real API server.
 
 use std::{collections::BTreeSet, io::Write};
 
@@ -407,7 +407,8 @@ impl Daemon {
     }
 }
 
-/// Switches from the Go daemon to Warren and back, and from Warren to the Go daemon and back, with a file open on the mount.
+/// Switches from the Go daemon to Warren and back, and from Warren to the Go daemon and back, with a file open on the
+/// mount.
 #[test]
 fn a_node_is_switched_and_switched_back_with_its_file_system_mounted() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -161,8 +161,8 @@ fn profile(flow: &mut Flow, name: &str, mgt: &Value) -> anyhow::Result<()> {
     flow.fixture.run.apply(name, &[profile])
 }
 
-/// Runs a job with this directive, checks that both computes have mounted the same file system at this path, and returns
-/// the file system's fsname.
+/// Runs a job with this directive, checks that both computes have mounted the same file system at this path, and
+/// returns the file system's fsname.
 fn fsname_seen_by_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<String> {
     let cluster = &flow.fixture.run.cluster;
     let mut run = cluster.warren()?;
@@ -179,8 +179,8 @@ fn fsname_seen_by_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<Str
     Ok(names[0].to_owned())
 }
 
-/// Creates a management target and a persistent file system on it, runs a job that uses it and a job with a file system of its own
-/// on the same target, and destroys all.
+/// Creates a management target and a persistent file system on it, runs a job that uses it and a job with a file system
+/// of its own on the same target, and destroys all.
 #[test]
 fn a_persistent_lustre_file_system_on_a_pool_target_outlives_jobs() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -36,8 +36,8 @@ pub(crate) fn apiserver(directory: &Path) -> Vec<String> {
     ])
 }
 
-/// Returns flags of kube-controller-manager. The node lifecycle controller admits pods to a node once it is ready; the endpoint
-/// slice controller lists the pods of a Service, for DNS.
+/// Returns flags of kube-controller-manager. The node lifecycle controller admits pods to a node once it is ready; the
+/// endpoint slice controller lists the pods of a Service, for DNS.
 pub(crate) fn controllers() -> Vec<String> {
     let more = [
         "node-lifecycle-controller",

@@ -204,8 +204,8 @@ impl ControlPlane {
         self.files.renew(&self.authority)
     }
 
-    /// Replaces the authority, the server's certificate and the kubeconfigs. The server refuses certificates of the old authority
-    /// after its next start.
+    /// Replaces the authority, the server's certificate and the kubeconfigs. The server refuses certificates of the old
+    /// authority after its next start.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -355,7 +355,8 @@ pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(config(kubeconfig).await?)?)
 }
 
-/// Returns a client that does not retry: kube's default client repeats a request that the server answers with Retry-After.
+/// Returns a client that does not retry: kube's default client repeats a request that the server answers with
+/// Retry-After.
 ///
 /// # Errors
 /// When the kubeconfig is not usable.

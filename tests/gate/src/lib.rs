@@ -221,7 +221,8 @@ pub fn root() -> bool {
     open("root", (!geteuid().is_root()).then_some("only root can become another user"))
 }
 
-/// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel announce the device again.
+/// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel announce the device
+/// again.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.

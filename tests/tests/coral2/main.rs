@@ -1,8 +1,8 @@
-//! Tests that flux-coral2's service can drive jobs with Warren's engine. `service.py` makes exactly the service's API calls, with
-//! the Kubernetes client for Python.
+//! Tests that flux-coral2's service can drive jobs with Warren's engine. `service.py` makes exactly the service's API
+//! calls, with the Kubernetes client for Python.
 //!
-//! `golden.py` compares those calls with recordings of the service (`golden/`). `life.py` then drives jobs on real loop devices and
-//! XFS, on the embedded API and, in `make kube`, on a real API server. From the recordings, the tests use:
+//! `golden.py` compares those calls with recordings of the service (`golden/`). `life.py` then drives jobs on real loop
+//! devices and XFS, on the embedded API and, in `make kube`, on a real API server. From the recordings, the tests use:
 //!
 //! | file | part that the tests compare |
 //! |---|---|

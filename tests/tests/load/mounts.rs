@@ -150,8 +150,8 @@ impl Measurement {
         }
     }
 
-    /// Counts the watches on ClientMounts of the computes. It leaves out the rabbit's watch on its own namespace and, with agents
-    /// that use the API directly, the coordinator's watch on all namespaces.
+    /// Counts the watches on ClientMounts of the computes. It leaves out the rabbit's watch on its own namespace and,
+    /// with agents that use the API directly, the coordinator's watch on all namespaces.
     fn watches(&self) -> usize {
         let of_computes = |namespace: &str| match self.link {
             Link::Coordinator => namespace.is_empty(),
