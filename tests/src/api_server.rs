@@ -177,7 +177,7 @@ impl ApiServer {
         })
     }
 
-    /// Stops the server as a power cut of its host would. The server's data stay.
+    /// Stops the server abruptly, as a power cut of its host would. The server's data stay.
     ///
     /// # Errors
     /// When the server had ended before.

@@ -28,7 +28,7 @@ const AT_ONCE: usize = 50;
 const IN_TURN: usize = 30;
 /// Number of workflows that are measured one after another.
 const WORKFLOWS: usize = 10;
-/// Number of Slurm jobs with `#DW`, and also of those without; all run one after another.
+/// Number of Slurm jobs that run with `#DW`, and again without; all run one after another.
 const JOBS: usize = 10;
 
 /// Number of computes of each rabbit that runs containers.
@@ -60,7 +60,7 @@ pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// Processor time that a job loses to the programs beside it; each mode is measured for this long.
+    /// Processor time that other programs on the compute take from a job. Each mode is measured for this duration.
     Noise(Duration),
     /// Mounts, one after another.
     Direct,

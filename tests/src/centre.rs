@@ -338,7 +338,7 @@ impl Job {
 /// at the sites, to fit small drives.
 const GFS2: &str = "-j2 -J8 -p $PROTOCOL -t $CLUSTER_NAME:$LOCK_SPACE $DEVICE";
 
-/// Bytes of each allocation that LVM needs beside the volume itself.
+/// Bytes of each allocation that LVM needs in addition to the volume.
 const PADDING: u64 = 32 << 20;
 
 /// Returns a profile's LVM commands: they make a volume group for each allocation, or one group that all nodes share

@@ -47,7 +47,7 @@ impl fmt::Debug for Coordinator {
     }
 }
 
-/// The state of the workflow, and what the engine found to do for its containers in that state.
+/// The state of the workflow, and the changes that the engine found necessary for its containers in that state.
 type Found = (WorkflowState, Progress);
 
 fn nothing_made() -> Found {
@@ -263,7 +263,7 @@ async fn finish_run(
     Ok(())
 }
 
-/// Checks that each coordinator notices whether the other coordinator has renewed its Lease.
+/// Checks that each coordinator notices a renewal of the other coordinator's Lease, and also a missing renewal.
 ///
 /// # Errors
 /// When a Lease is not created, renewed or listed.

@@ -225,7 +225,7 @@ impl Cluster {
         self.directory.join("mnt/nnf").display().to_string()
     }
 
-    /// Returns the directory over which each node has a tmpfs of its own.
+    /// Returns the directory over which each node mounts its own tmpfs.
     #[must_use]
     pub fn node_mounts(&self) -> PathBuf {
         self.directory.join("mnt")
@@ -382,7 +382,7 @@ impl Cluster {
         self.starters.push((name.to_owned(), starter.to_owned()));
     }
 
-    /// Adds a rabbit of another chassis, with drives of its own, and starts its agent.
+    /// Adds a rabbit of another chassis, with new drives, and starts its agent.
     ///
     /// # Errors
     /// When the agent cannot be started.

@@ -183,7 +183,7 @@ impl Fixture {
         Ok(Self { run, directory })
     }
 
-    /// Stops the programs and checks that nothing is left but their files.
+    /// Stops the programs, and checks that only their files are left.
     ///
     /// # Errors
     /// When a program does not stop cleanly, or when a mount, loop device or process is left.

@@ -1,5 +1,5 @@
-//! Guests, which are virtual machines with emulated NVMe drives, a kernel of their own and our programs, and the
-//! scenarios that run on them.
+//! Guests, which are virtual machines with their own kernel, emulated NVMe drives and our programs, and the scenarios
+//! that run on guests.
 //!
 //! ```text
 //! tests/lab/prepare ─ Assets ─┐

@@ -104,7 +104,7 @@ pub fn from_written(directory: &Path) -> anyhow::Result<()> {
 
 fn start_in(directory: &Path) -> anyhow::Result<Run<Silent>> {
     let cluster = Cluster::start(directory, Chassis::new(2))?;
-    // Both halves use the same job.
+    // Fixed uids let both halves of the job use the same objects.
     let job = Job {
         workflow_uid: "0c1f7d5e-6a0b-4f1c-9d53-5f0e6f0b7a11".to_owned(),
         storage_uid: "7be2a8c4-93d1-4c0e-8a77-2d9f41c3e622".to_owned(),

@@ -412,7 +412,7 @@ pub fn until<T>(
     deadline: Duration,
     mut found: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    // An interrupt ends the wait at once.
+    // An interrupt of the run ends the wait immediately.
     until_even_if_interrupted(what, deadline, || match check_interrupt() {
         Ok(()) => found().map(Ok),
         Err(interrupted) => Ok(Err(interrupted)),

@@ -277,7 +277,7 @@ impl Flow {
         })
     }
 
-    /// Stops the programs and checks that nothing is left but their files.
+    /// Stops the programs, and checks that only their files are left.
     ///
     /// # Errors
     /// When a program does not stop cleanly, or when something of the programs is left.

@@ -162,7 +162,7 @@ fn a_mount_point_in_use_is_refused_by_its_name() -> anyhow::Result<()> {
     let error = wait_for_error(&fixture, "clientmount", "second", "compute-1")?;
     let message = error["userMessage"].as_str().unwrap_or_default();
     ensure!(message.contains(&fixture.run.job.computes_mount()), "{error}");
-    // The deletion of the refused ClientMount leaves the other mount alone.
+    // Deletes the refused ClientMount. The mount of the other ClientMount must stay.
     fixture.run.warren(&["delete", "clientmount", "second", "-n", "compute-1"])?;
     fixture.run.write()
 }

@@ -179,8 +179,8 @@ fn fsname_seen_by_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<Str
     Ok(names[0].to_owned())
 }
 
-/// Creates a management target and a persistent file system on it, runs a job that uses it and a job with a file system
-/// of its own on the same target, and destroys all.
+/// Creates a management target and a persistent file system on it, runs a job that uses the persistent file system and
+/// a job with its own file system on the same target, and then destroys both persistent storages.
 #[test]
 fn a_persistent_lustre_file_system_on_a_pool_target_outlives_jobs() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -196,7 +196,8 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
         status.told["desiredState"] == "Proposal" && status.told["aborted"] == "",
         "{status:?}"
     );
-    // User 1060, whom --wlm-user names, acts on the jobs of its own manager only.
+    // User 1060, whom the option --wlm-user names for the workload manager `test`, may act only on jobs of that
+    // manager.
     own(1060, "mine").call(&["teardown"])?.with(1)?.saying(&["acts for test only"])?;
     let manager = caller_of(1060, "managed");
     manager.call(&["create", XFS, "--user", "1051", "--group", "1051"])?.with(0)?;

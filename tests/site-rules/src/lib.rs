@@ -38,7 +38,7 @@ pub fn strict(mut crds: Vec<Value>) -> Vec<Value> {
 /// not have the object's kind.
 ///
 /// # Panics
-/// When one of our CRDs has no schema.
+/// When a CRD of ours has no schema.
 #[must_use]
 pub fn faults(object: &Value) -> Vec<String> {
     static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();

@@ -27,7 +27,7 @@ use crate::{
 /// Milliseconds from the creation of a ClientMount until the sites' Go agent reports it as ready, measured without a
 /// real mount.
 const GO_READY: f64 = 25.5;
-/// The Go agent's time for 50 mounts at once, milliseconds.
+/// Milliseconds that the Go agent takes for 50 mounts that are requested at the same moment.
 const GO_AT_ONCE: f64 = 6900.0;
 /// The Go agent's watch events per life cycle.
 const GO_EVENTS: f64 = 8.0;
@@ -133,7 +133,7 @@ impl Lives {
         ])
     }
 
-    /// Mounts all ClientMounts at once.
+    /// Requests the mounts of all ClientMounts at the same moment.
     ///
     /// # Errors
     /// When a ClientMount is not mounted in time.

@@ -40,7 +40,7 @@ const SETTLE: Duration = Duration::from_secs(15);
 /// Wait until the stand-in for the polling daemon has finished its start, whose cost must not be measured.
 const STARTED: Duration = Duration::from_secs(2);
 
-/// Programs and mounts on the compute beside the job.
+/// What the compute has besides the job: programs and mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// The agent runs, at rest; file systems are mounted.

@@ -116,7 +116,7 @@ pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Measures workflows that exist at the same time, and compares them with workflows that ran one after another: `each`
-/// is the processor time of one of the latter.
+/// is the processor time of a workflow of the second sort.
 async fn together(directory: &Path, workflows: usize, each: f64) -> anyhow::Result<Vec<Row>> {
     let load = Load { rabbits: 64, workflows, each: 1, is_together: true };
     let cost = measure(directory, load).await?;
@@ -197,7 +197,7 @@ async fn measure(directory: &Path, load: Load) -> anyhow::Result<Cost> {
     Ok(cost)
 }
 
-/// Starts a coordinator that serves an empty API of its own.
+/// Starts a coordinator whose embedded API has no objects yet.
 async fn start_empty(directory: &Path, arguments: &[&str]) -> anyhow::Result<(Program, Client)> {
     let directory = directory.join("scale");
     #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]

@@ -19,8 +19,8 @@ cat >> /etc/hosts <<'END'
 END
 ";
 
-/// Script that installs what the package installs, with an administrator's settings. podman keeps images and containers
-/// on a tmpfs: it stacks them with overlayfs, and a guest's root, an overlay itself, cannot hold the layers.
+/// Script that installs the same files as the package, with an administrator's settings. podman keeps images and
+/// containers on a tmpfs: it stacks them with overlayfs, and a guest's root, an overlay itself, cannot hold the layers.
 const INSTALL: &str = "
 mkdir -p /var/lib/containers /usr/libexec/warren /etc/warren
 mount -t tmpfs -o mode=0711,size=75% containers /var/lib/containers
@@ -96,7 +96,7 @@ pub(super) fn script_of_ranks(ranks: &str) -> String {
     format!("cat > /bin/ranks <<'END'\n{ranks}\nEND\n")
 }
 
-/// Checks that nothing of containers is left on a rabbit.
+/// Checks that [`LEFT`] finds nothing of containers on a rabbit.
 ///
 /// # Errors
 /// When something of a container is left.

@@ -86,7 +86,7 @@ impl Guest {
         self.directory.join("exchange")
     }
 
-    /// Runs a bash script and returns what it printed; the host's programs are in /programs.
+    /// Runs a bash script in the guest, and returns its output. The guest sees our programs in /programs.
     ///
     /// # Errors
     /// When the script fails or takes longer than `deadline`; the message of a failure has the script's output.
@@ -107,7 +107,7 @@ impl Guest {
         Ok(job)
     }
 
-    /// Waits for a script to succeed and returns what it printed.
+    /// Waits for a script to succeed, and returns its output.
     ///
     /// # Errors
     /// When the script fails or takes longer than `deadline`; the message of a failure has the script's output.
@@ -135,7 +135,7 @@ impl Guest {
         self.emulator.port.code(job.0).map(|code| job.output(&self.exchange(), code)).transpose()
     }
 
-    /// Returns what a running script has printed so far.
+    /// Returns the output of a running script so far.
     ///
     /// # Errors
     /// When the script has not begun.

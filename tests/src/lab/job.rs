@@ -31,7 +31,7 @@ impl Job {
         })
     }
 
-    /// Returns what the script has printed so far.
+    /// Returns the output of the script so far.
     pub(super) fn read(self, exchange: &Path, extension: &str) -> anyhow::Result<String> {
         let bytes = fs::read(exchange.join(format!("{}.{extension}", self.0)))
             .context("read what a script printed")?;

@@ -187,7 +187,7 @@ fn hand_over(to: &Path, files: impl IntoIterator<Item = PathBuf>) -> anyhow::Res
     Ok(())
 }
 
-/// Runs kubectl as the administrator, and returns what it prints.
+/// Runs kubectl as the administrator, and returns its output.
 ///
 /// # Errors
 /// When kubectl fails.

@@ -39,7 +39,7 @@ use super::{
     report::{Row, say, table},
 };
 
-/// One test of the lab, with guests of its own.
+/// One test of the lab. Each scenario boots its own guests.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
     /// Name by which `make lab SCENARIO=` selects it.

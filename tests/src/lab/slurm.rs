@@ -49,7 +49,7 @@ setpriv --reuid munge --regid munge --clear-groups munged
 /// Settings that make Slurm's time-outs ten times as long, for emulated guests on a host that has other work.
 const SLOW: &str = "SlurmdTimeout=300\nMessageTimeout=60\nBatchStartTimeout=120\n";
 
-/// Shell function `started DAEMON`: starts a daemon in the background, with a log of its own.
+/// Shell function `started DAEMON`: starts a daemon in the background; its output goes to /var/log/DAEMON.log.
 const STARTED: &str = "started() { setsid \"$1\" -D >> \"/var/log/$1.log\" 2>&1 < /dev/null & }\n";
 
 /// Slurm in the guests of a rabbit and its computes, with our programs and `packaging/slurm`, as a site has them.
@@ -161,7 +161,7 @@ impl Slurm {
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
     }
 
-    /// Returns what a job printed on its first node.
+    /// Returns the output of a job, which is on the job's first node.
     ///
     /// # Errors
     /// When the job has printed nothing yet.
@@ -169,7 +169,7 @@ impl Slurm {
         self.run.cluster.run(node, &format!("sleep 1; cat /tmp/{job}.out"))
     }
 
-    /// Checks that nothing is left of any job: in Slurm, in the API, on the nodes and on the drives.
+    /// Checks that nothing of any job is left in Slurm, in the API, on the nodes and on the drives.
     ///
     /// # Errors
     /// When something of a job is left.

@@ -35,8 +35,8 @@ pub const FENCE: &str = "/var/lib/warren/fence";
 /// Text in every log line about a step.
 pub const STEP_TAKEN: &str = "storage::execute";
 
-/// Script that prints what exists of a job on a node: mappings, lock spaces of volume groups, mounts. The script fails
-/// when it cannot list one of these, since an empty output would then prove nothing.
+/// Script that prints everything of a job that exists on a node: device mappings, lock spaces of volume groups, mounts.
+/// The script fails when it cannot list one of these, since an empty output would then prove nothing.
 pub const LEFT: &str = r"
 dmsetup ls | awk '!/^No devices/'
 for each in /sys/kernel/dlm/lvm_[0-9a-f]*; do [ ! -e $each ] || echo $each; done

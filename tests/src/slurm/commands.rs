@@ -5,7 +5,7 @@ use crate::{cluster::patience, program::until};
 
 /// Access to Slurm by its commands, for daemons on this computer and in guests.
 pub trait Commands {
-    /// Runs one of Slurm's commands as root, and returns what it prints.
+    /// Runs one of Slurm's commands as root, and returns its output.
     ///
     /// # Errors
     /// When the command fails.
@@ -44,7 +44,7 @@ pub trait Commands {
         })
     }
 
-    /// Lets a requeued job begin at once, without the two minutes that Slurm waits.
+    /// Lets a requeued job begin immediately. By itself, Slurm would wait two minutes.
     ///
     /// # Errors
     /// When the job does not begin in time.

@@ -33,7 +33,7 @@ impl Slurm {
     }
 
     /// Returns the time spent so far in functions of burst_buffer.lua, as slurmctld measures it, plus the time of each
-    /// job's longest prolog: the prologs of a job run on all its nodes at once.
+    /// job's longest prolog: the prologs of a job run on all its nodes at the same time.
     ///
     /// # Errors
     /// When a log cannot be read.

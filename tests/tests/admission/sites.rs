@@ -1,4 +1,4 @@
-//! A cluster with the CRDs of a site (those of DWS and NNF) accepts all objects that Warren writes.
+//! Checks that a cluster with the CRDs of DWS and NNF, which sites have, accepts all objects that Warren writes.
 
 use std::{fs, path::Path};
 

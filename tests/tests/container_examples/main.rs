@@ -1,5 +1,5 @@
 //! Runs the examples of docs/use/containers.md word for word, with real images, Open MPI, and podman on two rabbits,
-//! each in a network namespace of its own.
+//! each with its own network namespace.
 
 mod page;
 mod scene;

@@ -42,7 +42,7 @@ fn no_status_is_lost_when_the_apiserver_is_killed_under_load() -> anyhow::Result
     fixture.end()
 }
 
-/// A job goes on while etcd hangs; agents that are started meanwhile unmount nothing.
+/// A job continues while etcd hangs. Agents that are started during that time unmount nothing.
 #[test]
 fn mounts_stay_while_etcd_is_away_for_a_minute() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;

@@ -152,7 +152,8 @@ struct FoundFields {
 /// Annotation that records how many fields were added to an object.
 const COUNT: &str = "tests.warren/fields";
 
-/// Counts the fields that earlier states added to the objects of a kind, and adds fields to structures that have none.
+/// Counts the fields that earlier states added to the objects of a kind, and adds the unknown field to structures that
+/// do not have it.
 async fn check_and_add_fields(
     client: &Client,
     kind: &str,

@@ -1,6 +1,6 @@
 //! Tests with faults of a cluster's Kubernetes. Warren must lose nothing, and continue when the fault ends.
 //!
-//! Each test has a control plane of its own. `make kube` runs these tests.
+//! Each test starts its own control plane. `make kube` runs these tests.
 
 mod api_away;
 mod certificates;

@@ -1,4 +1,4 @@
-//! Runs a script with stand-ins for the programs that it calls, and records those calls.
+//! Runs a script with stand-ins for the programs that the script calls, and records the calls.
 
 use std::{
     fs,
@@ -16,7 +16,8 @@ use nix::{
 use tempfile::TempDir;
 use tests::program::{binary, command, plant};
 
-/// Stand-in for `flux`, like the one of the recordings: the variables `F_*` set its exit statuses and its output.
+/// Stand-in for `flux`, like the stand-in with which the recordings were made: the variables `F_*` set its exit
+/// statuses and its output.
 const FLUX: &str = r#"#!/bin/sh
 printf '%s\n' "flux $*" >>"$CALLS"
 case "$1 $2" in

@@ -62,8 +62,7 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
         ensure!(!output.status.success() && said.contains(part), "{line}: {said}");
         ensure!(!said.contains("warren workload") && !said.contains("taken"), "{line}: {said}");
     }
-    // The bytes for each node are less than a rabbit has, but for both nodes together they are more than all rabbits
-    // have.
+    // sbatch refuses the job because it adds the bytes for both nodes, and all rabbits together have fewer.
     let output = slurm
         .try_submit(&["--nodes=2"], &["#DW jobdw type=xfs capacity=9TiB name=scratch", "true"])?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,5 @@
-//! Simulated nodes: their agents report every request as done at once, without doing anything. Like the real agents,
-//! they send two writes for each new object and one for each later change.
+//! Simulated nodes: their agents immediately report every request as done, without doing anything. Like the real
+//! agents, they send two writes for each new object and one for each later change.
 
 use std::sync::{
     Arc,

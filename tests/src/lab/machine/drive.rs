@@ -12,7 +12,7 @@ use super::{Machine, words};
 pub struct Drive {
     /// Bytes that all namespaces together may have.
     pub capacity: u64,
-    /// Virtual functions; 0 for none.
+    /// Number of virtual functions; may be 0.
     pub virtual_functions: u16,
     /// Largest number of namespaces that may exist at the same time.
     pub namespaces: usize,

@@ -79,7 +79,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     fenced_compute_changes_nothing(&mut cluster)
 }
 
-/// Lets the fenced compute continue as if nothing had happened, and checks that it changes nothing.
+/// Lets the fenced compute continue as if nothing had happened, and checks that it cannot change the file system.
 fn fenced_compute_changes_nothing(cluster: &mut Cluster) -> anyhow::Result<()> {
     let media = checksum::read("/dev/vg0/lv-0");
     let before = cluster.rabbit.run(&media, STEP)?;

@@ -124,7 +124,8 @@ fn check_read(run: &mut Life, written: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that nothing of ours is left on either node, and that foreign data is unchanged.
+/// Checks that nothing of the job is left on either node, and that foreign data, which Warren did not write, is
+/// unchanged.
 fn check_nothing_left(run: &Life, before: &Before) -> anyhow::Result<()> {
     let system = run.cluster.system();
     before.check_unchanged(&mut system.guest("rabbit"))?;

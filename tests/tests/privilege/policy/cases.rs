@@ -122,7 +122,7 @@ pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
     ]
 }
 
-/// Returns writes of the other kinds by the rabbit `here`.
+/// Returns writes of kinds other than ClientMount by the rabbit `here`.
 pub(super) fn on_rabbits(here: &str, there: &str) -> Vec<Case> {
     let storage = ("patch", "nnf.cray.hpe.com/nnfnodestorages", here, "work");
     let blocks = ("patch", "nnf.cray.hpe.com/nnfnodeblockstorages", here, "work");
