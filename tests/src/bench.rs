@@ -62,14 +62,14 @@ enum Part {
     Whole,
     /// Processor time that other programs on the compute take from a job. Each mode is measured for this duration.
     Noise(Duration),
-    /// Mounts, one after another.
+    /// Mounts that are made one after another.
     Direct,
     /// The workflow engine's times.
     Workflows,
     /// Containers on rabbits that have the first number of computes each. If there is a second number, only one
     /// workflow over that number of rabbits is measured.
     Containers(usize, Option<usize>),
-    /// Jobs of Slurm, one after another.
+    /// Jobs of Slurm that run one after another.
     Slurm,
 }
 

@@ -65,7 +65,7 @@ fn slot(place: u8) -> u8 {
     if place < 2 { place } else { place + 4 }
 }
 
-/// One job with one `#DW jobdw` directive.
+/// A job with a single `#DW jobdw` directive.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Name of the Workflow, `fluxjob-<n>`.

@@ -57,7 +57,7 @@ impl Direct {
         Ok(fixture)
     }
 
-    /// Starts the same server and compute without CRDs.
+    /// Starts the same server and compute as [`Direct::new`], but installs no CRDs.
     ///
     /// # Errors
     /// When the server does not start.
@@ -242,7 +242,7 @@ impl Direct {
         Ok(())
     }
 
-    /// Kills the stand-in with SIGKILL: it has no other way to stop.
+    /// Kills the stand-in with SIGKILL, because it handles no other signal.
     ///
     /// # Errors
     /// When the stand-in does not run.
@@ -399,7 +399,7 @@ impl Drop for Direct {
 /// A line of mountinfo (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
-    /// Mount id: unique among all mounts until it is unmounted.
+    /// Mount id: no other mount has the same id as long as this mount exists.
     pub id: u64,
     /// Mount point of the mount.
     pub target: PathBuf,

@@ -97,7 +97,7 @@ impl Podman {
         format!("oci-archive:{}", self.at("busybox.tar").display())
     }
 
-    /// Returns the address of the same image in a directory.
+    /// Returns the address of the same image; podman reads the image from a directory.
     #[must_use]
     pub fn image_directory(&self) -> String {
         format!("oci:{}", self.at("busybox").display())

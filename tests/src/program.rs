@@ -378,7 +378,8 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
     }
 }
 
-/// Returns the one child of a supervisor that is not its `sleep`.
+/// Returns the process id of the supervised program: the only child of the supervisor that is not `sleep` or another
+/// helper.
 fn supervised_child(supervisor: u32) -> Option<u32> {
     let children =
         fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;

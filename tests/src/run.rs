@@ -72,10 +72,10 @@ pub trait Machines {
     fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String>;
 }
 
-/// One job on one cluster.
+/// A job, and the cluster that it runs on.
 #[derive(Debug)]
 pub struct Run<N, M = Cluster> {
-    /// The cluster or the machines that run it.
+    /// The cluster or the machines that the job runs on.
     pub cluster: M,
     /// The job that is driven.
     pub job: Job,
@@ -225,7 +225,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         Ok(())
     }
 
-    /// Deletes the computes' ClientMounts and withdraws their access.
+    /// Deletes the computes' ClientMounts, and withdraws the computes' access to their allocations.
     ///
     /// # Errors
     /// When an object is not deleted in time.

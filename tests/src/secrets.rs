@@ -15,7 +15,7 @@ use regex::bytes::Regex;
 /// Number of bytes of memory that are read and searched at once.
 const WINDOW: u64 = 4 << 20;
 
-/// A text that only certain processes may hold. Messages show its name, never its content.
+/// A text that only certain processes may have. Error messages show the secret's name, never the text.
 #[derive(Clone)]
 pub struct Secret {
     what: String,

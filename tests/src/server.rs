@@ -42,7 +42,7 @@ pub enum Server {
     Real(RealServer),
 }
 
-/// A real Kubernetes API, which no other test uses until this is dropped.
+/// A real Kubernetes API. No other test uses it until this value is dropped.
 #[derive(Debug)]
 pub struct RealServer {
     /// The administrator's kubeconfig: the central controllers use it.
@@ -130,8 +130,8 @@ impl Server {
             .map_or(Self::Embedded, |kubeconfig| Self::Real(RealServer::shared(kubeconfig.into())))
     }
 
-    /// Prepares a real server as sites prepare theirs before any node starts. A test with a server of its own
-    /// installs the CRDs itself.
+    /// Prepares a real server before any node starts: installs CRDs and creates namespaces, as sites do. If a test has
+    /// its own server, the test installs the CRDs.
     ///
     /// # Errors
     /// When the server refuses an object.

@@ -1,10 +1,10 @@
 //! A stand-in for the sites' Go daemon on a compute, for tests that replace the daemon by Warren and Warren by the
 //! daemon.
 //!
-//! Written from a description of that daemon's outward behaviour, not from its code: it resets the status when the
-//! desired state changes, adds its finalizer, mounts with mount(8), and replaces whole objects. It differs in two
-//! respects: it finds the device of a file drive, while the daemon activates a logical volume, and it polls every 50
-//! ms, while the daemon watches.
+//! The stand-in was written from a description of the daemon's outward behaviour, not from the daemon's code. Like the
+//! daemon, it resets the status when the desired state changes, adds its finalizer, mounts with mount(8), and replaces
+//! whole objects. It differs in two respects: it finds the device of a file drive, while the daemon activates a logical
+//! volume, and it polls every 50 ms, while the daemon watches.
 
 use std::{fs, path::Path, time::Duration};
 

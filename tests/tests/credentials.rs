@@ -76,7 +76,8 @@ fn computes_have_no_credential_of_the_api() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Checks the search itself: it finds each secret in the server that uses it, and finds an open connection.
+/// Checks the search for secrets itself: the search must find each secret in the server that uses the secret, and an
+/// open connection.
 fn secrets_are_found_where_they_are(fixture: &Fixture, secrets: &[Secret]) -> anyhow::Result<()> {
     let coordinator = fixture.run.cluster.coordinator()?.pid()?;
     for secret in secrets {

@@ -234,8 +234,8 @@ fn a_wrong_status_of_another_daemon_is_corrected() -> anyhow::Result<()> {
         ensure!(fixture.mount_at(&fixture.job.mount_path())?.is_some());
         fixture.stop_agent()?;
     }
-    // The central controllers give up on a node that is away: they remove the finalizer, and the API deletes the
-    // object.
+    // Does what the central controllers do when a node does not answer for a long time: they remove the finalizer, and
+    // the API deletes the ClientMount.
     let path = fixture.job.mount_path();
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
     fixture.server.delete(&mount)?;
@@ -337,7 +337,7 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Runs on a real server only: the embedded API has no roles, and its token has all rights.
+/// This test runs only on a real server: the embedded API has no roles, and its token has all rights.
 #[test]
 fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {

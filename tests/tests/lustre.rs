@@ -166,7 +166,7 @@ fn targets_are_made_mounted_mounted_again_after_a_restart_and_destroyed_in_order
     fixture.end()
 }
 
-/// Checks that the stand-ins answer as Lustre 2.17 did while its targets were mounted.
+/// Checks that the stand-ins refuse the same commands as Lustre 2.17 does while targets are mounted.
 fn tools_refuse_while_targets_serve(
     fixture: &Direct,
     tools: &Tools,

@@ -44,7 +44,7 @@ pub struct Settings {
     pub node: Option<String>,
 }
 
-/// etcd, kube-apiserver and kube-controller-manager, each of which can be killed, paused and started again.
+/// A running etcd, kube-apiserver and kube-controller-manager. Each of them can be killed, paused and started again.
 #[derive(Debug)]
 pub struct ControlPlane {
     directory: PathBuf,

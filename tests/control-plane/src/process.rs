@@ -10,7 +10,8 @@ use nix::{
     unistd::Pid,
 };
 
-/// A running program whose output goes to a file; killed when dropped, or when the thread that started it ends.
+/// A running program whose output goes to a file. The program is killed when this value is dropped, or when the thread
+/// that started it ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,

@@ -94,7 +94,7 @@ pub fn slurm() -> bool {
     open("slurm", missing)
 }
 
-/// Returns the Python that has the Kubernetes client of flux-coral2's service, if it is installed.
+/// Returns the path of a Python with the Kubernetes client that flux-coral2's service uses, if one is installed.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.

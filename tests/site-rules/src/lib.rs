@@ -65,7 +65,7 @@ fn node<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     })
 }
 
-/// Adds the sites' keywords to a schema. A property that becomes required loses its default, which only our CRD has.
+/// Adds the sites' keywords to a schema. If a property becomes required, removes its default, which only our CRD has.
 fn restrict(schema: &mut Value, facts: &Map<String, Value>) {
     let required = facts.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     for name in required.iter().filter_map(Value::as_str) {

@@ -1,4 +1,5 @@
-//! Life cycles of ClientMounts on one compute, watched through the API as the central controllers watch them.
+//! Measures ClientMounts on one compute from creation to deletion, by a watch on the API like that of the central
+//! controllers.
 
 use std::{
     path::PathBuf,

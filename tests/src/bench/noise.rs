@@ -45,7 +45,7 @@ const STARTED: Duration = Duration::from_secs(2);
 pub enum Mode {
     /// The agent runs, at rest; file systems are mounted.
     Resident,
-    /// No agent: it ended because it was idle (`--idle-exit`); file systems are mounted.
+    /// No agent runs, since it was idle and ended (`--idle-exit`); file systems are mounted.
     OnDemand,
     /// Instead of the agent, a stand-in runs that wakes as often as the Go agent did when its wake-ups were recorded;
     /// file systems are mounted.
@@ -99,7 +99,7 @@ struct Compute {
     /// Mount namespace of the compute, held open after the agent has ended; `None` from the mode with an empty machine
     /// on.
     mounts: Option<File>,
-    /// The core that is measured: the last one, since the first serves interrupts.
+    /// Number of the core that is measured: the last core, since the first core serves interrupts.
     core: usize,
     cores: usize,
     directory: PathBuf,

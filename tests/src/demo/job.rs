@@ -69,7 +69,7 @@ impl RunningJob {
         Ok(Self { warren, stderr, gate })
     }
 
-    /// Prints the job's messages until its storage is mounted and every compute has written.
+    /// Prints the job's messages until the job's storage is mounted and every compute has written its file.
     ///
     /// # Errors
     /// When the job ends before that.

@@ -90,8 +90,8 @@ impl Cluster {
         Self::join(guests, &Ring::with_computes(computes), fencing)
     }
 
-    /// Boots several chassis on one network, whose rabbits are made like `chassis`: `rabbit-<k>` with `compute-<k>`,
-    /// and each such pair forms a cluster. The drives are empty.
+    /// Boots several chassis, whose rabbits are all made like `chassis`, on one network: `rabbit-<k>` with
+    /// `compute-<k>`, and each such pair forms a cluster. The drives are empty.
     ///
     /// # Errors
     /// When a guest does not boot, or a cluster does not form.

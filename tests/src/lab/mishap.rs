@@ -21,7 +21,7 @@ const COMMAND: Duration = Duration::from_secs(3600);
 /// `warren`'s exit code for a condition that may become true later.
 const NOT_YET: i32 = 3;
 
-/// File of a node with all steps that its agent has logged. It lies in the directory that the node shares with the
+/// File with all steps that a node's agent has logged. The file lies in the directory that the node shares with the
 /// host, so that it survives a loss of the node's power.
 const SEEN: &str = "steps-seen";
 /// File beside [`SEEN`] with the step after which the next mishap must happen.

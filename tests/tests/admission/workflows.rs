@@ -59,7 +59,7 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let at = directory.path();
     let (server, webhook) = cluster(at)?;
-    // Without a coordinator, the API server admits a Workflow whatever its directives.
+    // Without a coordinator, the API server admits a Workflow with any directives.
     let refused_later = json!(["#DW jobdw type=ext4 capacity=1GiB name=scratch"]);
     let mut unchecked = workflow("unchecked", "Proposal", &json!({}));
     unchecked["spec"]["dwDirectives"] = refused_later.clone();

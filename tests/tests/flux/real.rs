@@ -146,7 +146,7 @@ fn a_node_without_a_working_agent_is_drained_and_the_reason_names_the_agent() ->
         ensure!(ended.calls_of("flux job raise").is_empty(), "{script} {is_broken}: {ended:?}");
         let last = ended.calls.last().context("no call")?;
         ensure!(last.starts_with("flux resource drain "), "{script} {is_broken}: {ended:?}");
-        // The client notices a closed connection before the call or during it, with different messages.
+        // Two messages are possible: the client may notice the closed connection before the call or during the call.
         let is_named = last.contains("agent.sock") || is_broken && last.contains("call the agent");
         ensure!(is_named, "the reason names no agent: {last}");
     }

@@ -38,7 +38,7 @@ fn a_node_that_fails_a_job_is_drained_with_the_reason_and_comes_back() -> anyhow
     slurm.end()
 }
 
-/// Waits until the job prints the path of its storage, and returns it.
+/// Waits until the job prints the path of its storage, and returns the path.
 fn path_of(slurm: &Slurm, job: Job) -> anyhow::Result<String> {
     until("the job to print its path", patience(), || {
         let output = slurm.output(job)?;

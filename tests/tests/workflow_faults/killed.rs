@@ -15,7 +15,8 @@ use crate::{RAW, XFS};
 /// Text in every log line about a write of the engine.
 const WRITE: &str = "workflow::execute";
 
-/// Starts a coordinator that logs its writes, and a workload manager that repeats unanswered requests.
+/// Starts a coordinator that logs its writes. Requests of the test are repeated while no coordinator answers, as a
+/// workload manager repeats them.
 fn flow(computes: u8) -> anyhow::Result<Flow> {
     let mut flow = Flow::new(computes, "life")?;
     let cluster = &mut flow.fixture.run.cluster;

@@ -19,7 +19,7 @@ use crate::program::command;
 const PERF: &str = "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; \
     exec perf stat -x, -e raw_syscalls:sys_enter -p \"$1\" -- sleep \"$2\"";
 
-/// Counts of one mode, per minute.
+/// Numbers of events per minute in one mode.
 #[derive(Debug, Default)]
 pub struct Counted {
     processes: f64,

@@ -155,7 +155,7 @@ impl Barrier {
     }
 }
 
-/// Binds a thread to a core; thread 0 is the calling one.
+/// Binds a thread to a core; 0 means the calling thread.
 ///
 /// # Errors
 /// When there is no such thread or core.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// Deadline of a workflow, longer than any workflow of a bench takes.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// States up to the one in which everything is mounted.
+/// States that a workflow passes until all its file systems are mounted.
 pub(super) const UP: &[&str] = &["Setup", "DataIn", "PreRun"];
 const DOWN: &[&str] = &["PostRun", "DataOut", "Teardown"];
 

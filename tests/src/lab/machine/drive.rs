@@ -23,8 +23,8 @@ pub struct Drive {
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// A drive of another machine, seen through one of its controllers: namespaces appear when that machine attaches them
-/// to the controller, and disappear when it detaches them.
+/// A drive of another machine, which this machine uses through a controller of the drive. Namespaces appear when the
+/// other machine attaches them to the controller, and disappear when it detaches them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
     /// Directory of the guest that has the drive.
@@ -39,7 +39,7 @@ pub struct Elsewhere {
 pub struct SharedDisk {
     /// Existing file on the host.
     pub file: PathBuf,
-    /// Serial number of the drive that carries it.
+    /// Serial number of the drive that has the disk.
     pub serial: String,
 }
 
