@@ -67,7 +67,7 @@ impl Process {
     /// Stops the program with SIGSTOP, as if its machine hung.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// When the process has ended.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGSTOP)
     }
@@ -75,7 +75,7 @@ impl Process {
     /// Lets the program continue after [`Process::pause`].
     ///
     /// # Errors
-    /// When the process is gone.
+    /// When the process has ended.
     pub fn resume(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGCONT)
     }

@@ -96,7 +96,7 @@ pub(super) fn script_of_ranks(ranks: &str) -> String {
     format!("cat > /bin/ranks <<'END'\n{ranks}\nEND\n")
 }
 
-/// Checks that [`LEFT`] finds nothing of containers on a rabbit.
+/// Checks that a rabbit has no pod, network, mount or file of a container left.
 ///
 /// # Errors
 /// When something of a container is left.
