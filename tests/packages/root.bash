@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Sets up a clean Debian system for a test of packages, and has the tests' checks. The disk of the lab's guests is the
-# lower layer of an overlay, the changes are in memory, and all is gone with the test's mount namespace.
+# Functions that set up a clean Debian system for a test of packages, and check it. The system is an overlay: its lower
+# layer is the disk of the lab's guests, and its changes are in memory until the test's mount namespace ends.
 
 fail() { echo "FAILED: $*" >&2; exit 1; }
 step() { echo "-- $*"; }
 
-# clean_root DISK: sets root.
+# clean_root DISK: mounts the overlay, and sets the variable root to its directory.
 clean_root() {
     local at
     at=$(mktemp -d /tmp/warren-root.XXXXXX)
@@ -17,7 +17,7 @@ clean_root() {
     mount -t proc proc "$root/proc"
     mount -t tmpfs tmpfs "$root/run"
     mount --rbind /dev "$root/dev"
-    # The guests' disk excludes manual pages, which these tests look for.
+    # dpkg's settings on the guests' disk exclude manual pages, which these tests look for.
     rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
 }
 
@@ -34,7 +34,7 @@ gone() { local file; for file in "$@"; do [ ! -e "$root$file" ] && [ ! -L "$root
 holds() { grep -qF -- "$2" "$root$1" || fail "$1 does not hold $2: $(cat "$root$1")"; }
 enabled() { [ "$(inside systemctl is-enabled "$1" 2>&1 || true)" = "$2" ] || fail "$1 is not $2: $(inside systemctl is-enabled "$1" 2>&1)"; }
 
-# Checks that an installation must pass in both formats.
+# Checks that both formats of packages must pass after an installation.
 installed() {
     local program
     for program in clientmount-agent rabbit-agent coordinator warren; do
@@ -46,7 +46,7 @@ installed() {
         /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent,slurm,flux} \
         /usr/share/warren/slurm/{burst_buffer.{lua,conf},job_submit.lua,prolog,epilog,give-back,job.bash} \
         /usr/share/warren/flux/{prolog,epilog,job.bash} /usr/share/warren/perilog/agent.bash
-    # Slurm and Flux start the scripts through links.
+    # Slurm and Flux start the scripts through symbolic links.
     local script
     for script in slurm/{prolog,epilog,give-back} flux/{prolog,epilog}; do
         [ -x "$root/usr/share/warren/$script" ] || fail "$script cannot be started"
@@ -58,7 +58,8 @@ installed() {
     [ -z "$told" ] || fail "systemd-analyze verify: $told"
 }
 
-# Writes files as a site and the programs do. The records are of a mount and of an NVMe namespace.
+# Writes the files that a site and the programs would write, among them the agents' records of a mount and of an NVMe
+# namespace.
 site_works() {
     echo "WARREN_API_LISTEN=127.0.0.1:7777" >> "$root/etc/warren/coordinator"
     echo certificate > "$root/etc/warren/ca"

@@ -1,5 +1,5 @@
-//! An API server over TLS for the suites whose agents use the API directly: the embedded one, or a
-//! real one with `WARREN_TEST_SERVER=real`.
+//! An API server over TLS, for the suites whose agents use the API directly: Warren's embedded server or, with
+//! `WARREN_TEST_SERVER=real`, a real kube-apiserver.
 
 use std::{
     fs,
@@ -24,11 +24,11 @@ use tokio::sync::oneshot;
 
 use crate::{cluster::PATIENCE, program::until};
 
-/// Namespace of the computes' identity, as at the sites.
+/// Namespace of the service account that all computes use, as at the sites.
 const SYSTEM: &str = "nnf-system";
 const ACCOUNT: &str = "nnf-clientmount";
 
-/// A server, with the credentials of its administrator and its computes.
+/// An API server, with the credentials of the administrator and of the computes.
 #[derive(Debug)]
 pub struct ApiServer {
     directory: PathBuf,
@@ -49,10 +49,10 @@ struct Embedded {
 }
 
 impl ApiServer {
-    /// Starts the server that the environment asks for, without CRDs.
+    /// Starts the server that `WARREN_TEST_SERVER` selects, without CRDs.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub fn start(directory: &Path) -> anyhow::Result<Self> {
         let real = std::env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real");
         if real { Self::real(directory) } else { Self::embedded(directory) }
@@ -61,7 +61,7 @@ impl ApiServer {
     /// Starts a real kube-apiserver.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub fn real(directory: &Path) -> anyhow::Result<Self> {
         let directory = make_directory(directory)?;
         let plane = ControlPlane::start(&directory, Settings::default())?;
@@ -71,7 +71,7 @@ impl ApiServer {
     /// Starts the embedded server in this process.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub fn embedded(directory: &Path) -> anyhow::Result<Self> {
         let directory = make_directory(directory)?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").context("find a port")?;
@@ -87,7 +87,7 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// Returns whether it is a real kube-apiserver.
+    /// Returns whether this server is a real kube-apiserver.
     #[must_use]
     pub fn is_real(&self) -> bool {
         matches!(self.kind, Kind::Real(_))
@@ -111,7 +111,7 @@ impl ApiServer {
     /// Returns the current CA certificate, PEM.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the certificate cannot be read.
     pub fn authority(&self) -> anyhow::Result<Vec<u8>> {
         match &self.kind {
             Kind::Embedded(..) => Ok(embedded(&self.directory)?.1.into_bytes()),
@@ -119,10 +119,10 @@ impl ApiServer {
         }
     }
 
-    /// Returns a token of the computes' identity.
+    /// Returns a token of the service account that all computes use.
     ///
     /// # Errors
-    /// When the server has issued none.
+    /// When the server has issued no token.
     pub fn token(&self) -> anyhow::Result<String> {
         match &self.kind {
             Kind::Embedded(..) => Ok(embedded(&self.directory)?.0),
@@ -130,8 +130,8 @@ impl ApiServer {
         }
     }
 
-    /// Returns the requests of the computes' identity to a real server so far, in the order in which
-    /// the server received them.
+    /// Returns the requests that the computes' service account has sent so far to a real server, in the order of their
+    /// arrival.
     ///
     /// # Errors
     /// When the server is not a real one, or its audit log cannot be read.
@@ -144,10 +144,10 @@ impl ApiServer {
         Ok(requests)
     }
 
-    /// Revokes every token and every CA of the computes so far; a real server keeps its CA.
+    /// Revokes every token that the computes have. The embedded server also gets a new CA; a real server keeps its CA.
     ///
     /// # Errors
-    /// When the server refuses a step of it.
+    /// When the server refuses one of the requests for the revocation.
     pub fn revoke(&mut self) -> anyhow::Result<()> {
         let old = self.token()?;
         if let Kind::Embedded(..) = &self.kind {
@@ -155,7 +155,7 @@ impl ApiServer {
             fs::remove_file(self.directory.join("credentials.json")).context("forget everybody")?;
             return self.resume();
         }
-        // A token belongs to one account: an account that is created again is another account.
+        // Creates the account again: a token of the deleted account is not valid for a new account of the same name.
         self.ask(async |client| {
             let accounts = resource(&client, "v1", "ServiceAccount", Some(SYSTEM));
             accounts.delete(ACCOUNT, &DeleteParams::default()).await.map(drop)
@@ -177,15 +177,15 @@ impl ApiServer {
         })
     }
 
-    /// Stops the server as a power cut of its host would; its data stay.
+    /// Stops the server abruptly, as a power cut of its host would. The server's data stay.
     ///
     /// # Errors
-    /// When it ended before.
+    /// When the server had ended before.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
             Kind::Embedded(server, _) => {
                 let server = server.take().context("the server is stopped")?;
-                // Fails if the server ended by itself; then the thread returns the reason.
+                // The message cannot be sent if the server has ended by itself; the thread then returns the reason.
                 let _ = server.stop.send(());
                 server.thread.join().map_err(|_| anyhow::anyhow!("the server panicked"))?
             }
@@ -196,10 +196,10 @@ impl ApiServer {
         }
     }
 
-    /// Starts the server again, at the same address.
+    /// Starts the stopped server again, at the same address.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When the server does not start.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
             Kind::Embedded(server, address) => {
@@ -210,7 +210,7 @@ impl ApiServer {
         }
     }
 
-    /// Installs Warren's CRDs, each after `change`, and waits until they are served.
+    /// Applies `change` to each of Warren's CRDs, installs them, and waits until the server serves their kinds.
     ///
     /// # Errors
     /// When the server refuses a CRD.
@@ -233,7 +233,7 @@ impl ApiServer {
     /// Creates an object on the server.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the server refuses the object.
     pub fn create(&self, object: &Value) -> anyhow::Result<Value> {
         self.ask(async |client| {
             let object: DynamicObject =
@@ -248,7 +248,7 @@ impl ApiServer {
     /// Replaces an object on the server.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the server refuses the object.
     pub fn replace(&self, object: &Value) -> anyhow::Result<Value> {
         self.ask(async |client| {
             let object: DynamicObject =
@@ -276,7 +276,7 @@ impl ApiServer {
     /// Patches an object, or its status if `status` is set.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the server refuses the patch.
     pub fn patch(&self, like: &Value, change: &Value, status: bool) -> anyhow::Result<()> {
         self.ask(async |client| {
             let object: DynamicObject =
@@ -295,7 +295,7 @@ impl ApiServer {
     /// Marks an object for deletion.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the server refuses the deletion.
     pub fn delete(&self, like: &Value) -> anyhow::Result<()> {
         self.ask(async |client| {
             let object: DynamicObject =
@@ -309,8 +309,8 @@ impl ApiServer {
         block_on(async { Ok(question(admin(&self.kubeconfig()).await?).await?) })
     }
 
-    /// Creates the identity with the rights that sites grant to the Go daemon, and no more; the embedded
-    /// server knows no roles.
+    /// Creates the computes' service account, with exactly the rights that sites grant to the Go daemon. On the
+    /// embedded server it grants none, since that server has no roles.
     fn make_identity(&self) -> anyhow::Result<()> {
         if !self.is_real() {
             return Ok(());
@@ -352,8 +352,8 @@ impl Embedded {
         let credentials = Credentials::load_or_create(directory, address)?;
         credentials.write_kubeconfig(&directory.join("kubeconfig"))?;
         let api = loop {
-            // A program that another test starts has this process's lock on the store for a moment,
-            // between fork(2) and execve(2).
+            // Tries again if the store is locked: a child process of another test inherits this process's lock, and
+            // holds it between fork(2) and execve(2).
             match kubeapi::Api::open(kubeapi::Config::new(directory)) {
                 Err(error) if format!("{error:?}").contains("InUse") => std::thread::yield_now(),
                 opened => break opened?,
@@ -365,7 +365,7 @@ impl Embedded {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::bind(address).await.context("listen")?;
-                // Tells the starting thread that the server listens; that thread waits for this message.
+                // Tells the thread that started this one that the server listens.
                 let _ = bound.send(());
                 let stop = async { drop(stopped.await) };
                 kubeapi::serve::tls(listener, api.clone(), &credentials, stop).await?;
@@ -384,7 +384,7 @@ fn make_directory(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Returns token and CA of the embedded server, from the kubeconfig that it wrote.
+/// Returns the embedded server's token and CA, from the kubeconfig that the server wrote.
 fn embedded(directory: &Path) -> anyhow::Result<(String, String)> {
     let file = Kubeconfig::read_from(directory.join("kubeconfig")).context("read kubeconfig")?;
     let file = serde_json::to_value(file).context("read kubeconfig")?;
@@ -408,7 +408,8 @@ fn resource(
 ) -> Api<DynamicObject> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    // kube guesses a plural from the kind; some of our kinds are plurals already.
+    // The crate kube derives a plural name from the kind's name, which is wrong for those of our kinds that are plurals
+    // already.
     if let Some(crd) = api::crd_values().iter().find(|crd| crd["spec"]["names"]["kind"] == kind) {
         resource.plural = crd["spec"]["names"]["plural"].as_str().unwrap_or_default().to_owned();
     }

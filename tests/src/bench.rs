@@ -1,4 +1,4 @@
-//! Measures what Warren adds to the bare system calls, in one run, and prints one table.
+//! Measures the time that Warren adds to the bare system calls, and prints one table.
 
 pub mod agent;
 pub mod life;
@@ -20,7 +20,7 @@ use crate::{
 use life::Lives;
 use row::{Row, print, say};
 
-/// How long the agent is observed at rest.
+/// Time for which the resting agent is observed.
 const REST: Duration = Duration::from_secs(60);
 /// Number of mounts that are requested at the same moment.
 const AT_ONCE: usize = 50;
@@ -28,18 +28,18 @@ const AT_ONCE: usize = 50;
 const IN_TURN: usize = 30;
 /// Number of workflows that are measured one after another.
 const WORKFLOWS: usize = 10;
-/// Number of Slurm jobs of each sort, which run one after another.
+/// Number of Slurm jobs that run with `#DW`, and again without; all run one after another.
 const JOBS: usize = 10;
 
 /// Number of computes of each rabbit that runs containers.
 const COMPUTES: usize = 16;
 
-/// Length of each of the two measurements of a mode (see [`noise::Mode`]).
+/// Length of each of the two measurements that are made in every mode (see [`noise::Mode`]).
 const NOISE: Duration = Duration::from_secs(60);
 
-/// Runs every measurement beneath `directory` and prints the table. With `noise` it runs only that part, for the given
-/// number of seconds; with `direct` only mounts, with the server and the link that the environment selects;
-/// with `workflows` only the engine; with `containers` only the engine's work for containers.
+/// Runs every measurement beneath `directory` and prints the table. The first of `words` may select one part: `noise`,
+/// with its length in seconds; `direct`, mounts with the server and the link that environment variables select;
+/// `workflows`, the engine; `containers`, the engine's work for containers; `slurm`, the start of Slurm jobs.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measure(directory, words).await {
         Ok(rows) => {
@@ -60,16 +60,16 @@ pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// Processor time that a job loses to the programs beside it; each mode is measured for this long.
+    /// Processor time that other programs on the compute take from a job. Each mode is measured for this duration.
     Noise(Duration),
-    /// Mounts, one after another.
+    /// Mounts that are made one after another.
     Direct,
     /// The workflow engine's times.
     Workflows,
-    /// Containers on rabbits with this number of computes; all rows, or only those of one workflow over
-    /// this number of rabbits.
+    /// Containers on rabbits that have the first number of computes each. If there is a second number, only one
+    /// workflow over that number of rabbits is measured.
     Containers(usize, Option<usize>),
-    /// Jobs of Slurm, one after another.
+    /// Jobs of Slurm that run one after another.
     Slurm,
 }
 

@@ -1,7 +1,7 @@
 //! Plays the sites' central controllers: creates the objects of one job, in the order and shape in which
 //! the controllers create them.
 //!
-//! Modelled on objects captured from a running system: names, labels and owners are formed as there;
+//! The objects are modelled on objects of a running system: they have names, labels and owners of the same form. Their
 //! sizes fit a laptop.
 
 mod lustre;
@@ -15,17 +15,18 @@ const NNF: &str = "nnf.cray.hpe.com/v1alpha11";
 /// Bytes of an allocation: the smallest XFS that mkfs.xfs 6 makes is 300 MiB.
 pub const ALLOCATION_BYTES: u64 = 320 << 20;
 
-/// A chassis: one rabbit and its computes with their SystemConfiguration indexes.
+/// A chassis: one rabbit, and its computes with their indexes in the SystemConfiguration.
 #[derive(Debug, Clone)]
 pub struct Chassis {
     /// Name of the rabbit's node.
     pub rabbit: String,
-    /// Compute names and indexes, in job order.
+    /// Names and indexes of the computes, in the order in which a job uses them.
     pub computes: Vec<(String, u8)>,
 }
 
 impl Chassis {
-    /// Returns `rabbit-1` with `compute-1` onwards. The third compute is in slot 6: indexes have gaps on real systems.
+    /// Returns `rabbit-1` with `computes` computes, from `compute-1` on. The third compute is in slot 6: indexes have
+    /// gaps on real systems.
     #[must_use]
     pub fn new(computes: u8) -> Self {
         let computes =
@@ -33,7 +34,7 @@ impl Chassis {
         Self { rabbit: "rabbit-1".to_owned(), computes }
     }
 
-    /// Returns the SystemConfiguration of a system that is this one chassis.
+    /// Returns the SystemConfiguration of a system that consists of this chassis.
     #[must_use]
     pub fn system_configuration(&self) -> Value {
         system_configuration(std::slice::from_ref(self))
@@ -64,7 +65,7 @@ fn slot(place: u8) -> u8 {
     if place < 2 { place } else { place + 4 }
 }
 
-/// One job with one `#DW jobdw` directive.
+/// A job with a single `#DW jobdw` directive.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Name of the Workflow, `fluxjob-<n>`.
@@ -79,12 +80,12 @@ pub struct Job {
     pub user: u32,
     /// Bytes of each allocation.
     pub capacity: u64,
-    /// Directory beneath which the job's mounts appear.
+    /// Directory beneath which the job's file systems are mounted.
     pub mount_root: String,
 }
 
 impl Job {
-    /// Creates a job of user 1050 with its own uids.
+    /// Creates a job of user 1050; jobs with different numbers have different uids.
     #[must_use]
     pub fn new(number: u32, file_system: &'static str, mount_root: &str) -> Self {
         Self {
@@ -116,13 +117,14 @@ impl Job {
         self.file_system == "gfs2"
     }
 
-    /// Returns the index of the allocation that compute `place` uses.
+    /// Returns the index of the allocation that the compute at index `place` of the chassis uses.
     #[must_use]
     pub fn allocation(&self, place: usize) -> usize {
         if self.is_shared() { 0 } else { place }
     }
 
-    /// Returns the path at which the computes see the storage, and beneath which the rabbit shows all of it.
+    /// Returns the path at which each compute mounts its allocation, and beneath which the rabbit mounts all
+    /// allocations.
     #[must_use]
     pub fn mount_path(&self) -> String {
         format!("{}/{}-0", self.mount_root, self.workflow_uid)
@@ -163,7 +165,7 @@ impl Job {
     }
 
     fn mount_labels(&self, access: &str) -> Value {
-        // There is no NnfAccess here: the workflow's uid stands for its uid.
+        // These tests create no NnfAccess: the workflow's uid stands for the uid of the NnfAccess.
         let mut labels = self.labels("NnfAccess", access, &self.workflow_uid);
         labels["nnf.cray.hpe.com/target_directive_index"] = json!("0");
         labels["nnf.cray.hpe.com/target_owner_uid"] = json!(self.storage_uid);
@@ -172,7 +174,7 @@ impl Job {
 
     /// Returns the job's pinned profile: one volume group, and so one volume, per allocation.
     ///
-    /// Its LVM lines are those of the sites' default profile; plain volumes ignore them.
+    /// The LVM commands are those of the sites' default profile; volumes without LVM ignore them.
     #[must_use]
     pub fn profile(&self) -> Value {
         let raw = self.file_system == "raw";
@@ -200,8 +202,8 @@ impl Job {
         })
     }
 
-    /// Returns the block storage that the NnfStorage controller creates for a rabbit: capacity, at first with access
-    /// for the rabbit alone.
+    /// Returns the NnfNodeBlockStorage that the NnfStorage controller creates for a rabbit. It has the capacity, and
+    /// access for the rabbit alone unless `granted` is set.
     #[must_use]
     pub fn block_storage(&self, chassis: &Chassis, granted: bool) -> Value {
         let reach = |computes: &[(String, u8)]| {
@@ -222,8 +224,8 @@ impl Job {
         })
     }
 
-    /// Returns the NnfNodeStorage that the NnfStorage controller creates beside the block storage: a
-    /// file system per allocation.
+    /// Returns the NnfNodeStorage that the NnfStorage controller creates beside the NnfNodeBlockStorage, with a file
+    /// system per allocation.
     #[must_use]
     pub fn file_systems(&self, chassis: &Chassis) -> Value {
         let variables = json!([
@@ -250,8 +252,8 @@ impl Job {
         })
     }
 
-    /// Returns the ClientMount that the NnfAccess controller creates in the namespace of compute `place`, from
-    /// what the rabbit reported.
+    /// Returns the ClientMount that the NnfAccess controller creates in the namespace of the compute at index `place`,
+    /// from the status of `block_storage`, which the rabbit wrote.
     #[must_use]
     pub fn compute_mount(&self, chassis: &Chassis, place: usize, block_storage: &Value) -> Value {
         let devices = block_storage["status"]["allocations"][self.allocation(place)]["devices"]
@@ -283,8 +285,8 @@ impl Job {
         })
     }
 
-    /// Returns the ClientMount that the NnfAccess controller creates in the rabbit's namespace: every allocation,
-    /// as an index tree.
+    /// Returns the ClientMount that the NnfAccess controller creates in the rabbit's namespace. It mounts every
+    /// allocation at a path that ends with the allocation's index.
     #[must_use]
     pub fn rabbit_mount(&self, chassis: &Chassis) -> Value {
         let mounts: Vec<_> = chassis
@@ -312,7 +314,7 @@ impl Job {
         let mut reference = json!({
             "objectReference": {"kind": "NnfNodeStorage", "name": self.node_storage(), "namespace": chassis.rabbit},
         });
-        // The Go types leave a zero index out.
+        // The JSON encoder of the sites' Go types omits an index of zero.
         if place > 0 {
             reference["data"] = json!(place);
         }
@@ -332,14 +334,15 @@ impl Job {
     }
 }
 
-/// Arguments of mkfs.gfs2 at the sites: a journal for the rabbit and one for the compute; small
-/// journals, on small drives.
+/// The sites' arguments of mkfs.gfs2: one journal for the rabbit and one for the compute. The journals are smaller than
+/// at the sites, to fit small drives.
 const GFS2: &str = "-j2 -J8 -p $PROTOCOL -t $CLUSTER_NAME:$LOCK_SPACE $DEVICE";
 
-/// Bytes of each allocation that LVM needs beside the volume itself.
+/// Bytes of each allocation that LVM needs in addition to the volume.
 const PADDING: u64 = 32 << 20;
 
-/// Returns a profile's volume lines: a group for each allocation, or one group that is shared under locks.
+/// Returns a profile's LVM commands: they make a volume group for each allocation, or one group that all nodes share
+/// under locks.
 fn volume_commands(shared: bool) -> Value {
     let activate = if shared { "ys" } else { "y" };
     let activation = json!({

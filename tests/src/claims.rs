@@ -1,5 +1,5 @@
-//! Two coordinators claim the same ContainerRun, on the embedded API or a real server; the server refuses the later
-//! claim.
+//! Two coordinators claim the same ContainerRun, that is, the right to work on it, on the embedded API or a real
+//! server. The server refuses the later claim.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -26,13 +26,13 @@ use workflow::{
     world::World,
 };
 
-/// Namespace of the runs of these tests.
+/// Namespace of the ContainerRuns (here: runs) of these tests.
 pub const NAMESPACE: &str = "default";
 /// The run of the first directive of the workflow `contested`.
 const RUN: &str = "contested-0";
-/// The uid of the workflow whose containers the runs are.
+/// The uid of the workflow that the runs belong to.
 const UID: &str = "00000000-0000-4000-8000-000000000001";
-/// Seconds for which a Lease is seen unchanged before it counts as expired.
+/// A Lease counts as expired when it was seen unchanged for this number of seconds.
 const EXPIRED: u64 = 30;
 
 /// A process of a coordinator.
@@ -47,7 +47,7 @@ impl fmt::Debug for Coordinator {
     }
 }
 
-/// The state of the workflow, and the progress of its containers in that state.
+/// The state of the workflow, and the changes that the engine found necessary for its containers in that state.
 type Found = (WorkflowState, Progress);
 
 fn nothing_made() -> Found {
@@ -62,15 +62,15 @@ fn all_done_in(state: WorkflowState) -> Found {
     (state, Progress::default())
 }
 
-/// Returns the progress of a workflow that is torn down. Its only change sets a label on the run; the label stands for
-/// the removal of containers.
+/// Returns the progress of a workflow in Teardown. The only change in it sets a label on the run; this change stands
+/// for the removal of containers.
 fn to_be_removed(run: &ContainerRun) -> Found {
     let mut after = run.clone();
     after.labels_mut().insert("removed".to_owned(), "containers".to_owned());
     (WorkflowState::Teardown, Progress::default().with(Change::patch(run, &after)))
 }
 
-/// Returns the workflow whose containers the runs are; only the coordinators know it.
+/// Returns the workflow that the runs belong to. It is given to the coordinators only; the server does not have it.
 fn workflow() -> anyhow::Result<Workflow> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": "contested", "namespace": NAMESPACE, "uid": UID},
@@ -88,7 +88,7 @@ impl Coordinator {
         Self { client, me: Holder::new(pod, nonce) }
     }
 
-    /// Returns the coordinator's view after it has seen no renewal of the other coordinator's Lease for `seconds`.
+    /// Returns the coordinator's state after `seconds` without a renewal of the other coordinator's Lease.
     fn world(&self, run: &ContainerRun, seconds: u64) -> anyhow::Result<World> {
         let settings = Settings { claims_as: Some(self.me.clone()), ..Settings::default() };
         let mut world = World::new(settings);
@@ -116,12 +116,12 @@ impl Coordinator {
     /// Makes changes as the engine does.
     async fn make(&self, changes: Vec<Change>) -> Made {
         let lease = SharedLease::default();
-        // A renewal at this time keeps the Lease valid for the whole test.
+        // The Lease of this coordinator stays valid for the whole test.
         lease.record_renewal(Duration::MAX);
         execute(&self.client, changes, &lease).await
     }
 
-    /// Plans one change of the run, which the API must store.
+    /// Plans one change of the run and sends it. The API must store it.
     async fn store(
         &self,
         run: &ContainerRun,
@@ -133,7 +133,8 @@ impl Coordinator {
         Ok(made.stored.remove(0).object.try_parse()?)
     }
 
-    /// Plans one change, which the API must refuse; the coordinator must then plan again soon. Returns the reason.
+    /// Plans one change of the run and sends it. The API must refuse it, and the coordinator must then plan again soon.
+    /// Returns the reason.
     async fn lose(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
         let mut made = self.make(self.plan(run, found, 0)?).await;
         ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);
@@ -142,7 +143,7 @@ impl Coordinator {
         Ok(why.text)
     }
 
-    /// Patches the status in a way that no coordinator does, and returns the refusal.
+    /// Sends a patch of the status that no coordinator would send, and returns the API's refusal.
     async fn refusal_of(&self, run: &ContainerRun, status: Value) -> anyhow::Result<String> {
         let patch = Patch::Merge(json!({"status": status}));
         refusal(&self.client, run, &patch).await
@@ -227,7 +228,7 @@ pub async fn contested(
     finish_run(&runs, c1, c2, taken).await
 }
 
-/// Brings the run to its final phase, and checks that the phase cannot change afterwards.
+/// Brings the run to its last phase, and checks that the API refuses every later change of the phase.
 async fn finish_run(
     runs: &Api<ContainerRun>,
     c1: &Coordinator,
@@ -245,7 +246,8 @@ async fn finish_run(
     let seq = status(&run)?.writer.seq + 1;
     let cancelled = json!({"phase": "Cancelled", "writer": {"seq": seq}});
     names_rules(&c2.refusal_of(&run, cancelled).await?, &["R6", "R7"]).context("S2.10")?;
-    // Before a change that needs the claim, the coordinator reads from the API that it still holds the claim.
+    // Before a change that needs the claim, the coordinator reads the run from the API, to check that it still holds
+    // the claim.
     let unwanted = c2.store(&run, to_be_removed(&run), 0).await?;
     ensure!(
         unwanted.spec.priority == 0 && unwanted.labels().get("removed").is_none(),
@@ -261,7 +263,7 @@ async fn finish_run(
     Ok(())
 }
 
-/// Checks that each coordinator sees that the other renewed its Lease, and that it did not.
+/// Checks that each coordinator notices a renewal of the other coordinator's Lease, and also a missing renewal.
 ///
 /// # Errors
 /// When a Lease is not created, renewed or listed.

@@ -1,7 +1,7 @@
-//! A whole Warren on one box: a coordinator, a rabbit and computes, each node with mounts of its own.
+//! All programs of Warren on one computer: a coordinator, a rabbit and computes, each node with its own mounts.
 //!
 //! A node is a process in a private mount namespace with an empty tmpfs over the mount root, so that it sees its own
-//! mounts and nothing of its neighbours', as a machine would. The drives are shared, as PCIe shares them.
+//! mounts and not those of other nodes, as on a separate machine. All nodes share the drives, as with PCIe.
 
 use std::{
     fs,
@@ -23,11 +23,11 @@ use crate::{
     webhook::Webhook,
 };
 
-/// Longest time that anything on one box may take before a test gives up.
+/// Longest time that a test waits for any event on one computer.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns the longest time that a job's own steps may take: `PATIENCE`, or the seconds in `WARREN_TEST_PATIENCE`, for
-/// computers that are emulated or die after each step.
+/// Returns the longest time that a step of a job may take: `PATIENCE`, or the number of seconds in
+/// `WARREN_TEST_PATIENCE`, which is set where computers are emulated or are killed after each step.
 #[must_use]
 pub fn patience() -> Duration {
     let asked = std::env::var("WARREN_TEST_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
@@ -43,7 +43,7 @@ pub fn on_nvme() -> bool {
     std::env::var("WARREN_TEST_DRIVES").is_ok_and(|drives| drives == "nvme")
 }
 
-/// Flags and files for fencing, beneath a directory of the rabbit's own.
+/// Flags for fencing, each with a path beneath a directory that only the rabbit has.
 const FENCE_FILES: [(&str, &str); 4] = [
     ("--fence-requests", "requests"),
     ("--fence-responses", "responses"),
@@ -51,7 +51,7 @@ const FENCE_FILES: [(&str, &str); 4] = [
     ("--corosync-conf", "corosync.conf"),
 ];
 
-/// Environment variables of a program, beyond those of the test.
+/// Environment variables that a program gets in addition to those of the test.
 pub type Environment<'a> = &'a [(&'a str, &'a str)];
 
 fn to_owned_pairs(environment: Environment<'_>) -> Vec<(String, String)> {
@@ -59,12 +59,12 @@ fn to_owned_pairs(environment: Environment<'_>) -> Vec<(String, String)> {
     environment.iter().map(own).collect()
 }
 
-/// The source of the computes' ClientMounts.
+/// The program from which the computes get their ClientMounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// The coordinator, over gRPC.
     Coordinator,
-    /// The API, as for the Go daemons.
+    /// The API server itself, as with the sites' Go daemons.
     Api,
 }
 
@@ -77,12 +77,14 @@ impl Link {
     }
 }
 
-/// The part that turns Workflows into the objects of nodes.
+/// The program that turns Workflows into objects for the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Centre {
-    /// The coordinator's engine where it runs by default: on the embedded API.
+    /// The coordinator's engine on the embedded API, the test on a real server. The engine runs only on the embedded
+    /// API by default.
     Default,
-    /// The coordinator's engine, on a cluster too; its API server asks the coordinator about changes of Workflows.
+    /// The coordinator's engine on either server. A real API server asks the coordinator's webhook about changes of
+    /// Workflows.
     Engine,
     /// The test, instead of a site's controllers.
     Test,
@@ -98,9 +100,9 @@ pub struct Cluster {
     rabbit_arguments: Vec<String>,
     /// Name of a rabbit outside the chassis.
     other_rabbit: Option<String>,
-    /// The compute of the chassis that uses that rabbit instead.
+    /// The compute of the chassis that uses the drives of `other_rabbit` instead.
     moved: Option<String>,
-    /// Programs that start the agents of certain nodes instead of this harness, by node.
+    /// Scripts that start the agents of certain nodes in place of this harness, by node.
     starters: Vec<(String, PathBuf)>,
     /// Environment variables of every node's agent.
     environment: Vec<(String, String)>,
@@ -114,12 +116,12 @@ impl Cluster {
     /// Starts every program of `chassis`, with all their files beneath `directory`.
     ///
     /// # Errors
-    /// When a program does not start or does not serve in time; its log is named.
+    /// When a program does not start or does not serve in time; the message names the program's log.
     pub fn start(directory: &Path, chassis: Chassis) -> anyhow::Result<Self> {
         Self::start_with(directory, chassis, &DRIVES)
     }
 
-    /// Starts a cluster with these arguments for the rabbit agent instead of small drives.
+    /// Starts a cluster whose rabbit agent gets these arguments; by default it gets those for small drives.
     ///
     /// # Errors
     /// The errors of [`Cluster::start`].
@@ -195,7 +197,8 @@ impl Cluster {
             centre,
             webhook: None,
         };
-        // The engine creates the nodes' namespaces; elsewhere a site's central controller does.
+        // The engine creates the nodes' namespaces. Without the engine, a site's central controller creates them, for
+        // which the test stands.
         let nodes = if centre == Centre::Engine { Vec::new() } else { cluster.node_names() };
         cluster.server.prepare(&nodes)?;
         if let (Centre::Engine, Server::Real(real)) = (centre, &cluster.server) {
@@ -222,7 +225,7 @@ impl Cluster {
         self.directory.join("mnt/nnf").display().to_string()
     }
 
-    /// Returns the directory over which each node has a tmpfs of its own.
+    /// Returns the directory over which each node mounts its own tmpfs.
     #[must_use]
     pub fn node_mounts(&self) -> PathBuf {
         self.directory.join("mnt")
@@ -240,7 +243,7 @@ impl Cluster {
         self.directory.join("run/coordinator.sock")
     }
 
-    /// Returns the path of the coordinator's gRPC socket for every user.
+    /// Returns the path of the coordinator's gRPC socket that every user may connect to.
     #[must_use]
     pub fn workloads_socket(&self) -> PathBuf {
         self.directory.join("run/workloads.sock")
@@ -256,7 +259,8 @@ impl Cluster {
         )
     }
 
-    /// Returns the API's address for a program with this kubeconfig of the real server.
+    /// Returns the API's address for a program; `kubeconfig` selects the program's kubeconfig if the server is a real
+    /// one.
     fn api(&self, kubeconfig: impl Fn(&RealServer) -> &PathBuf) -> String {
         match self.server.real() {
             None => format!("unix://{}", self.api_socket().display()),
@@ -264,7 +268,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the directory of the rabbit's fence requests, the responses, and its cluster configuration.
+    /// Returns the directory with the fence requests to the rabbit, the responses, and the configuration of the
+    /// rabbit's corosync cluster.
     #[must_use]
     pub fn fence(&self) -> PathBuf {
         self.directory.join("fence")
@@ -299,7 +304,7 @@ impl Cluster {
     /// Starts the coordinator and waits until it serves.
     ///
     /// # Errors
-    /// When it does not serve in time.
+    /// When the coordinator does not serve in time.
     pub fn start_coordinator(&mut self) -> anyhow::Result<()> {
         self.start_coordinator_with(&[])
     }
@@ -315,7 +320,7 @@ impl Cluster {
         argv.arg("--workloads-socket")
             .arg(self.workloads_socket())
             .args(["--wlm-user", "test=1060"]);
-        // The user of Slurm, where Slurm is installed.
+        // Names Slurm's user to the coordinator if Slurm is installed.
         if User::from_name("slurm").is_ok_and(|user| user.is_some()) {
             argv.args(["--wlm-user", "slurm"]);
         }
@@ -343,7 +348,7 @@ impl Cluster {
     /// Starts one node's agent.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_node(&mut self, name: &str) -> anyhow::Result<()> {
         self.start_node_with(name, &[])
     }
@@ -371,15 +376,16 @@ impl Cluster {
         Ok(())
     }
 
-    /// From the next start on, has this program start a node's agent, with the agent's command line.
+    /// Lets the program `starter` start a node's agent, from the next start on. The program gets the agent's command
+    /// line as its arguments.
     pub fn start_by(&mut self, name: &str, starter: &Path) {
         self.starters.push((name.to_owned(), starter.to_owned()));
     }
 
-    /// Adds a rabbit of another chassis, with drives of its own, and starts its agent.
+    /// Adds a rabbit of another chassis, with new drives, and starts its agent.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn add_rabbit(&mut self, name: &str) -> anyhow::Result<()> {
         fs::create_dir_all(self.directory.join(pool_of(name))).context("create its pool")?;
         self.nodes.push((name.to_owned(), None));
@@ -405,8 +411,8 @@ impl Cluster {
         self.agent_of(name, name)
     }
 
-    /// Returns the command line of an agent with records and a socket called `own`: of a second box with the
-    /// name of the first.
+    /// Returns the command line of an agent whose records and socket are called `own`. It stands for a second computer
+    /// with the same node name.
     ///
     /// # Errors
     /// When the program was not built.
@@ -433,7 +439,7 @@ impl Cluster {
                 argv.arg(flag).arg(self.fence().join(name));
             }
             if on_nvme() {
-                // A volume of one device, as on file drives.
+                // An allocation takes one drive, so that its volume has one device, as on file drives.
                 argv.args(["--allocation-drives", "1"]);
             } else {
                 argv.args(&self.rabbit_arguments);
@@ -461,7 +467,7 @@ impl Cluster {
     /// Returns the program of the coordinator.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the coordinator does not run.
     pub fn coordinator(&self) -> anyhow::Result<&Program> {
         self.coordinator.as_ref().context("the coordinator does not run")
     }
@@ -469,16 +475,16 @@ impl Cluster {
     /// Returns the program of a node.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the program does not run.
     pub fn node(&self, name: &str) -> anyhow::Result<&Program> {
         let slot = self.nodes.iter().find(|(node, _)| node == name).context("no such node")?;
         slot.1.as_ref().with_context(|| format!("{name} does not run"))
     }
 
-    /// Returns the program of a node, to wait for it.
+    /// Returns the program of a node, mutable, so that the caller can wait for its end.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the program does not run.
     pub fn node_mut(&mut self, name: &str) -> anyhow::Result<&mut Program> {
         let slot = self.nodes.iter_mut().find(|(node, _)| node == name).context("no such node")?;
         slot.1.as_mut().with_context(|| format!("{name} does not run"))
@@ -487,7 +493,7 @@ impl Cluster {
     /// Runs a command outside every node, as user and group `id`.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When the command fails; the message has the command's stderr.
     pub fn run_on_host_as(&self, id: u32, script: &str) -> anyhow::Result<String> {
         let id = id.to_string();
         let mut argv = command("setpriv");
@@ -498,7 +504,7 @@ impl Cluster {
     /// Runs a command as a job on a node would: in its mount namespace, as user and group `id`.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When the command fails; the message has the command's stderr.
     pub fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String> {
         let pid = self.node(node)?.node_pid().to_string();
         let id = id.to_string();
@@ -518,10 +524,10 @@ impl Cluster {
         output(argv).with_context(|| format!("on {node}: {script}"))
     }
 
-    /// Returns the `warren` command, pointed at this cluster.
+    /// Returns a `warren` command that talks to this cluster.
     ///
     /// # Errors
-    /// When it was not built.
+    /// When `warren` was not built.
     pub fn warren(&self) -> anyhow::Result<Command> {
         let mut argv = command(binary("warren")?);
         argv.env("WARREN_API", self.api(|real| &real.roles.operator));
@@ -532,14 +538,15 @@ impl Cluster {
     /// Runs `warren` with these words and returns its output.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When `warren` fails; the message has its stderr.
     pub fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String> {
         let mut argv = self.warren()?;
         argv.args(words);
         output(argv).with_context(|| format!("warren {}", words.join(" ")))
     }
 
-    /// Returns a launcher line for `warren run`: a node is a mount namespace here, and not a machine that ssh reaches.
+    /// Returns the launcher for `warren run`, a script that enters a node's mount namespace: ssh cannot reach these
+    /// nodes.
     ///
     /// # Errors
     /// When a node does not run, or the script cannot be written.
@@ -557,10 +564,10 @@ impl Cluster {
         Ok(format!("{} {{node}} {{user}} {{group}}", script.display()))
     }
 
-    /// Waits until the rabbit's Storage reports that the drives may be used.
+    /// Waits until the rabbit's Storage object reports that workflows may use the drives.
     ///
     /// # Errors
-    /// When it does not report that in time.
+    /// When the Storage does not report that in time.
     pub fn wait_for_drives(&self) -> anyhow::Result<()> {
         until("the rabbit's Storage to be Ready", PATIENCE, || {
             let words = ["get", "storage", &self.chassis.rabbit, "-n", "default", "--json"];
@@ -573,7 +580,7 @@ impl Cluster {
         })
     }
 
-    /// Stops a node's agent, or the coordinator, as systemd would.
+    /// Stops the named program, a node's agent or the coordinator, as systemd would.
     ///
     /// # Errors
     /// When the program does not stop, or not with exit code 0.
@@ -596,7 +603,8 @@ impl Cluster {
         stop(&mut self.coordinator)
     }
 
-    /// Returns one line per mount, loop device and program beneath the directory that is left on the box.
+    /// Returns one line for each mount, loop device and program beneath the directory that still exists on this
+    /// computer.
     ///
     /// # Errors
     /// When the box cannot be inspected.
@@ -635,12 +643,12 @@ impl Drop for Cluster {
             *program = None;
         }
         self.coordinator = None;
-        // A destructor cannot fail: `leftovers` reports what stays.
+        // A destructor cannot return an error: `leftovers` later reports drives that could not be released.
         let _ = release_drives(&self.directory);
     }
 }
 
-/// Returns the directory of the drives of a rabbit of another chassis.
+/// Returns the directory in which a rabbit of another chassis has its drives.
 fn pool_of(rabbit: &str) -> String {
     format!("pool-{rabbit}")
 }
@@ -665,7 +673,7 @@ pub struct CommandFailed {
 /// Runs a command to its end and returns its stdout.
 ///
 /// # Errors
-/// When it cannot be started, or with a [`CommandFailed`].
+/// When the command cannot be started; a [`CommandFailed`] when the command ends with an exit code other than 0.
 pub fn output(mut argv: Command) -> anyhow::Result<String> {
     let output = argv.output().context("start")?;
     if !output.status.success() {

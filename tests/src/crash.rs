@@ -1,7 +1,8 @@
-//! `kill -9` of a program after every step of a job's life, and convergence after its restart.
+//! Kills a program with SIGKILL after every step of a job, and checks that the job still succeeds after the program's
+//! restart.
 //!
-//! An undisturbed run counts the steps. Each of them is then the moment at which a program is killed, in a
-//! run of its own.
+//! An undisturbed run counts the steps. Then there is one run for each step, in which a program is killed after that
+//! step.
 
 use std::{sync::Mutex, thread};
 
@@ -9,16 +10,18 @@ use anyhow::{Context, ensure};
 
 use crate::{fixture::Fixture, program::Program};
 
-/// Text in every log line about a step: the name of the module that takes steps.
+/// Text in every log line about a step: the name of the module that executes steps.
 const STEP: &str = "storage::execute";
 
-/// Number of runs at the same time: each mostly waits for its programs.
+/// Number of runs at the same time. More than one is possible because a run spends most of its time waiting for
+/// programs.
 const AT_A_TIME: usize = 4;
 
-/// Kills a program after every step of every node, each time in a new run; `victims` names the programs for a node.
+/// Kills a program after each step of each node, always in a new run. `victims` returns the programs to kill after a
+/// step of a node; each of them gets a run.
 ///
 /// # Errors
-/// When a run does not end as if nothing had happened.
+/// When a run does not end as an undisturbed run does.
 pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<()> {
     let steps = count_steps()?;
     ensure!(steps.iter().all(|(_, count)| *count > 0), "a node took no steps: {steps:?}");
@@ -34,7 +37,8 @@ pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<(
     })
 }
 
-/// Takes one death after another from the shared list, and plays each in a run of its own.
+/// Takes entries from the shared list until it is empty, and makes one run for each, in which the program is killed as
+/// the entry says.
 fn die(deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> anyhow::Result<()> {
     loop {
         let next = deaths_left.lock().expect("no worker panics with the lock").next();
@@ -44,10 +48,10 @@ fn die(deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> 
     }
 }
 
-/// Plays one life in which every agent dies after each of its steps, and returns the number of deaths.
+/// Runs one job during which every agent is killed after each of its steps, and returns the number of kills.
 ///
 /// # Errors
-/// When the life does not end as if nothing had happened.
+/// When the job does not end as an undisturbed job does.
 pub fn all_in_one_life(computes: u8) -> anyhow::Result<usize> {
     let mut fixture = Fixture::new(computes, "xfs")?;
     let nodes = fixture.run.cluster.node_names();
@@ -74,7 +78,7 @@ fn steps(program: &Program) -> anyhow::Result<usize> {
     Ok(log.lines().filter(|line| line.contains(STEP)).count())
 }
 
-/// Counts the steps that each node takes when nothing dies.
+/// Counts the steps that each node takes in an undisturbed run.
 fn count_steps() -> anyhow::Result<Vec<(String, usize)>> {
     let mut fixture = Fixture::new(1, "xfs")?;
     life(&mut fixture)?;
@@ -104,8 +108,8 @@ fn run_disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Plays a job's life. The coordinator is among the programs that die, so commands are repeated while
-/// it cannot be reached.
+/// Runs a job from its first to its last state. Commands are repeated while the coordinator cannot be reached, since
+/// the coordinator too may be killed.
 fn life(fixture: &mut Fixture) -> anyhow::Result<()> {
     fixture.run.patient = true;
     fixture.run.whole_life()

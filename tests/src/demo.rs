@@ -1,5 +1,5 @@
-//! The main job on one box, shown as it happens: `warren run` makes storage, mounts it on three computes, runs a
-//! command there, and removes everything; meanwhile the rabbit shows all allocations as one tree.
+//! Shows Warren's main job on one computer: `warren run` makes storage, mounts it on three computes, runs a command
+//! there, and removes everything. While the command runs, the rabbit mounts all allocations below one directory.
 
 pub mod job;
 pub mod screen;
@@ -23,10 +23,10 @@ use crate::{
 };
 use screen::Screen;
 
-/// Runs all chapters beneath `directory`, and checks that nothing of them is left.
+/// Runs all chapters beneath `directory`, and then checks that no mount, loop device, process or file is left.
 ///
 /// # Errors
-/// When a chapter fails; the programs' logs are kept and named.
+/// When a chapter fails; the programs' logs are kept, and the message names them.
 pub fn run(directory: &Path) -> anyhow::Result<()> {
     ensure!(
         geteuid().is_root(),
@@ -87,19 +87,21 @@ pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCo
     }
 }
 
-/// Handles Ctrl-C: stops everything, removes it, and says so. `story` gets a value when the demo's thread has ended.
+/// Handles Ctrl-C: stops all programs, removes their files, and prints a message. `story` gets a value when the demo's
+/// thread has ended.
 pub async fn handle_interrupt(
     mut story: oneshot::Receiver<anyhow::Result<()>>,
     directory: &Path,
 ) -> ExitCode {
     screen::complain("interrupted: stopping the programs and removing what they made");
     interrupt();
-    // Kills the programs that the demo waits for, again and again, until the demo starts no more of them.
+    // Kills the programs that the demo waits for. It does so repeatedly, because the demo may start more until its
+    // thread ends.
     while matches!(story.try_recv(), Err(TryRecvError::Empty)) {
         kill_children();
         sleep(Duration::from_millis(20)).await;
     }
-    // The job's commands outlive the `warren run` that started them.
+    // Kills the job's commands too: they still run after `warren run`, which started them, was killed.
     end_children();
     match clear(directory) {
         Ok(()) => ExitCode::from(130),

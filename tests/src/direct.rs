@@ -1,7 +1,8 @@
 //! A rabbit and a compute that use an API server directly, without a coordinator; and the stand-in for the Go daemon,
 //! which can replace the compute's agent.
 //!
-//! The compute is a mount namespace that outlives the programs on it, so that they can take over from each other.
+//! The compute is a mount namespace that outlives the programs on it, so that one program can take over the mounts of
+//! another.
 
 use std::{
     fs::{self, File},
@@ -23,10 +24,10 @@ use crate::{
 
 /// Name of the only compute.
 pub const COMPUTE: &str = "compute-1";
-/// Path of a link to the agent with the Go daemon's name: the first word of the running agent's command line.
+/// Path of a link to our agent with the Go daemon's name. The tests start the agent by this path.
 const AS_CLIENTMOUNTD: &str = "bin/clientmountd";
 
-/// All parts of one test. When it is dropped, the programs end first, then their files are removed.
+/// All parts of one test. When this value is dropped, the programs end first, then their files are removed.
 #[derive(Debug)]
 pub struct Direct {
     /// The API server of the test.
@@ -44,8 +45,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Starts an API server with Warren's CRDs, each after `change`, the namespaces, and a compute on
-    /// which nothing runs yet.
+    /// Starts an API server, installs Warren's CRDs after applying `change` to each, creates the namespaces, and
+    /// creates a compute on which no program runs yet.
     ///
     /// # Errors
     /// When the server does not start.
@@ -56,12 +57,12 @@ impl Direct {
         Ok(fixture)
     }
 
-    /// Starts the same server and compute without CRDs.
+    /// Starts the same server and compute as [`Direct::new`], but installs no CRDs.
     ///
     /// # Errors
     /// When the server does not start.
     pub fn without_crds() -> anyhow::Result<Self> {
-        // The directory is on a disk: loop devices over a tmpfs take another code path in the kernel.
+        // The directory is on a disk, as at a site: loop devices over a tmpfs take another code path in the kernel.
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
         let at = directory.path();
@@ -107,10 +108,10 @@ impl Direct {
         self.directory.path().join(name)
     }
 
-    /// Gives the compute the current token and CA.
+    /// Writes the current token and CA to the compute's files.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the files cannot be written.
     pub fn renew_credentials(&self) -> anyhow::Result<()> {
         for (name, content) in
             [("token", self.server.token()?.into_bytes()), ("ca", self.server.authority()?)]
@@ -126,7 +127,7 @@ impl Direct {
     /// Starts the rabbit's agent.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_rabbit(&mut self) -> anyhow::Result<()> {
         self.start_rabbit_with(&[])
     }
@@ -134,7 +135,7 @@ impl Direct {
     /// Starts the rabbit's agent with these environment variables.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_rabbit_with(&mut self, environment: Environment<'_>) -> anyhow::Result<()> {
         let mut argv = command(binary("rabbit-agent")?);
         argv.args(["--node", &self.chassis.rabbit]);
@@ -152,7 +153,7 @@ impl Direct {
     /// Starts the compute's agent, under the name and with the flags of the Go daemon.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_agent(&mut self) -> anyhow::Result<()> {
         let mut argv = self.on_node(&self.at(AS_CLIENTMOUNTD))?;
         argv.arg("-kubernetes-service-host=127.0.0.1");
@@ -172,7 +173,7 @@ impl Direct {
     /// Starts the stand-in for the Go daemon, as the computes' identity.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the stand-in cannot be started.
     pub fn start_stand_in(&mut self) -> anyhow::Result<()> {
         let kubeconfig = self.at("stand-in.kubeconfig");
         let server = format!("https://127.0.0.1:{}", self.server.port());
@@ -198,7 +199,7 @@ impl Direct {
     /// Returns the program of the rabbit's agent.
     ///
     /// # Errors
-    /// When it was not started.
+    /// When the agent was not started.
     pub fn rabbit(&self) -> anyhow::Result<&Program> {
         self.rabbit.as_ref().context("the rabbit does not run")
     }
@@ -206,7 +207,7 @@ impl Direct {
     /// Returns the program of the compute's agent.
     ///
     /// # Errors
-    /// When it was not started.
+    /// When the agent was not started.
     pub fn agent(&self) -> anyhow::Result<&Program> {
         self.agent.as_ref().context("the agent does not run")
     }
@@ -214,7 +215,7 @@ impl Direct {
     /// Returns everything that the compute's agent logged.
     ///
     /// # Errors
-    /// When its log cannot be read.
+    /// When the agent's log cannot be read.
     pub fn agent_log(&self) -> anyhow::Result<String> {
         fs::read_to_string(self.at("logs/agent.log")).context("read the agent's log")
     }
@@ -222,7 +223,7 @@ impl Direct {
     /// Waits until the agent has logged these words.
     ///
     /// # Errors
-    /// When it does not log them in time.
+    /// When the agent does not log the words in time.
     pub fn until_logged(&self, words: &str) -> anyhow::Result<()> {
         until(words, PATIENCE, || {
             let log = self.agent_log()?;
@@ -234,25 +235,26 @@ impl Direct {
     /// Stops the compute's agent as systemd would.
     ///
     /// # Errors
-    /// When it does not stop with exit code 0.
+    /// When the agent does not stop with exit code 0.
     pub fn stop_agent(&mut self) -> anyhow::Result<()> {
         let code = self.agent.take().context("the agent does not run")?.stop(PATIENCE)?;
         ensure!(code == 0, "the agent ended with {code}:\n{}", self.agent_log()?);
         Ok(())
     }
 
-    /// Kills the stand-in with SIGKILL: it has no other way to stop.
+    /// Kills the stand-in with SIGKILL, because it handles no other signal.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the stand-in does not run.
     pub fn stop_stand_in(&mut self) -> anyhow::Result<()> {
         self.stand_in.take().map(drop).context("the stand-in does not run")
     }
 
-    /// Has the rabbit create the job's volume and give the compute access; returns the ClientMount to create.
+    /// Lets the rabbit create the job's volume and give the compute access. Returns the ClientMount that would mount
+    /// the volume.
     ///
     /// # Errors
-    /// When the rabbit is not in time.
+    /// When the rabbit does not finish in time.
     pub fn carve(&mut self) -> anyhow::Result<Value> {
         self.start_rabbit()?;
         let block_storage = self.job.block_storage(&self.chassis, false);
@@ -269,7 +271,7 @@ impl Direct {
         Ok(self.job.compute_mount(&self.chassis, 0, &carved))
     }
 
-    /// Deletes the objects of [`Direct::carve`].
+    /// Deletes the objects that [`Direct::carve`] created.
     ///
     /// # Errors
     /// When an object stays.
@@ -286,7 +288,7 @@ impl Direct {
     /// Waits until an object satisfies `good`.
     ///
     /// # Errors
-    /// When it does not in time; the message has the object.
+    /// When the object does not satisfy `good` in time; the message has the object.
     pub fn until_object(
         &self,
         like: &Value,
@@ -300,7 +302,8 @@ impl Direct {
         })
     }
 
-    /// Waits until the whole object is in this state, with a status of the right length and without an error.
+    /// Waits until the ClientMount is in this state: its status must have one mount, in that state and ready, and no
+    /// error.
     ///
     /// # Errors
     /// The errors of [`Direct::until_object`].
@@ -315,7 +318,7 @@ impl Direct {
         })
     }
 
-    /// Waits until an object does not exist any more.
+    /// Waits until an object no longer exists.
     ///
     /// # Errors
     /// When the object stays.
@@ -344,7 +347,7 @@ impl Direct {
     /// Opens a file on the compute, and creates it if necessary.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// When the file cannot be opened.
     pub fn open_on_node(&self, path: &str) -> anyhow::Result<File> {
         let path = format!("/proc/{}/root{path}", self.node_pid()?);
         File::options().create(true).append(true).open(&path).with_context(|| path.clone())
@@ -353,16 +356,16 @@ impl Direct {
     /// Reads a file on the compute.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub fn read_on_node(&self, path: &str) -> anyhow::Result<String> {
         let path = format!("/proc/{}/root{path}", self.node_pid()?);
         fs::read_to_string(&path).with_context(|| path.clone())
     }
 
-    /// Stops everything and checks that nothing is left.
+    /// Stops all programs, and checks that no mount, loop device, process or file is left.
     ///
     /// # Errors
-    /// When a program does not stop cleanly, or something is left.
+    /// When a program does not stop cleanly, or when a mount, loop device, process or file is left.
     pub fn end(mut self) -> anyhow::Result<()> {
         if self.agent.is_some() {
             self.stop_agent()?;
@@ -385,7 +388,7 @@ impl Direct {
 impl Drop for Direct {
     fn drop(&mut self) {
         (self.agent, self.stand_in, self.rabbit, self.node) = (None, None, None, None);
-        // A destructor cannot fail: `end` reports what stays.
+        // A destructor cannot return an error: `end` reports drives that could not be released.
         let _ = release_drives(self.directory.path());
         if std::thread::panicking() {
             self.directory.disable_cleanup(true);
@@ -396,7 +399,7 @@ impl Drop for Direct {
 /// A line of mountinfo (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
-    /// Mount id: unique among all mounts until it is unmounted.
+    /// Mount id: no other mount has the same id as long as this mount exists.
     pub id: u64,
     /// Mount point of the mount.
     pub target: PathBuf,

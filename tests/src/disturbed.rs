@@ -1,4 +1,4 @@
-//! A job on a control plane of its own, which a test may disturb.
+//! A job with a control plane that no other test uses, so that the test may disturb it.
 
 use std::{future::Future, path::PathBuf};
 
@@ -19,18 +19,19 @@ use crate::{
     server::{RealServer, Server, install_crds},
 };
 
-/// The user of the daemons: no member of `system:masters`, whom a server never throttles.
+/// The user name of Warren's daemons. It is no member of `system:masters`, because a server never throttles members of
+/// that group.
 pub const DAEMONS: &str = "warren-daemons";
-/// Another user with the same rights, for a test that keeps the server busy, or whose coordinator needs a
-/// user of its own in the audit log.
+/// Another user with the same rights: for a test that keeps the server busy, or that must tell the coordinator from the
+/// other daemons in the audit log.
 pub const ANOTHER: &str = "another";
 
-/// A control plane, and what a test starts on it.
+/// A control plane, and the programs that a test starts on it.
 #[derive(Debug)]
 pub struct Disturbed {
     /// The servers of the control plane.
     pub plane: ControlPlane,
-    /// Runs the test's own requests to the server.
+    /// Async runtime for requests that the test itself sends to the server.
     runtime: Runtime,
     directory: TempDir,
 }
@@ -39,7 +40,7 @@ impl Disturbed {
     /// Starts a control plane with these CRDs.
     ///
     /// # Errors
-    /// When it does not come up in time.
+    /// When the control plane does not come up in time.
     pub fn new(crds: &[Value]) -> anyhow::Result<Self> {
         let directory =
             TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")?;
@@ -50,8 +51,8 @@ impl Disturbed {
         let client = disturbed.client()?;
         disturbed.runtime.block_on(async {
             let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
-            // Applies instead of creating: the API server repeats a write to etcd whose answer was late, and
-            // would refuse the second creation.
+            // Applies the objects instead of creating them: the API server repeats a write to etcd whose answer was
+            // late, and would refuse a second creation.
             let field_manager = PatchParams::apply("tests");
             let everything = Patch::Apply(everything_for_daemons());
             bindings.patch(DAEMONS, &field_manager, &everything).await?;
@@ -63,7 +64,7 @@ impl Disturbed {
     /// Writes a kubeconfig for the daemons, with a new certificate of the current authority.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the kubeconfig cannot be written.
     pub fn write_daemons_kubeconfig(&self) -> anyhow::Result<()> {
         self.kubeconfig_of(DAEMONS).map(drop)
     }
@@ -71,7 +72,7 @@ impl Disturbed {
     /// Writes a kubeconfig with a new certificate for this user, and returns its path.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the kubeconfig cannot be written.
     pub fn kubeconfig_of(&self, user: &str) -> anyhow::Result<PathBuf> {
         let login = Login::Certificate(self.plane.client_certificate(user, None)?);
         let path = self.directory.path().join(format!("{user}.kubeconfig"));
@@ -79,7 +80,7 @@ impl Disturbed {
         Ok(path)
     }
 
-    /// Returns the server, for a fixture.
+    /// Returns this control plane as the server of a fixture.
     #[must_use]
     pub fn server(&self) -> Server {
         let daemons = self.directory.path().join(format!("{DAEMONS}.kubeconfig"));
@@ -94,7 +95,7 @@ impl Disturbed {
         self.fixture_by(Link::of_this_run(), computes, file_system)
     }
 
-    /// Starts a job whose computes get their mounts by this link.
+    /// Starts a job whose computes get their ClientMounts over this link.
     ///
     /// # Errors
     /// The errors of [`Disturbed::fixture`].
@@ -115,7 +116,7 @@ impl Disturbed {
         self.runtime.block_on(self.plane.client())
     }
 
-    /// Waits for a request of the test to the server.
+    /// Sends a request of the test itself to the server, and waits for the answer.
     pub fn wait<T>(&self, request: impl Future<Output = T>) -> T {
         self.runtime.block_on(request)
     }

@@ -31,7 +31,7 @@ impl FileServer {
         Self::at(0, answer)
     }
 
-    /// Starts a server at the port of an earlier server.
+    /// Starts a server at this port, such as the port of an earlier server.
     ///
     /// # Panics
     /// When the port is not free.
@@ -79,7 +79,8 @@ fn serve(mut stream: TcpStream, count: &AtomicUsize, answer: &Answer) {
     }
     answer(count.fetch_add(1, Ordering::Relaxed) + 1, &mut stream);
     let _ = stream.shutdown(Shutdown::Write);
-    // Reads the rest of the request before the connection closes, so that the client gets the whole answer.
+    // Reads the rest of the request before closing the connection; otherwise the kernel resets it, and the client loses
+    // the end of the answer.
     let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
     while stream.read(&mut byte).unwrap_or(0) > 0 {}
 }
@@ -97,7 +98,8 @@ pub fn pour(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.write_all(bytes);
 }
 
-/// Returns a function that blocks until the sender is dropped, for an answer that waits.
+/// Returns a sender, and a function that blocks until the sender is dropped. An answer that must wait calls the
+/// function.
 pub fn hold() -> (mpsc::Sender<()>, impl Fn() + Send + Sync + 'static) {
     let (let_go, held) = mpsc::channel();
     let held = Mutex::new(held);

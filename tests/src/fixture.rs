@@ -1,4 +1,4 @@
-//! A cluster with one job, in a directory that is removed with it.
+//! A cluster with one job, and with a directory that is removed when the fixture is dropped.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ use crate::{
 /// Directory of the stand-ins for ZFS's and Lustre's programs.
 const LUSTRE: &str = "lustre";
 
-/// Creates a directory on a disk: loop devices over a tmpfs take another code path in the kernel.
+/// Creates a directory on a disk, as at a site: loop devices over a tmpfs take another code path in the kernel.
 fn test_directory() -> anyhow::Result<TempDir> {
     TempDir::with_prefix_in("warren-test-", "/var/tmp").context("make a directory")
 }
 
-/// All parts of one test. When it is dropped, the programs end first, then their files are removed.
+/// All parts of one test. When this value is dropped, the programs end first, then their files are removed.
 #[derive(Debug)]
 pub struct Fixture {
     /// The job on its cluster.
@@ -39,7 +39,7 @@ impl Fixture {
         Self::on(Server::of_this_run(), Link::of_this_run(), computes, file_system)
     }
 
-    /// Starts a fixture in which the test plays the controllers that write Workflows' states.
+    /// Starts a fixture in which the test itself, in place of controllers, writes the states of Workflows.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -67,7 +67,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Starts a fixture in which the coordinator drives Workflows, on a real server too.
+    /// Starts a fixture in which the coordinator's engine drives Workflows, also if the server is a real one.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -86,8 +86,8 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Starts a fixture with stand-ins for ZFS's and Lustre's programs on every node, and drives on
-    /// which Lustre's targets fit.
+    /// Starts a fixture with stand-ins for the programs of ZFS and Lustre on every node, and with drives that are large
+    /// enough for Lustre's targets.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -121,7 +121,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Returns every command line so far that changed the stand-ins' state, in order.
+    /// Returns all command lines that have changed the stand-ins' state so far, in order.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -144,7 +144,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Starts a fixture in which the chassis is not described yet, and does not wait for the nodes.
+    /// Starts a fixture without a SystemConfiguration, and does not wait until the nodes are connected.
     ///
     /// # Errors
     /// When a program does not start.
@@ -183,10 +183,10 @@ impl Fixture {
         Ok(Self { run, directory })
     }
 
-    /// Stops the programs and checks that nothing is left but their files.
+    /// Stops the programs, and checks that only their files are left.
     ///
     /// # Errors
-    /// When a program does not stop cleanly, or something is left.
+    /// When a program does not stop cleanly, or when a mount, loop device or process is left.
     pub fn end(mut self) -> anyhow::Result<()> {
         self.run.cluster.stop()?;
         let left = self.run.cluster.leftovers()?;
@@ -194,17 +194,18 @@ impl Fixture {
         Ok(())
     }
 
-    /// Keeps the directory, for a person to look at after a failure.
+    /// Keeps the directory, so that a person can inspect it after a failure.
     #[must_use]
     pub fn keep(mut self) -> std::path::PathBuf {
         self.directory.disable_cleanup(true);
         self.directory.path().to_owned()
     }
 
-    /// Returns one name per namespace on any of the drives; of NVMe drives those that the ledgers have.
+    /// Returns a name for each namespace on the drives. For NVMe drives, the list comes from the ledgers, the drives'
+    /// records of their namespaces.
     ///
     /// # Errors
-    /// When they cannot be listed.
+    /// When the namespaces cannot be listed.
     pub fn namespaces(&self) -> anyhow::Result<Vec<String>> {
         if on_nvme() { self.recorded_namespaces() } else { self.namespaces_in_files() }
     }

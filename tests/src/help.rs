@@ -4,7 +4,7 @@ use anyhow::ensure;
 
 use crate::program::{binary, command};
 
-/// Returns what a program prints with these words, on a screen of 80 columns.
+/// Returns the output of a program with these arguments, on a terminal of 80 columns.
 ///
 /// # Errors
 /// When the program fails.
@@ -14,8 +14,8 @@ pub fn output_of(program: &str, words: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the command line of a program, of each of its verbs and of each verb's own verbs, as a user types them, with
-/// the text that each prints with `flag` (`--help` or `--help-all`).
+/// Returns the command lines of a program, of each of its verbs, and of the verbs of each verb, as a user types them.
+/// Each comes with the text that the command prints with `flag` (`--help` or `--help-all`).
 ///
 /// # Errors
 /// When a command fails.
@@ -30,7 +30,7 @@ pub fn commands(program: &str, flag: &str) -> anyhow::Result<Vec<(String, String
     Ok(found)
 }
 
-/// Returns the verbs that a help text names; a verb's description may continue in lines that are indented deeper.
+/// Returns the verbs that a help text lists. Lines that are indented deeper continue a verb's description.
 fn verbs_in(text: &str) -> Vec<&str> {
     let lines = text.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.is_empty());

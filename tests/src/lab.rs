@@ -1,4 +1,5 @@
-//! Guests with emulated NVMe drives, a kernel of their own and our programs in them, and the scenarios that are tried there.
+//! Guests, which are virtual machines with their own kernel, emulated NVMe drives and our programs, and the scenarios
+//! that run on guests.
 //!
 //! ```text
 //! tests/lab/prepare ─ Assets ─┐

@@ -1,4 +1,4 @@
-//! Finds what a run left behind: mounts, loop devices, processes and files beneath its directory; and removes it.
+//! Finds and removes the mounts, loop devices, processes and files that a run left beneath its directory.
 
 use std::{
     fs,
@@ -17,10 +17,11 @@ use crate::program::{command, until_even_if_interrupted};
 const PROGRAMS: [&str; 6] =
     ["coordinator", "rabbit-agent", "clientmount-agent", "clientmountd", "stand-in", "warren"];
 
-/// Returns one line per mount, loop device and program that is left; empty if the box is as before.
+/// Returns one line for each mount, loop device and program that is left. The list is empty if the computer is as
+/// before the run.
 ///
 /// # Errors
-/// When the box cannot be inspected: then nothing is proved.
+/// When the computer cannot be inspected; an empty list would then prove nothing.
 pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
     let mut left: Vec<_> =
         mounts(directory)?.iter().map(|path| format!("mount: {}", path.display())).collect();
@@ -31,17 +32,18 @@ pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(left)
 }
 
-/// Ends Warren's programs that work beneath `directory`, frees what they held, and removes the directory.
+/// Kills Warren's programs that work beneath `directory`, removes their mounts and loop devices, and removes the
+/// directory.
 ///
 /// # Errors
-/// When something of it cannot be removed.
+/// When a process, mount, loop device or file cannot be removed.
 #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
 pub fn clear(directory: &Path) -> anyhow::Result<()> {
     until_even_if_interrupted("our programs to end", Duration::from_secs(10), || {
-        // A supervisor may start its program once more before it is killed itself.
+        // Repeats the search: a supervisor may start its program once more before the supervisor is killed too.
         let running = programs(directory)?;
         for (pid, _) in &running {
-            // Fails if the process has ended meanwhile, which is the aim too.
+            // An error means that the process has already ended, which is the aim too.
             let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         }
         ensure!(running.is_empty(), "they still run");
@@ -67,7 +69,8 @@ pub fn release_drives(directory: &Path) -> anyhow::Result<()> {
     for device in loop_devices(directory)? {
         run("losetup", &device)?;
     }
-    // The kernel detaches at the last close: a mount that is being unmounted may hold the device for a moment.
+    // The kernel detaches a loop device at its last close. A mount that is being unmounted may keep the device open for
+    // a moment.
     until_even_if_interrupted("loop devices to be detached", Duration::from_secs(10), || {
         ensure!(loop_devices(directory)?.is_empty(), "some are in use");
         Ok(())
@@ -94,7 +97,7 @@ fn loop_devices(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut devices = Vec::new();
     for entry in fs::read_dir("/sys/block").context("list block devices")? {
         let entry = entry.context("list block devices")?;
-        // Only a loop device in use has this file.
+        // Skips loop devices without this file: they are not in use.
         let Ok(backing) = fs::read_to_string(entry.path().join("loop/backing_file")) else {
             continue;
         };
@@ -111,7 +114,7 @@ fn programs(directory: &Path) -> anyhow::Result<Vec<(i32, String)>> {
     for entry in fs::read_dir("/proc").context("list processes")? {
         let entry = entry.context("list processes")?;
         let Ok(pid) = entry.file_name().to_string_lossy().parse() else { continue };
-        // A process may end while it is inspected; then it is not left.
+        // Skips a process that ends while it is inspected.
         let Ok(argv) = fs::read(entry.path().join("cmdline")) else { continue };
         let argv = String::from_utf8_lossy(&argv).replace('\0', " ");
         let ours = argv.split(' ').next().and_then(|path| Path::new(path).file_name());

@@ -1,4 +1,5 @@
-//! Whole lives of a job: carved, mounted, written, read on the rabbit and torn down, with nothing left.
+//! Runs jobs from their first to their last state: storage is made, mounted, written, read on the rabbit and removed,
+//! and nothing may be left.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::{
     run::{Machines, Run, Silent},
 };
 
-/// Runs the whole life of a job with an XFS for each of `computes` computes.
+/// Runs a whole job with an XFS for each of `computes` computes.
 ///
 /// # Errors
 /// When any step fails.
@@ -26,7 +27,7 @@ pub fn xfs(computes: u8) -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Runs the whole life of a job with a raw volume for each of two computes.
+/// Runs a whole job with a raw volume for each of two computes.
 ///
 /// # Errors
 /// When any step fails.
@@ -36,7 +37,8 @@ pub fn raw() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Checks that a raw volume is a block device of the user's own, and that the rabbit reads what a compute wrote to it.
+/// Checks that a raw volume is a block device that the user owns, and that the rabbit reads the data that a compute
+/// wrote to it.
 ///
 /// # Errors
 /// When any step fails.
@@ -61,8 +63,8 @@ pub fn raw_life<M: Machines>(run: &mut Run<Silent, M>) -> anyhow::Result<()> {
     run.tear_down()
 }
 
-/// Runs the first half of a job's life, beneath a directory that survives a loss of this computer's power. It returns
-/// when every compute has written; all programs still run.
+/// Runs the first half of a job, beneath a directory that survives a loss of this computer's power. Returns when every
+/// compute has written, while all programs still run.
 ///
 /// # Errors
 /// When any step fails.
@@ -74,8 +76,8 @@ pub fn until_written(directory: &Path) -> anyhow::Result<Run<Silent>> {
     Ok(run)
 }
 
-/// Runs the second half of that life, after the power was lost: the computes have their mounts again, and the rabbit
-/// reads what they wrote.
+/// Runs the second half of the job of [`until_written`], after a loss of power: the computes must get their mounts
+/// again, and the rabbit must read the data that they wrote.
 ///
 /// # Errors
 /// When any step fails.
@@ -83,7 +85,7 @@ pub fn from_written(directory: &Path) -> anyhow::Result<()> {
     let mut run = start_in(directory)?;
     let (path, user) = (run.job.mount_path(), run.job.user);
     for (compute, _) in run.cluster.chassis().computes.clone() {
-        // The API's report on mounts is older than the loss of power: the file itself counts.
+        // Looks for the file on the compute itself: the status in the API is older than the loss of power.
         let there = format!("grep -q {compute} {path}/hello");
         until("the file on its compute", patience(), || {
             run.cluster.run_on(&compute, user, &there)
@@ -102,7 +104,7 @@ pub fn from_written(directory: &Path) -> anyhow::Result<()> {
 
 fn start_in(directory: &Path) -> anyhow::Result<Run<Silent>> {
     let cluster = Cluster::start(directory, Chassis::new(2))?;
-    // Both halves use the same job.
+    // Fixed uids let both halves of the job use the same objects.
     let job = Job {
         workflow_uid: "0c1f7d5e-6a0b-4f1c-9d53-5f0e6f0b7a11".to_owned(),
         storage_uid: "7be2a8c4-93d1-4c0e-8a77-2d9f41c3e622".to_owned(),

@@ -1,13 +1,15 @@
-//! Stand-ins for `zpool`, `zfs`, `lctl`, `lfs`, `mkfs.lustre` and `mount -t lustre`: the data that they would have
-//! written is in one file.
+//! Stand-ins for `zpool`, `zfs`, `lctl`, `lfs`, `mkfs.lustre` and `mount -t lustre`: they record in one file what the
+//! real programs would write to devices.
 //!
 //! Options and output are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8), mount.lustre(8),
-//! lctl(8)). Refusals, exit statuses and the properties of targets were observed with Lustre 2.17. A target's mount is
-//! a tmpfs whose source is the dataset; a client's mount is a tmpfs whose source is `<mgs>:/<fsname>`. Such a mount is
-//! in the mount table and can be busy, but other processes do not see what is stored through it.
+//! lctl(8)). Refusals, exit statuses and the properties of targets are those of Lustre 2.17, observed on a real system.
+//! A target's mount is a tmpfs whose source is the dataset; a client's mount is a tmpfs whose source is
+//! `<mgs>:/<fsname>`. Such a mount is in the mount table and can be busy, but two mounts of one file system do not
+//! share files.
 //!
-//! The state is in the directory `lustre.state` beside the program's name on `PATH`, with a log of every command line.
-//! Without that directory ZFS is real, and only Lustre's own programs are stand-ins: on datasets of real pools.
+//! The state is in the directory `lustre.state`, which lies in the directory of `PATH` that has the stand-ins, with a
+//! log of every command line. If `lustre.state` is missing, ZFS is real, and only Lustre's own programs are stand-ins;
+//! they work on datasets of real pools.
 
 mod in_earnest;
 mod mkfs;
@@ -29,16 +31,17 @@ use serde::{Deserialize, Serialize};
 
 pub use self::refusal::Refusal;
 
-/// The names of the stand-in where neither ZFS nor Lustre is installed.
+/// Names under which the stand-in is installed on a machine that has neither ZFS nor Lustre.
 pub const NAMES: [&str; 6] = ["zpool", "zfs", "lctl", "lfs", "mkfs.lustre", "mount"];
 
-/// The names of the stand-in where ZFS is installed; mount(8) finds the last of them by itself.
+/// Names under which the stand-in is installed on a machine that has ZFS. mount(8) itself finds and runs
+/// `mount.lustre`.
 pub const LUSTRES_OWN: [&str; 4] = ["lctl", "lfs", "mkfs.lustre", "mount.lustre"];
 
-/// Directory of the state, beside those names.
+/// Directory of the state, in the same directory as the names.
 const STATE: &str = "lustre.state";
 
-/// The LNet address of the one server.
+/// The LNet address (NID) of the only Lustre server.
 pub const NID: &str = "10.0.0.1@tcp";
 
 /// The state of the stand-ins: pools with their datasets, and registered file systems.
@@ -58,7 +61,7 @@ struct Pool {
     datasets: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// The datasets of targets: in the stand-in's state, or in ZFS.
+/// Access to the datasets of targets, which are in the stand-in's state or in real ZFS.
 trait Datasets {
     /// Returns a property of a dataset.
     fn property(&self, dataset: &str, name: &str) -> Option<String>;
@@ -84,10 +87,10 @@ fn pool_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(pool, _)| pool)
 }
 
-/// Puts the names into `directory`, each a link to `program`, with nothing written anywhere.
+/// Creates links to `program` with all [`NAMES`] in `directory`, and an empty state.
 ///
 /// # Errors
-/// When it cannot be written to.
+/// When the directory cannot be written to.
 pub fn install(directory: &Path, program: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(directory.join(STATE)).context("make the state's directory")?;
     for name in NAMES {
@@ -96,7 +99,7 @@ pub fn install(directory: &Path, program: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns every command line so far that changed something, in order.
+/// Returns all command lines that have changed the state so far, in order.
 ///
 /// # Errors
 /// When the log cannot be read.
@@ -105,10 +108,10 @@ pub fn log(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(log.lines().map(str::to_owned).collect())
 }
 
-/// Runs the stand-in of this name, and returns what it prints.
+/// Runs the stand-in with this name, and returns its output.
 ///
 /// # Errors
-/// With the program's message when it refuses: a [`Refusal`] where its exit status matters.
+/// When the stand-in refuses, with the message of the real program; a [`Refusal`] where the exit status matters too.
 pub fn run(name: &str, words: &[&str]) -> anyhow::Result<String> {
     if name == "mount" && !mounts::is_lustre(words) {
         return mounts::plain(words);
@@ -157,7 +160,7 @@ fn act(state: &mut State, name: &str, words: &[&str]) -> anyhow::Result<String> 
     }
 }
 
-/// Answers requests that need no dataset.
+/// Answers commands that need no dataset.
 fn answer(name: &str, words: &[&str]) -> anyhow::Result<String> {
     match (name, words) {
         ("lctl", ["list_nids"]) => Ok(format!("{NID}\n")),

@@ -1,7 +1,7 @@
-//! podman with a network, mounts and storage of its own, and an image that needs no registry.
+//! Runs podman with its own network, mounts and storage, and with an image that needs no registry.
 //!
 //! A site runs podman with its usual configuration. Tests may run as root in a container, where podman can create no
-//! cgroups, and podman must leave the machine unchanged: its configuration and scripts here see to both.
+//! cgroups, and podman must leave the machine unchanged. The configuration and the scripts in this file ensure both.
 
 use std::{
     fs,
@@ -20,12 +20,12 @@ use tempfile::TempDir;
 
 use crate::program::plant;
 
-/// podman's configuration without resource limits and cgroups, which this machine may not allow.
+/// podman's configuration. It has no resource limits and cgroups, which this machine may not allow.
 const CONFIGURATION: &str = "[containers]\ndefault_ulimits = []\ncgroups = \"disabled\"\n";
-/// Script of the process that holds the mounts and the network. Its /sys/fs/cgroup has only cgroup2: podman reads there
-/// which controllers it may use.
+/// Script of the process that holds the mounts and the network. It mounts only cgroup2 at /sys/fs/cgroup, where podman
+/// reads which controllers it may use.
 const HOLDER: &str = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup && ip link set lo up && echo held && exec sleep infinity";
-/// Script for the mounts of a node, with the same effect on /sys/fs/cgroup.
+/// Script that does the same to /sys/fs/cgroup on a node.
 const ON_A_NODE: &str = "test -e /sys/fs/cgroup/cgroup.controllers || { umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; }\n";
 /// Programs in the image.
 const APPLETS: [&str; 17] = [
@@ -33,7 +33,7 @@ const APPLETS: [&str; 17] = [
     "mkdir", "sh", "sleep", "touch", "wget",
 ];
 
-/// podman with its namespaces, until it is dropped.
+/// podman with its namespaces, which exist until this value is dropped.
 #[derive(Debug)]
 pub struct Podman {
     directory: TempDir,
@@ -54,7 +54,7 @@ impl Podman {
     /// When the set-up fails.
     #[must_use]
     pub fn new() -> Self {
-        // podman makes names of images from directories, and accepts no upper case in them.
+        // The directory's name has no upper case: podman makes the image's name from it, and accepts only lower case.
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("warren-podman-{}-{count}", std::process::id());
@@ -85,20 +85,19 @@ impl Podman {
         self.at("podman")
     }
 
-    /// Returns the program to run as podman on a node with mounts of its own, in which podman is to
-    /// find the node's storage.
+    /// Returns the program to run as podman on a node that has its own mounts, so that podman sees the node's storage.
     #[must_use]
     pub fn program_on_a_node(&self) -> PathBuf {
         self.at("podman-on-a-node")
     }
 
-    /// Returns the address of an image with a shell, as podman reads it from a file.
+    /// Returns the address of an image with a shell; podman reads the image from a file.
     #[must_use]
     pub fn image(&self) -> String {
         format!("oci-archive:{}", self.at("busybox.tar").display())
     }
 
-    /// Returns the address of the same image in a directory.
+    /// Returns the address of the same image; podman reads the image from a directory.
     #[must_use]
     pub fn image_directory(&self) -> String {
         format!("oci:{}", self.at("busybox").display())
@@ -115,8 +114,8 @@ impl Podman {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Creates a file in a container. A program run there for it would be killed if the file is what
-    /// the container waits for.
+    /// Creates a file in a container from outside. If the container waits for the file to end itself, it would kill a
+    /// program that podman runs in it to create the file.
     ///
     /// # Panics
     /// When the file cannot be created.
@@ -138,7 +137,8 @@ impl Podman {
         format!("/proc/{}/ns/net", self.holder.id())
     }
 
-    /// Connects its network with another's: each has one of these addresses.
+    /// Connects this podman's network with another podman's network. This one gets the first address, the other one the
+    /// second.
     ///
     /// # Panics
     /// When `ip` fails.
@@ -156,17 +156,18 @@ impl Podman {
         }
     }
 
-    /// Runs a program in podman's network, where the rabbit's ports are.
+    /// Runs a program in podman's network namespace, in which the rabbit's ports are reachable.
     ///
     /// # Panics
-    /// When it does not start.
+    /// When the program does not start.
     #[must_use]
     pub fn in_network(&self, program: &[&str]) -> Output {
         let net = format!("--net={}", self.network());
         Command::new("nsenter").arg(net).args(program).output().expect("nsenter starts")
     }
 
-    /// Returns podman's own processes: those in its network, and what they started in networks of containers.
+    /// Returns the processes in podman's network namespace, and their descendants in the network namespaces of
+    /// containers.
     fn processes(&self) -> Vec<i32> {
         let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
         let holder = i32::try_from(self.holder.id()).unwrap_or(0);
@@ -189,7 +190,7 @@ impl Podman {
 
     fn script(&self, first: &str, within: &str) -> String {
         let (holder, at) = (self.holder.id(), self.directory.path().display());
-        // Calls podman by its full path: a test may also name this script podman.
+        // The script calls podman by its full path, because a test may install this script under the name podman.
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut places = std::env::split_paths(&path).map(|place| place.join("podman"));
         let program = places.find(|program| program.exists()).expect("podman is installed");
@@ -233,7 +234,8 @@ impl Drop for Podman {
     fn drop(&mut self) {
         let mut removal = Command::new(self.program());
         drop(removal.args(["pod", "rm", "--all", "--force", "--time", "0"]).output());
-        // Processes that podman does not find: after a failed test the mounts in which it was started are gone.
+        // Kills processes that podman itself cannot find: after a failed test, the mounts in which podman was started
+        // are gone.
         for process in self.processes() {
             let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
         }

@@ -1,5 +1,5 @@
-//! One of Warren's programs under a supervisor, as systemd would run it: restarted when it dies, on a node whose mounts
-//! outlive it. Killed with its supervisor when dropped.
+//! Runs one of Warren's programs under a supervisor that restarts it when it dies, as systemd would, on a node whose
+//! mounts outlive the program. Dropping the value kills the program and its supervisor.
 
 use std::{
     ffi::OsStr,
@@ -30,21 +30,21 @@ use nix::{
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
-/// Longest time for the kernel to end a process, and for its supervisor to notice.
+/// Longest time until the kernel has ended a killed process and the supervisor has noticed that.
 const DEATH: Duration = Duration::from_secs(60);
 
-/// Longest time until a program's last output is in its log.
+/// Longest time until the log has the last output of an ended program.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Script of the supervisor: starts its arguments again until they end with 0, or with a code that no restart mends: 2,
-/// bad usage, or 3, a newer agent has the name.
+/// Script of the supervisor. Its arguments are a command, which it repeats until the command exits with 0, or with a
+/// code after which a restart cannot help: 2, bad usage, or 3, a newer agent has connected with the same node name.
 const SUPERVISOR: &str =
     r#"while :; do "$@"; code=$?; case $code in 0|2|3) exit $code;; esac; sleep 0.05; done"#;
 
-/// Set once a person or CI interrupts the run.
+/// True once a person or CI has interrupted the run.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Makes every wait of the harness fail from now on, and lets no program start any more.
+/// Makes every wait of the harness and every start of a program fail from now on.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::SeqCst);
 }
@@ -66,13 +66,14 @@ pub fn kill_children() {
     for thread in threads.flatten() {
         let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
         for pid in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
-            // Fails if the process has ended meanwhile, which is the aim too.
+            // An error means that the process has already ended, which is the aim too.
             let _ = signal(pid, Signal::SIGKILL);
         }
     }
 }
 
-/// Makes this process the parent of the processes that its children leave behind (prctl(2), `PR_SET_CHILD_SUBREAPER`).
+/// Makes this process the parent of orphans, processes whose parent was a child of this process and has ended
+/// (prctl(2), `PR_SET_CHILD_SUBREAPER`).
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -80,18 +81,19 @@ pub fn adopt_orphans() -> anyhow::Result<()> {
     set_child_subreaper(true).context("become the parent of orphans")
 }
 
-/// Kills all children, adopted ones too, and waits for their end. No other thread may wait for a child.
+/// Kills all child processes, also adopted orphans, and waits for their end. No other thread may wait for a child at
+/// the same time.
 pub fn end_children() {
     loop {
         kill_children();
-        // The kernel answers ECHILD when there are none.
+        // waitpid(2) fails with ECHILD when no child is left.
         if waitpid(None, None).is_err() {
             return;
         }
     }
 }
 
-/// Returns the path of a program of the workspace, which cargo puts beside this one.
+/// Returns the path of a program of the workspace, which cargo puts into the directory of this program.
 ///
 /// # Errors
 /// When the program was not built; `cargo build --workspace --bins` does.
@@ -108,18 +110,19 @@ pub fn binary(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns a command of a harness: production code has its own runner, with deadlines.
+/// Returns a command for a harness to run. Production code has another function for this, with deadlines.
 #[expect(clippy::disallowed_methods, reason = "a test harness starts the programs under test")]
 #[must_use]
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
-/// Writes an executable script. A separate process writes it: a file that this process had open for writing could not
-/// be executed while a child of another test, between fork(2) and execve(2), has the descriptor too (ETXTBSY).
+/// Writes an executable script. A separate process writes the file. If this process wrote it, a child of another test
+/// could inherit the open file between fork(2) and execve(2), and execve(2) of the script would fail meanwhile
+/// (ETXTBSY).
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the script cannot be written.
 pub fn plant(path: &Path, script: &str) -> anyhow::Result<()> {
     let mut shell = command("sh");
     shell.args(["-c", r#"cat > "$1" && chmod 0755 "$1""#, "sh"]).arg(path).stdin(Stdio::piped());
@@ -132,7 +135,7 @@ pub fn plant(path: &Path, script: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kills a program when another's log shows a certain line.
+/// Kills a program, the victim, when the log of a program shows a certain line.
 #[derive(Debug)]
 struct Trap {
     marker: String,
@@ -140,7 +143,7 @@ struct Trap {
     pass: usize,
     /// Process id of the victim's supervisor.
     victim: u32,
-    /// Number of lines to ignore before the next death; `None` if there is only one.
+    /// Number of lines to ignore between one kill and the next. `None` if the victim is killed only once.
     again: Option<usize>,
 }
 
@@ -159,15 +162,15 @@ impl Program {
     /// Starts a program that shares the mounts of this process.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn start(name: &str, argv: &Command, logs: &Path) -> anyhow::Result<Self> {
         Self::supervise(name, command("/bin/sh"), SUPERVISOR, argv, logs)
     }
 
-    /// Starts a coordinator that serves an API of its own, with its data, sockets and log in `directory`.
+    /// Starts a coordinator with the embedded API. Its data, sockets and log are in `directory`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the coordinator cannot be started.
     pub fn coordinator(directory: &Path) -> anyhow::Result<Self> {
         Self::coordinator_with(directory, &[])
     }
@@ -175,7 +178,7 @@ impl Program {
     /// Starts a coordinator like [`Program::coordinator`], with more arguments.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the coordinator cannot be started.
     pub fn coordinator_with(directory: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut argv = command(binary("coordinator")?);
         argv.arg("--data-dir").arg(directory.join("data")).args(["--api-listen", "127.0.0.1:0"]);
@@ -184,10 +187,10 @@ impl Program {
         Self::start("coordinator", &argv, directory)
     }
 
-    /// Starts a program on a node of its own: private mounts, and an empty tmpfs over `mounts`.
+    /// Starts a program on a new node: a private mount namespace with an empty tmpfs over `mounts`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the program cannot be started.
     pub fn start_on_node(
         name: &str,
         argv: &Command,
@@ -219,7 +222,8 @@ impl Program {
             .stdin(Stdio::null())
             .stdout(writer.try_clone().context("share the pipe")?)
             .stderr(writer);
-        // A process group of its own: the harness handles Ctrl-C, and one signal ends the whole group.
+        // The supervisor gets a new process group, so that Ctrl-C reaches only the harness, and one signal can end the
+        // whole group.
         let supervisor = shell.process_group(0).spawn().with_context(|| format!("start {name}"))?;
         let trap = Arc::new(Mutex::new(None));
         let watched = Arc::clone(&trap);
@@ -254,8 +258,8 @@ impl Program {
             .with_context(|| format!("{} does not run at the moment", self.name))
     }
 
-    /// Kills the program with signal 9; the supervisor starts it again. Waits until the supervisor has noticed, so that
-    /// the dead process is not taken for the next one.
+    /// Kills the program with signal 9; the supervisor starts it again. Waits until the supervisor has noticed the
+    /// death, so that a caller cannot mistake the dead process for the new one.
     ///
     /// # Errors
     /// When the program does not run.
@@ -268,23 +272,23 @@ impl Program {
         })
     }
 
-    /// Kills `victim` with signal 9 as soon as this program has logged `marker` once more than `pass` times.
+    /// Kills `victim` with signal 9 when this program logs `marker`; the first `pass` lines with `marker` are ignored.
     pub fn kill_at(&self, marker: &str, pass: usize, victim: &Self) {
         self.set(Trap { marker: marker.to_owned(), pass, victim: victim.node_pid(), again: None });
     }
 
-    /// Kills this program with signal 9 each time it has logged `marker`, until the trap is lifted.
+    /// Kills this program with signal 9 after each line with `marker` that it logs, until the trap is lifted.
     pub fn kill_itself_at_every(&self, marker: &str) {
         self.kill_itself_at_each(marker, 1);
     }
 
-    /// Kills this program with signal 9 each time it has logged `marker` this number of times.
+    /// Kills this program with signal 9 after every `times` lines with `marker` that it logs.
     pub fn kill_itself_at_each(&self, marker: &str, times: usize) {
         let (marker, pass) = (marker.to_owned(), times.saturating_sub(1));
         self.set(Trap { marker, pass, victim: self.node_pid(), again: Some(pass) });
     }
 
-    /// Lifts the trap, so that the program lives.
+    /// Lifts the trap, so that the program is killed no more.
     pub fn lift_trap(&self) {
         *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -293,14 +297,15 @@ impl Program {
         *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = Some(trap);
     }
 
-    /// Returns whether a trap is still set: then its marker was not logged.
+    /// Returns whether a trap is still set, that is, whether its marker was not logged often enough.
     #[must_use]
     pub fn trap_is_set(&self) -> bool {
         self.trap.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Sends SIGTERM, as systemd would, and returns the exit code. A program that was killed right before gets the
-    /// signal when it runs again; it may have been too early to handle it, and then gets it once more.
+    /// Sends SIGTERM, as systemd would, and returns the exit code. If the program was killed just before, the signal is
+    /// sent when the program runs again. A program that gets the signal before it can handle it dies and is restarted;
+    /// then the signal is sent again.
     ///
     /// # Errors
     /// When the program does not end within `deadline`, or ends by a signal.
@@ -327,8 +332,8 @@ impl Program {
         let what = format!("{} to end; see {}", self.name, self.log.display());
         let status =
             until(&what, deadline, || self.supervisor.try_wait()?.context("it still runs"))?;
-        // The program's last output is in its log then. A process that it left running may hold the pipe, and
-        // is not waited for.
+        // Waits until the program's last output is in its log. The wait is bounded, since a process that the program
+        // started may still run and keep the pipe open.
         let _ = until("its log", LAST_WORDS, || {
             ensure!(self.copying.is_finished(), "a process still writes to the log");
             Ok(())
@@ -339,7 +344,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // A failure cannot be handled here: `leftovers` will find the process.
+        // An error cannot be handled here; `leftovers` would find the process.
         if let Ok(group) = i32::try_from(self.supervisor.id()) {
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
@@ -363,7 +368,7 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
         armed.pass -= 1;
         return;
     }
-    // A victim that does not run at this moment is as dead as it would be.
+    // A victim that does not run at this moment need not be killed.
     if let Some(pid) = supervised_child(armed.victim) {
         let _ = signal(pid, Signal::SIGKILL);
     }
@@ -373,7 +378,8 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
     }
 }
 
-/// Returns the one child of a supervisor that is not its `sleep`.
+/// Returns the process id of the supervised program: the only child of the supervisor that is not `sleep` or another
+/// helper.
 fn supervised_child(supervisor: u32) -> Option<u32> {
     let children =
         fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;
@@ -392,13 +398,13 @@ pub fn signal(pid: u32, signal: Signal) -> anyhow::Result<()> {
     kill(pid, signal).with_context(|| format!("{signal} to {pid}"))
 }
 
-/// Sleeps: the harness polls processes and files of other programs, which send no events.
+/// Sleeps between two checks: the harness must poll processes and files of other programs, because they send no events.
 #[expect(clippy::disallowed_methods, reason = "the harness polls what has no event for it")]
 pub fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Calls `found` until it succeeds, or a person interrupts.
+/// Calls `found` until it succeeds, or until a person interrupts the run.
 ///
 /// # Errors
 /// When `deadline` passes; the message has the last error of `found`.
@@ -407,14 +413,14 @@ pub fn until<T>(
     deadline: Duration,
     mut found: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    // An interrupt ends the wait at once.
+    // An interrupt of the run ends the wait immediately.
     until_even_if_interrupted(what, deadline, || match check_interrupt() {
         Ok(()) => found().map(Ok),
         Err(interrupted) => Ok(Err(interrupted)),
     })?
 }
 
-/// Calls `found` until it succeeds, even after an interrupt: for the clean-up that follows an interrupt.
+/// Calls `found` until it succeeds, also after an interrupt. For the clean-up that follows an interrupt.
 ///
 /// # Errors
 /// When `deadline` passes, as for [`until`].
@@ -431,14 +437,15 @@ pub fn until_even_if_interrupted<T>(
             Err(error) if begun.elapsed() > deadline => {
                 return Err(error.context(format!("waited {deadline:?} for {what}")));
             }
-            // `found` may start programs: the pauses leave processor time to the awaited program.
+            // Pauses longer after slow calls: `found` may start programs, which would take processor time from the
+            // awaited program.
             Err(_) => pause(pause_after(look.elapsed(), begun.elapsed())),
         }
     }
 }
 
-/// Returns four times the duration `look` of the last call, or an eighth of the wait so far if that is longer: slow
-/// calls are repeated less often.
+/// Returns the next pause: four times `look`, the duration of the last call, or an eighth of `waited`, the time since
+/// the first call, whichever is longer.
 fn pause_after(look: Duration, waited: Duration) -> Duration {
     (look * 4).max(waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }

@@ -1,4 +1,5 @@
-//! One job driven through its life with `warren`, as a workload manager and the sites' central controllers would.
+//! Runs one job from its first to its last state with `warren`, as a workload manager and the sites' central
+//! controllers would.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,15 @@ const UNREACHABLE: i32 = 7;
 /// Option of `warren delete` for objects that may be gone already.
 const IGNORE_NOT_FOUND: &str = "--ignore-not-found";
 
-/// Prepares a command for its repetition after an attempt that may have worked.
+/// Changes a command so that it can be repeated after an attempt that may have succeeded.
 pub fn prepare_repetition(words: &mut Vec<&str>) {
-    // The object may be deleted already, and only the answer was lost.
+    // The first attempt may have deleted the object, and only its answer was lost.
     if words.first() == Some(&"delete") && words.last() != Some(&IGNORE_NOT_FOUND) {
         words.push(IGNORE_NOT_FOUND);
     }
 }
 
-/// Receives the commands that are typed and their output.
+/// Receives the commands of a run and their output, to print them.
 pub trait Narrator {
     /// Takes a command line, as a user would type it.
     fn typed(&self, _words: &str) {}
@@ -39,12 +40,12 @@ pub struct Silent;
 
 impl Narrator for Silent {}
 
-/// The place where jobs run: one box with everything in it, or computers of their own.
+/// The nodes that jobs run on: mount namespaces of one computer, or several computers.
 pub trait Machines {
     /// Returns the rabbit and its computes.
     fn chassis(&self) -> &Chassis;
 
-    /// Returns the SystemConfiguration: that one chassis, unless there are others.
+    /// Returns the SystemConfiguration. By default it has only the chassis that [`Machines::chassis`] returns.
     fn system_configuration(&self) -> Value {
         self.chassis().system_configuration()
     }
@@ -52,29 +53,29 @@ pub trait Machines {
     /// Returns the nodes that the coordinator knows.
     fn connected_nodes(&self) -> Vec<String>;
 
-    /// Writes `bytes` where `warren` can read them, and returns the path.
+    /// Writes `bytes` to a file that `warren` can read, and returns its path.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the file cannot be written.
     fn hand_over(&self, name: &str, bytes: &[u8]) -> anyhow::Result<String>;
 
     /// Runs `warren` with these words and returns its output.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When `warren` fails; the message has its stderr.
     fn warren_prints(&self, words: &[&str]) -> anyhow::Result<String>;
 
-    /// Runs a command as a job on a node would, as user and group `id`.
+    /// Runs a command on a node as a job would run it, as user and group `id`.
     ///
     /// # Errors
-    /// When it fails; its stderr is in the message.
+    /// When the command fails; the message has the command's stderr.
     fn run_on(&self, node: &str, id: u32, script: &str) -> anyhow::Result<String>;
 }
 
-/// One job on one cluster.
+/// A job, and the cluster that it runs on.
 #[derive(Debug)]
 pub struct Run<N, M = Cluster> {
-    /// The cluster or the machines that run it.
+    /// The cluster or the machines that the job runs on.
     pub cluster: M,
     /// The job that is driven.
     pub job: Job,
@@ -85,7 +86,7 @@ pub struct Run<N, M = Cluster> {
 }
 
 impl<N: Narrator, M: Machines> Run<N, M> {
-    /// Describes the chassis and waits until every node of it is connected.
+    /// Creates the SystemConfiguration, and waits until every node of it is connected.
     ///
     /// # Errors
     /// When a node is not connected in time.
@@ -104,7 +105,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         })
     }
 
-    /// Creates the profile, the allocations and the file systems.
+    /// Creates the objects of the profile, the allocations and the file systems.
     ///
     /// # Errors
     /// When an object is refused.
@@ -121,13 +122,14 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Waits until the file systems are ready.
     ///
     /// # Errors
-    /// When they are not in time.
+    /// When the file systems are not ready in time.
     pub fn wait_for_file_systems(&mut self) -> anyhow::Result<()> {
         let (name, rabbit) = (self.job.node_storage(), self.cluster.chassis().rabbit.clone());
         self.wait("nnfnodestorage", &name, &rabbit, "ready")
     }
 
-    /// Gives each compute access to its allocation and creates its ClientMount from what the rabbit reported.
+    /// Gives each compute access to its allocation, and creates the compute's ClientMount from the status that the
+    /// rabbit wrote.
     ///
     /// # Errors
     /// When access is not given in time, or an object is refused.
@@ -153,7 +155,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Returns the NnfNodeBlockStorage as the API shows it.
     ///
     /// # Errors
-    /// When it does not exist.
+    /// When the NnfNodeBlockStorage does not exist.
     pub fn block_storage(&self) -> anyhow::Result<Value> {
         let (name, rabbit) = (self.job.node_storage(), &self.cluster.chassis().rabbit);
         let text = self.prints(&["get", "nnfnodeblockstorage", &name, "-n", rabbit, "--json"])?;
@@ -163,7 +165,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     /// Waits until every compute's ClientMount is `mounted` or `unmounted`.
     ///
     /// # Errors
-    /// When a ClientMount is not in time.
+    /// When a ClientMount is not in that state in time.
     pub fn wait_for_computes(&mut self, state: &str) -> anyhow::Result<()> {
         let name = self.job.computes_mount();
         for (compute, _) in self.cluster.chassis().computes.clone() {
@@ -201,7 +203,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.wait_for_computes("mounted")
     }
 
-    /// Asks one compute's ClientMount for `state`.
+    /// Sets the desired state of one compute's ClientMount to `state`.
     ///
     /// # Errors
     /// When the API refuses the change.
@@ -212,7 +214,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.apply("desire", &[with_desired_state(&mount, state)])
     }
 
-    /// Asks every compute to unmount.
+    /// Sets the desired state of every compute's ClientMount to unmounted.
     ///
     /// # Errors
     /// When an object is refused.
@@ -223,7 +225,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         Ok(())
     }
 
-    /// Deletes the computes' ClientMounts and withdraws their access.
+    /// Deletes the computes' ClientMounts, and withdraws the computes' access to their allocations.
     ///
     /// # Errors
     /// When an object is not deleted in time.
@@ -235,10 +237,11 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.apply("withdraw", &[self.job.block_storage(&chassis, false)])
     }
 
-    /// Asks the rabbit to show all allocations as one tree, and waits for it.
+    /// Creates a ClientMount by which the rabbit mounts all allocations below one directory, and waits until they are
+    /// mounted.
     ///
     /// # Errors
-    /// When it does not mount in time.
+    /// When the rabbit does not mount the tree in time.
     pub fn mount_on_rabbit(&mut self) -> anyhow::Result<()> {
         let chassis = self.cluster.chassis().clone();
         self.apply("rabbit", &[self.job.rabbit_mount(&chassis)])?;
@@ -246,10 +249,11 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.wait("clientmount", &name, &chassis.rabbit, "mounted")
     }
 
-    /// Reads on the rabbit, by host name and by index, what the compute at `place` wrote.
+    /// Reads on the rabbit the file that the compute at index `place` wrote, by the compute's host name and by its
+    /// index.
     ///
     /// # Errors
-    /// When the content is another.
+    /// When the content differs from what the compute wrote.
     pub fn read_on_rabbit(&mut self, place: usize) -> anyhow::Result<()> {
         let chassis = self.cluster.chassis().clone();
         let compute = &chassis.computes[place].0;
@@ -263,7 +267,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         Ok(())
     }
 
-    /// Deletes all objects of the job that are left.
+    /// Deletes all remaining objects of the job.
     ///
     /// # Errors
     /// When an object is not deleted in time.
@@ -285,7 +289,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.delete("nnfstorageprofile", &profile, "default")
     }
 
-    /// Plays the job's whole life, and reads its data on the rabbit.
+    /// Runs the job from its first to its last state, and reads its data on the rabbit.
     ///
     /// # Errors
     /// When any step fails.
@@ -306,7 +310,7 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.warren(&["delete", kind, name, "-n", namespace])
     }
 
-    /// Applies objects through a file, kept beside the logs under `name`.
+    /// Writes objects to a file called `name` beside the logs, and applies them with `warren apply`.
     ///
     /// # Errors
     /// When the API refuses an object.
@@ -363,7 +367,8 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     }
 }
 
-/// Returns a ClientMount that asks for `state`, as a client would apply it: without the fields that the server added.
+/// Returns `mount` with the desired state `state`, and without the fields that the server added, as a client would
+/// apply it.
 fn with_desired_state(mount: &Value, state: &str) -> Value {
     let mut spec = mount["spec"].clone();
     spec["desiredState"] = json!(state);

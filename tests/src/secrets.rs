@@ -1,4 +1,5 @@
-//! Inspects a running program: secrets in its memory, environment, arguments and open files, and its connections.
+//! Searches a running program's memory, environment, arguments and open files for secrets, and lists the program's
+//! connections.
 
 use std::{
     collections::BTreeSet,
@@ -11,10 +12,10 @@ use std::{
 use anyhow::{Context, ensure};
 use regex::bytes::Regex;
 
-/// Bytes of memory that are searched at once.
+/// Number of bytes of memory that are read and searched at once.
 const WINDOW: u64 = 4 << 20;
 
-/// A text that only certain processes may hold. Messages show its name, never its content.
+/// A text that only certain processes may have. Error messages show the secret's name, never the text.
 #[derive(Clone)]
 pub struct Secret {
     what: String,
@@ -50,7 +51,7 @@ impl fmt::Debug for Secret {
 /// Returns every place in the process where the secret is.
 ///
 /// # Errors
-/// When the process cannot be inspected: a failed search proves nothing.
+/// When the process cannot be inspected, since a failed search would prove nothing.
 pub fn found_in(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
     let mut places = Vec::new();
     for name in ["environ", "cmdline"] {
@@ -60,7 +61,7 @@ pub fn found_in(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
         }
     }
     for file in open_files(pid)? {
-        // An open file without a path, such as a socket or a pipe, cannot be read again.
+        // Skips open files that cannot be opened again by a path, such as sockets and pipes.
         if file.is_file() && secret.pattern.is_match(&fs::read(&file).unwrap_or_default()) {
             places.push(file.display().to_string());
         }
@@ -78,13 +79,13 @@ fn in_memory(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
         while at < region.end {
             let length = usize::try_from(WINDOW.min(region.end - at))?;
             let mut window = vec![0; length];
-            // The kernel's own pages, and pages behind the end of a file, cannot be read.
+            // Skips pages that cannot be read: the kernel's own pages, and pages beyond the end of a mapped file.
             let read = memory.read_at(&mut window, at).unwrap_or_default();
             seen += read;
             if secret.pattern.is_match(&window[..read]) {
                 places.push(format!("{at:x} {}", region.name));
             }
-            // Windows overlap, so that no secret hides on the border of two.
+            // Windows overlap, so that a secret on the border between two windows is found.
             at += if region.end - at > WINDOW { WINDOW - secret.length } else { WINDOW };
         }
     }
@@ -113,7 +114,7 @@ impl<'a> Region<'a> {
 
 fn open_files(pid: u32) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).context("list the open files")?;
-    // A file that was closed meanwhile is not open.
+    // Skips a file that was closed after the directory was read.
     Ok(entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()).collect())
 }
 
@@ -139,7 +140,7 @@ pub fn connections(pid: u32) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(peers)
 }
 
-/// Parses an address such as `0100007F:1F90`: words in this machine's byte order, and a port.
+/// Parses an address such as `0100007F:1F90`: the IP address as words in this machine's byte order, and the port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (words, port) = text.split_once(':')?;
     let word = |at: usize| {
@@ -173,7 +174,7 @@ mod tests {
         let mut other =
             crate::program::command("sleep").arg("60").env("HELD", &held).spawn().unwrap();
         let look = |text: &str| found_in(other.id(), &Secret::new("a secret", text));
-        // Until the program has begun, the environment is that of its parent.
+        // Waits until the program has started: before that, the child process still has the environment of its parent.
         let found = crate::program::until("sleep", std::time::Duration::from_secs(60), || {
             let found = look(&held)?;
             ensure!(found.iter().any(|place| place.ends_with("/environ")), "not yet");

@@ -1,5 +1,5 @@
-//! The Kubernetes API that a cluster works on, and the preparations of a site's administrators and central controllers
-//! before any node starts: the CRDs, and a namespace per node.
+//! The Kubernetes API of a test cluster. Before any node starts, this module installs the CRDs and creates a namespace
+//! per node, as a site's administrators and central controllers do.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::webhook::{Webhook, packaged};
 
-/// Longest time until a CRD is served: a real server takes milliseconds.
+/// Longest time until a CRD is served. A real server takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Lets one test at a time use the shared server: names of nodes are the same in every test, and a real
@@ -42,7 +42,7 @@ pub enum Server {
     Real(RealServer),
 }
 
-/// A real Kubernetes API, which no other test uses until this is dropped.
+/// A real Kubernetes API. No other test uses it until this value is dropped.
 #[derive(Debug)]
 pub struct RealServer {
     /// The administrator's kubeconfig: the central controllers use it.
@@ -52,7 +52,7 @@ pub struct RealServer {
     turn: Option<MutexGuard<'static, ()>>,
 }
 
-/// The users that Warren's programs are to a real server.
+/// The users as which Warren's programs log in to a real server, as kubeconfigs.
 #[derive(Debug, Clone, Default)]
 pub struct Roles {
     /// The kubeconfig of `warren`.
@@ -61,8 +61,8 @@ pub struct Roles {
     pub coordinator: PathBuf,
     /// The kubeconfig of the rabbit agent.
     pub rabbit: PathBuf,
-    /// Arguments of computes that use the API themselves, as themselves; other computes
-    /// use the coordinator's kubeconfig.
+    /// Arguments, by compute, of agents that use the API directly with their own user. Other computes that use the API
+    /// directly have the coordinator's kubeconfig.
     pub computes: BTreeMap<String, Vec<String>>,
 }
 
@@ -83,16 +83,17 @@ impl RealServer {
 
     /// Waits until no other test uses the server that `make kube` has started, and reserves the server for this test.
     fn shared(kubeconfig: PathBuf) -> Self {
-        // A panic of an earlier test does no harm: this test first clears the server.
+        // An earlier test may have panicked, and poisoned the lock. That does no harm: this test first clears the
+        // server.
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         Self { turn: Some(turn), ..Self::own(kubeconfig.clone(), kubeconfig) }
     }
 
-    /// Installs the rules and the profile that the engine needs, and registers the packaged webhooks and admission
-    /// policies.
+    /// Creates the objects that the engine needs, which are directive rules and a storage profile, and registers the
+    /// packaged webhooks and admission policies.
     ///
     /// # Errors
-    /// When the server refuses something.
+    /// When the server refuses an object.
     pub fn prepare_for_engine(&self, webhook: &Webhook) -> anyhow::Result<()> {
         control_plane::alone(async {
             let client = control_plane::client(&self.administrator).await?;
@@ -110,9 +111,9 @@ impl RealServer {
     async fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
         let client = control_plane::client(&self.administrator).await?;
         if self.turn.is_some() {
-            // The webhook of an earlier test asks a coordinator that does not run any more.
+            // Removes the webhook of an earlier test, whose coordinator does not run any more.
             unregister(&client, &packaged()?).await?;
-            // The sites' stricter CRDs: they prove that a site accepts the programs' writes.
+            // Installs CRDs that are as strict as those of sites, to prove that a site accepts the programs' writes.
             let crds = site_rules::strict(api::ruled_crd_values());
             install_crds(&client, &crds).await.context("install the CRDs")?;
             clear(&client).await.context("clear away what a test before this one left")?;
@@ -122,30 +123,30 @@ impl RealServer {
 }
 
 impl Server {
-    /// Returns the real server that `make kube` has started, if it has; otherwise the embedded one.
+    /// Returns the real server if `make kube` has started one, otherwise the embedded server.
     #[must_use]
     pub fn of_this_run() -> Self {
         env::var_os(control_plane::KUBECONFIG)
             .map_or(Self::Embedded, |kubeconfig| Self::Real(RealServer::shared(kubeconfig.into())))
     }
 
-    /// Prepares a real server as sites prepare theirs before any node starts. A test with a server of its own
-    /// installs the CRDs itself.
+    /// Prepares a real server before any node starts: installs CRDs and creates namespaces, as sites do. If a test has
+    /// its own server, the test installs the CRDs.
     ///
     /// # Errors
-    /// When the server refuses something.
+    /// When the server refuses an object.
     pub fn prepare(&self, nodes: &[String]) -> anyhow::Result<()> {
         let Self::Real(real) = self else { return Ok(()) };
         control_plane::alone(real.prepare(nodes))
     }
 
-    /// Returns the arguments with which this compute uses the API itself, if it has any.
+    /// Returns the arguments with which this compute uses the API directly as its own user, if it has such arguments.
     #[must_use]
     pub fn own_way(&self, compute: &str) -> Option<Vec<String>> {
         self.real()?.roles.computes.get(compute).cloned()
     }
 
-    /// Returns the real server, if it is one.
+    /// Returns the real server, or `None` for the embedded one.
     #[must_use]
     pub fn real(&self) -> Option<&RealServer> {
         match self {
@@ -204,8 +205,8 @@ async fn make_namespaces(client: &Client, names: &[String]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Deletes every object of Warren's kinds, finalizers and all: the programs that should have removed them do
-/// not run any more.
+/// Deletes every object of Warren's kinds, and removes the finalizers: the programs that should remove them do not run
+/// any more.
 async fn clear(client: &Client) -> anyhow::Result<()> {
     for crd in api::crd_values() {
         let crd: Crd = serde_json::from_value(crd).context("decode a CRD")?;
@@ -215,7 +216,8 @@ async fn clear(client: &Client) -> anyhow::Result<()> {
             let namespace = object.namespace().unwrap_or_default();
             let own: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
             let name = object.name_any();
-            // Deleted first: an object that a laxer definition admitted can be deleted, and not changed any more.
+            // Deletes before removing the finalizers: an object that an earlier, less strict CRD admitted may be
+            // deleted, but no longer changed.
             gone_or(own.delete(&name, &DeleteParams::default()).await.map(drop))?;
             let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
             gone_or(own.patch(&name, &PatchParams::default(), &release).await.map(drop))?;

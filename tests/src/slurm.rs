@@ -1,5 +1,5 @@
-//! Slurm itself on a cluster: munge, slurmctld, and a slurmd in the mount namespace of
-//! each compute, with `packaging/slurm`.
+//! Real Slurm on a cluster: munge, slurmctld, and a slurmd in the mount namespace of each compute, with the scripts of
+//! `packaging/slurm`.
 
 mod calls;
 mod commands;
@@ -30,12 +30,12 @@ use crate::{
 /// The user who submits jobs. Every system has this user: Slurm accepts no user that the system does not know.
 pub const USER: &str = "games";
 
-/// Slurm's daemons on a cluster. They end before the cluster, in the order of the fields.
+/// Slurm's daemons on a cluster. Dropping the value ends the daemons in the order of the fields, and then the cluster.
 #[derive(Debug)]
 pub struct Slurm {
     slurmds: Vec<(String, Program)>,
     slurmctld: Program,
-    /// munged, whose end is not waited for.
+    /// munged; nothing waits for its end.
     munged: Program,
     directory: PathBuf,
     /// The cluster with Warren.
@@ -47,8 +47,8 @@ pub struct Slurm {
 pub enum Scripts {
     /// The scripts of `packaging/slurm`.
     Warren,
-    /// A burst buffer that does nothing, and no prolog, to measure the time that Slurm itself takes for a job with
-    /// `#DW`.
+    /// A burst buffer that does nothing, and no prolog. With these, a bench measures the time that Slurm itself takes
+    /// for a job with `#DW`.
     Empty,
 }
 
@@ -59,7 +59,7 @@ const FIRST: &str = "first";
 pub type Job = u32;
 
 impl Slurm {
-    /// Starts a chassis of two computes, with Slurm; `settings` are lines of the administrator's file.
+    /// Starts a chassis of two computes, with Slurm. `settings` are lines of the administrator's settings file.
     ///
     /// # Errors
     /// When a program does not start or register.
@@ -96,16 +96,16 @@ impl Slurm {
         Ok(slurm)
     }
 
-    /// Returns the program slurmctld, to kill it.
+    /// Returns the program slurmctld, so that a test can kill it.
     #[must_use]
     pub fn slurmctld(&self) -> &Program {
         &self.slurmctld
     }
 
-    /// Replaces the lines of the administrator's file.
+    /// Replaces the lines of the administrator's settings file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn set(&self, settings: &str) -> anyhow::Result<()> {
         write_settings(&self.directory, &self.flow, settings)
     }
@@ -113,12 +113,12 @@ impl Slurm {
     /// Replaces a program that slurmctld's scripts run by a script.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the script cannot be written.
     pub fn replace_program(&self, name: &str, script: &str) -> anyhow::Result<()> {
         plant(&self.directory.join(FIRST).join(name), script)
     }
 
-    /// Returns the slurmd of a compute, to kill it.
+    /// Returns the slurmd of a compute, so that a test can kill it.
     ///
     /// # Errors
     /// When there is no such compute.
@@ -127,7 +127,7 @@ impl Slurm {
         found.map(|(_, program)| program).context("no such compute")
     }
 
-    /// Returns one of Slurm's commands, to run as root.
+    /// Returns a command line of one of Slurm's programs, to run as root.
     #[must_use]
     pub fn command(&self, program: &str) -> Command {
         let mut argv = command(program);
@@ -135,7 +135,7 @@ impl Slurm {
         argv
     }
 
-    /// Returns one of Slurm's commands, to run as the user who submits jobs.
+    /// Returns a command line of one of Slurm's programs, to run as the user who submits jobs.
     ///
     /// # Errors
     /// When the system has no such user.
@@ -148,7 +148,7 @@ impl Slurm {
         Ok(argv)
     }
 
-    /// Returns the directory of job scripts and their output, open to the user.
+    /// Returns the directory with job scripts and their output, to which the user may write.
     #[must_use]
     pub fn jobs(&self) -> PathBuf {
         self.directory.join("jobs")
@@ -157,7 +157,7 @@ impl Slurm {
     /// Submits a script whose directives and commands are `lines`.
     ///
     /// # Errors
-    /// When it cannot be written, or sbatch does not start.
+    /// When the script cannot be written, or sbatch does not start.
     pub fn try_submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Output> {
         let script = tempfile::NamedTempFile::new_in(self.jobs()).context("make a script")?;
         fs::write(&script, format!("#!/bin/bash\n{}\n", lines.join("\n")))
@@ -184,7 +184,7 @@ impl Slurm {
     /// Waits until a job has succeeded and its storage is gone; returns the job's output.
     ///
     /// # Errors
-    /// When it is not complete in time.
+    /// When the job is not complete in time.
     pub fn wait_until_complete(&self, job: Job) -> anyhow::Result<String> {
         self.wait_for(job, &["JobState=COMPLETED", "BurstBufferState=complete"])?;
         self.output(job)
@@ -193,7 +193,7 @@ impl Slurm {
     /// Returns the output of a job.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the output cannot be read.
     pub fn output(&self, job: Job) -> anyhow::Result<String> {
         let file = self.jobs().join(format!("{job}.out"));
         fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))
@@ -208,7 +208,7 @@ impl Slurm {
         self.prints("squeue", &["--noheader", "--states=all", &jobs, "--format=%T %r"])
     }
 
-    /// Checks that nothing of any job is left, in Slurm and on the nodes.
+    /// Checks that nothing of any job is left in Slurm or on the nodes.
     ///
     /// # Errors
     /// When something of a job is left.
@@ -225,7 +225,7 @@ impl Slurm {
         Ok(())
     }
 
-    /// Checks that no byte of the rabbits is reserved.
+    /// Checks that no byte of the rabbits' capacity is reserved for a job.
     ///
     /// # Errors
     /// When a byte is reserved.
@@ -241,10 +241,10 @@ impl Slurm {
         })
     }
 
-    /// Stops everything as systemd would and checks that nothing is left.
+    /// Stops all programs as systemd would, and checks that nothing of them is left.
     ///
     /// # Errors
-    /// When a program does not stop cleanly, or something is left.
+    /// When a program does not stop cleanly, or when something of the programs is left.
     pub fn end(mut self) -> anyhow::Result<()> {
         for (node, slurmd) in &mut self.slurmds {
             let code = slurmd.stop(patience())?;
@@ -256,20 +256,20 @@ impl Slurm {
         self.flow.end()
     }
 
-    /// Stops one slurmd for good.
+    /// Stops the slurmd of a compute; it is not started again.
     ///
     /// # Errors
-    /// When it does not stop.
+    /// When the slurmd does not stop.
     pub fn stop_slurmd(&mut self, node: &str) -> anyhow::Result<()> {
         let place = self.slurmds.iter().position(|(name, _)| name == node);
         let (_, mut slurmd) = self.slurmds.remove(place.context("no such compute")?);
         slurmd.stop(patience()).map(drop)
     }
 
-    /// Starts the slurmd of a compute, on the node as it is now.
+    /// Starts the slurmd of a compute in the node's present mount namespace.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the slurmd cannot be started.
     pub fn start_slurmd(&mut self, node: &str) -> anyhow::Result<()> {
         let argv = slurmd(&self.directory, &self.flow, node)?;
         let logs = self.flow.fixture.run.cluster.logs();

@@ -1,4 +1,4 @@
-//! The tests of the workspace by name, for tables that say which test shows what.
+//! Names of all tests of the workspace. Tests use them to check tables in documents and code that name tests.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -1,9 +1,10 @@
-//! A stand-in for the Go daemon of a compute, for tests that switch a node from it and back.
+//! A stand-in for the sites' Go daemon on a compute, for tests that replace the daemon by Warren and Warren by the
+//! daemon.
 //!
-//! Written from a description of that daemon's outward behaviour, not from its code: it resets the status when the
-//! desired state changes, adds its finalizer, mounts with mount(8), and replaces whole objects. It differs where it
-//! must: it finds the device of a file drive where the daemon would activate a logical volume, and it polls every 50 ms
-//! where the daemon watches.
+//! The stand-in was written from a description of the daemon's outward behaviour, not from the daemon's code. Like the
+//! daemon, it resets the status when the desired state changes, adds its finalizer, mounts with mount(8), and replaces
+//! whole objects. It differs in two respects: it finds the device of a file drive, while the daemon activates a logical
+//! volume, and it polls every 50 ms, while the daemon watches.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -109,7 +110,7 @@ fn apply_all(spec: &Value, desired: &str, pool: &Path) -> anyhow::Result<()> {
                 let mut line = command("umount");
                 line.arg(path);
                 output(line).context("unable to unmount file system")?;
-                // Errors are ignored, as by that daemon.
+                // The Go daemon ignores errors here too.
                 drop(fs::remove_dir(path));
             }
             (_, None) => {}

@@ -1,5 +1,5 @@
-//! The verbs that prologs and epilogs call, on one compute of a cluster; and the objects of a job that
-//! a workload manager writes.
+//! Calls the verbs that prologs and epilogs call, on one compute of a cluster, and builds the objects that a workload
+//! manager writes for a job.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
 /// Exit status and output of a verb.
 #[derive(Debug)]
 pub struct Ended {
-    /// Exit status; `None` if a signal ended it.
+    /// Exit status; `None` if a signal ended the process.
     pub code: Option<i32>,
     /// Standard output, with results.
     pub stdout: String,
@@ -44,7 +44,7 @@ impl Ended {
     /// Checks that the exit status is `code`.
     ///
     /// # Errors
-    /// When the exit status is another.
+    /// When the exit status is not `code`.
     pub fn with(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not exit status {code}: {self:?}");
         Ok(self)
@@ -53,7 +53,7 @@ impl Ended {
     /// Checks that the verb printed this text, to stdout or stderr.
     ///
     /// # Errors
-    /// When it did not print the text.
+    /// When the verb did not print the text.
     pub fn saying(self, text: &str) -> anyhow::Result<Self> {
         ensure!(self.stdout.contains(text) || self.stderr.contains(text), "no {text:?}: {self:?}");
         Ok(self)
@@ -62,7 +62,7 @@ impl Ended {
     /// Parses the JSON object that the verb printed.
     ///
     /// # Errors
-    /// When it printed no JSON object.
+    /// When the verb printed no JSON object.
     pub fn json(&self) -> anyhow::Result<Value> {
         serde_json::from_str(&self.stdout).with_context(|| format!("no JSON object: {self:?}"))
     }
@@ -72,7 +72,7 @@ impl Ended {
 #[derive(Debug, Clone)]
 pub struct Caller {
     socket: PathBuf,
-    /// The program and the words before the verb.
+    /// The program, and its arguments before the verb.
     program: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl Running {
     /// Waits for the end of the verb.
     ///
     /// # Errors
-    /// When it cannot be waited for.
+    /// When the wait for the process fails.
     pub fn wait(self) -> anyhow::Result<Ended> {
         let output = self.waiting.join().map_err(|_| anyhow::anyhow!("the waiter panicked"))?;
         Ok(Ended::read(&output.context("wait for a verb")?))
@@ -122,7 +122,7 @@ impl Caller {
         Ok(Self { socket: socket.to_owned(), program })
     }
 
-    /// Returns a caller of the same verbs through `warren node`.
+    /// Returns a caller that calls the same verbs by `warren node`.
     ///
     /// # Errors
     /// When `warren` was not built.
@@ -141,15 +141,15 @@ impl Caller {
     /// Calls a verb and waits for its end.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the verb cannot be started.
     pub fn call(&self, words: &[&str]) -> anyhow::Result<Ended> {
         self.call_with(words, &[])
     }
 
-    /// Calls a verb with these environment variables and waits for its end.
+    /// Calls a verb with these environment variables, and waits for its end.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the verb cannot be started.
     pub fn call_with(&self, words: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Ended> {
         let output = self.command(words, environment).output();
         Ok(Ended::read(&output.with_context(|| words.join(" "))?))
@@ -158,7 +158,7 @@ impl Caller {
     /// Starts a verb without waiting.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the verb cannot be started.
     pub fn begin(&self, words: &[&str]) -> anyhow::Result<Running> {
         let mut argv = self.command(words, &[]);
         argv.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -168,7 +168,7 @@ impl Caller {
     }
 }
 
-/// Returns a Workflow of the job `f2`, which is number 1, in this state.
+/// Returns a Workflow in this state, for job number 1, whose Flux ID is `f2`.
 #[must_use]
 pub fn workflow(job: &Job, state: &str) -> Value {
     json!({
@@ -182,10 +182,10 @@ pub fn workflow(job: &Job, state: &str) -> Value {
     })
 }
 
-/// Writes a Workflow's status as its controllers would: `warren apply` writes no status.
+/// Writes a Workflow's status as the site's controllers would. `warren apply` could not, since it writes no status.
 ///
 /// # Errors
-/// When the API refuses it.
+/// When the API refuses the status.
 pub fn report(fixture: &Fixture, status: &Value) -> anyhow::Result<()> {
     let (name, kubeconfig) = (&fixture.run.job.name, fixture.run.cluster.kubeconfig());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -212,7 +212,7 @@ pub fn computes(job: &Job, chassis: &Chassis) -> Value {
     })
 }
 
-/// Deadline for a verb that is to time out.
+/// Deadline for a verb that must time out.
 pub const SHORT: &str = "2s";
-/// Deadline for a verb that is not to time out.
+/// Deadline for a verb that must not time out.
 pub const LONG: Duration = Duration::from_secs(60);

@@ -1,4 +1,5 @@
-//! The coordinator as a cluster's webhook: its certificate, and the objects by which an administrator registers it.
+//! The certificate of the coordinator as a cluster's webhook, and the objects with which an administrator registers the
+//! webhook.
 
 use std::{
     ffi::OsString,
@@ -12,7 +13,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use control_plane::Authority;
 use serde_json::{Value, json};
 
-/// A port of 127.0.0.1 and a certificate for it.
+/// A port of 127.0.0.1, and a certificate for that address.
 #[derive(Debug)]
 pub struct Webhook {
     authority: Authority,
@@ -52,8 +53,8 @@ impl Webhook {
         arguments
     }
 
-    /// Returns the packaged objects by which an API server asks this coordinator, at its address, to
-    /// complete and judge Workflows.
+    /// Returns the packaged objects, changed so that the API server calls this coordinator, at its address, to fill in
+    /// and check Workflows.
     ///
     /// # Errors
     /// When a packaged file cannot be read.

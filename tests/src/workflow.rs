@@ -1,5 +1,4 @@
-//! One workflow driven through its states as a workload manager drives it, with nothing but `warren
-//! apply` and `warren get`.
+//! Drives one workflow through its states as a workload manager does, only with `warren apply` and `warren get`.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
 pub const AFTER_PROPOSAL: [&str; 6] =
     ["Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
-/// Kinds of which no object of a deleted workflow may be left.
+/// Kinds of objects that must all be gone after the deletion of a workflow.
 const KINDS: [&str; 10] = [
     "workflow",
     "persistentstorageinstance",
@@ -34,7 +33,7 @@ const KINDS: [&str; 10] = [
 /// Waits until the rabbit's drives may be used by workflows.
 ///
 /// # Errors
-/// When they may not be used in time.
+/// When the drives may not be used in time.
 pub fn wait_for_rabbit<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<()> {
     wait_until_ready(run, &run.cluster.chassis().rabbit)
 }
@@ -42,7 +41,7 @@ pub fn wait_for_rabbit<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Res
 /// Waits until the drives of a rabbit may be used by workflows.
 ///
 /// # Errors
-/// When they may not be used in time.
+/// When the drives may not be used in time.
 pub fn wait_until_ready<N: Narrator, M: Machines>(
     run: &Run<N, M>,
     rabbit: &str,
@@ -64,10 +63,10 @@ fn object<N: Narrator, M: Machines>(
     serde_json::from_str(&text).with_context(|| format!("decode {kind} {namespace}/{name}"))
 }
 
-/// Returns the objects of workflows that exist, except templates of profiles.
+/// Returns the existing objects of workflows, except profiles that are templates, not pinned copies.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// When the objects cannot be listed.
 pub fn remaining_objects<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::Result<Vec<String>> {
     let mut left = Vec::new();
     for kind in KINDS {
@@ -84,13 +83,13 @@ pub fn remaining_objects<N: Narrator, M: Machines>(run: &Run<N, M>) -> anyhow::R
     Ok(left)
 }
 
-/// The two rabbits of a flow after [`Flow::add_second_rabbit`], each with its compute.
+/// After [`Flow::add_second_rabbit`], the two rabbits of a flow, each with its compute.
 pub const RABBITS: [(&str, &str); 2] = [("rabbit-1", "compute-1"), ("rabbit-2", "compute-2")];
 
 /// A workflow on a cluster.
 #[derive(Debug)]
 pub struct Flow {
-    /// The cluster, whose job is not used.
+    /// The cluster. The job in this value is not used.
     pub fixture: Fixture,
     /// Name of the workflow.
     pub name: String,
@@ -99,8 +98,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Starts a chassis with this number of computes, every node connected and known to have free drives,
-    /// and no workflow yet.
+    /// Starts a chassis with this number of computes, connects every node, and waits until the rabbit's drives may be
+    /// used. Creates no workflow.
     ///
     /// # Errors
     /// When a program does not start or connect.
@@ -141,7 +140,7 @@ impl Flow {
     /// Creates the workflow with these directives.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the API refuses the workflow.
     pub fn create(&mut self, directives: &[&str]) -> anyhow::Result<()> {
         let workflow = json!({
             "apiVersion": DWS, "kind": "Workflow",
@@ -154,10 +153,10 @@ impl Flow {
         self.fixture.run.apply("workflow", &[workflow])
     }
 
-    /// Names the job's computes: all of the chassis.
+    /// Writes the names of all computes of the chassis into the workflow's Computes.
     ///
     /// # Errors
-    /// When the API refuses them.
+    /// When the API refuses the Computes.
     pub fn fill_computes(&mut self) -> anyhow::Result<()> {
         let computes = &self.run().cluster.chassis().computes;
         let data: Vec<Value> = computes.iter().map(|(name, _)| json!({"name": name})).collect();
@@ -188,10 +187,10 @@ impl Flow {
         self.fixture.run.apply("state", &[change])
     }
 
-    /// Waits until the workflow is in a state, with this `status`.
+    /// Waits until the workflow's `state` and `status` have these values.
     ///
     /// # Errors
-    /// When it is not in time; the message has the whole status.
+    /// When the workflow does not get there in time; the message has the whole status.
     pub fn wait(&self, state: &str, status: &str) -> anyhow::Result<Value> {
         until(&format!("{state} to be {status}"), patience(), || {
             let workflow = self.workflow()?;
@@ -204,7 +203,7 @@ impl Flow {
         })
     }
 
-    /// Brings a workflow to its end, and kills the coordinator in each state.
+    /// Runs a workflow from its first to its last state, and kills the coordinator in each state.
     ///
     /// # Errors
     /// When a state is not reached.
@@ -223,7 +222,7 @@ impl Flow {
     /// Kills the coordinator with signal 9; its supervisor starts it again.
     ///
     /// # Errors
-    /// When it does not run.
+    /// When the coordinator does not run.
     pub fn kill_coordinator(&mut self) -> anyhow::Result<()> {
         let cluster = &mut self.fixture.run.cluster;
         cluster.coordinator()?.kill()?;
@@ -231,7 +230,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Brings the workflow to the end of a state.
+    /// Requests a state of the workflow, and waits until it is complete.
     ///
     /// # Errors
     /// When the state is not reached.
@@ -240,25 +239,25 @@ impl Flow {
         self.wait(state, "Completed")
     }
 
-    /// Deletes the workflow and waits until nothing of it is left: no object, no namespace on a drive, no mount.
+    /// Deletes the workflow, and waits until no object, no namespace on a drive and no mount of the workflow is left.
     ///
     /// # Errors
-    /// When something is left.
+    /// When an object, a namespace on a drive or a mount of the workflow is left.
     pub fn delete(&mut self) -> anyhow::Result<()> {
         let name = self.name.clone();
         self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])?;
         self.nothing_is_left()
     }
 
-    /// Begins another workflow on the same cluster; objects of the previous workflow stay.
+    /// Sets the name of the next workflow on the same cluster. Objects of the previous workflow stay.
     pub fn next(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
 
-    /// Deletes the workflow; storage that outlives it stays.
+    /// Deletes the workflow, but not persistent storage.
     ///
     /// # Errors
-    /// When the workflow still exists then.
+    /// When the workflow still exists after the wait.
     pub fn leave(&mut self) -> anyhow::Result<()> {
         let name = self.name.clone();
         self.fixture.run.warren(&["delete", "workflow", &name, "-n", "default"])
@@ -267,7 +266,7 @@ impl Flow {
     /// Checks that nothing of the workflow is left.
     ///
     /// # Errors
-    /// When something of it is left.
+    /// When an object, a namespace on a drive or a mount of the workflow is left.
     pub fn nothing_is_left(&self) -> anyhow::Result<()> {
         until("nothing to be left", patience(), || {
             let left = remaining_objects(self.run())?;
@@ -278,15 +277,15 @@ impl Flow {
         })
     }
 
-    /// Stops the programs and checks that nothing is left but their files.
+    /// Stops the programs, and checks that only their files are left.
     ///
     /// # Errors
-    /// When a program does not stop cleanly, or something is left.
+    /// When a program does not stop cleanly, or when something of the programs is left.
     pub fn end(self) -> anyhow::Result<()> {
         self.fixture.end()
     }
 
-    /// Gives the second compute a rabbit of its own.
+    /// Adds a second rabbit, and moves the second compute to it.
     ///
     /// # Errors
     /// When an object is refused, an agent does not start, or a rabbit does not become Ready.

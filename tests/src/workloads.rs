@@ -1,4 +1,4 @@
-//! A workload manager's job, driven with nothing but `warren workload`.
+//! Drives a job as a workload manager does, only with `warren workload`.
 
 use std::process::{Command, Output};
 
@@ -11,9 +11,9 @@ use crate::{cluster::Cluster, program::command, workflow::Flow};
 #[derive(Debug)]
 pub struct Caller<'a> {
     cluster: &'a Cluster,
-    /// The job's id, as its workload manager has it.
+    /// The job's ID in the workload manager.
     pub job: String,
-    /// User who calls, on the socket for every user; `None` for root.
+    /// User who calls, over the socket that every user may connect to; `None` for root.
     pub user: Option<u32>,
     /// Name of the workload manager.
     pub manager: String,
@@ -31,14 +31,14 @@ pub struct Called {
 }
 
 impl<'a> Caller<'a> {
-    /// Creates a caller that is root, for this job.
+    /// Creates a caller for this job that calls as root.
     #[must_use]
     pub fn new(flow: &'a Flow, job: &str) -> Self {
         let (cluster, manager) = (&flow.fixture.run.cluster, "test".to_owned());
         Self { cluster, job: job.to_owned(), user: None, manager }
     }
 
-    /// Returns the command line of a call: its name, then its options.
+    /// Returns the command line of a call. `words` are the verb and then its options.
     ///
     /// # Errors
     /// When `warren` was not built.
@@ -73,10 +73,10 @@ impl<'a> Caller<'a> {
         Called::read(&output).with_context(|| format!("warren workload {}", words.join(" ")))
     }
 
-    /// Runs a call, and expects that the job is in `state`, ready.
+    /// Runs a call, and checks that the job is then ready in `state`.
     ///
     /// # Errors
-    /// When the job is not.
+    /// When the job is in another state or not ready.
     pub fn reach(&self, words: &[&str], state: &str) -> anyhow::Result<Called> {
         let called = self.call(words)?.with(0)?;
         ensure!(called.told["state"] == state && called.told["ready"] == true, "{called:?}");
@@ -88,7 +88,7 @@ impl Called {
     /// Reads exit status and output of a command.
     ///
     /// # Errors
-    /// When it printed no JSON.
+    /// When the command printed no JSON.
     pub fn read(output: &Output) -> anyhow::Result<Self> {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let told = match output.stdout.as_slice() {
@@ -101,7 +101,7 @@ impl Called {
     /// Checks that the exit status is `code`.
     ///
     /// # Errors
-    /// When the exit status is another.
+    /// When the exit status is not `code`.
     pub fn with(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not {code}: {self:#?}");
         Ok(self)

@@ -1,4 +1,5 @@
-//! Tests of ARCHITECTURE.md: its table of crates is generated from `cargo metadata`, and the code keeps some of its rules.
+//! Tests of ARCHITECTURE.md: its table of crates is generated from `cargo metadata`, and the code keeps some of its
+//! rules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -123,7 +124,7 @@ fn storage_depends_on_no_kubernetes_grpc_or_async_runtime() -> anyhow::Result<()
     Ok(())
 }
 
-/// Reads the production code, by path, without comments, tests and stand-ins.
+/// Returns the production code, by path, without comments, tests and stand-ins.
 fn production_code() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     // A test module inside a source file stands at the file's end.
     let tests = Regex::new(r"#\[cfg\(test\)\]\n(#\[[^\n]*\n)*mod \w+ \{")?;
@@ -176,7 +177,7 @@ fn plans_and_reports_do_no_io_and_read_no_clock() -> anyhow::Result<()> {
         r"\.await|\bstd::(env|fs|net|process|thread)\b|\btokio::|(Instant|SystemTime|Timestamp)::now|\bunsafe\b",
     )?;
     let sources = production_code()?;
-    // The verb `warren plan` asks an agent for its plan.
+    // Leaves out the verb `warren plan`: it only asks an agent for the agent's plan.
     let verb = Path::new("warren/src/verbs/plan.rs");
     let pure: Vec<_> = sources
         .iter()

@@ -1,10 +1,12 @@
-//! Bad objects given to the real programs: each gets a precise `userMessage` and changes nothing on the node.
+//! Gives bad objects to the real programs: each object must get a precise `userMessage`, and must change nothing on the
+//! node.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use tests::{cluster::PATIENCE, fixture::Fixture, gate, program::until};
 
-/// A case: its name, the change that breaks a good ClientMount of compute-1, and words that its `userMessage` must contain.
+/// A case: its name, a function that makes a good ClientMount of compute-1 bad, and words that the `userMessage` must
+/// contain.
 type Case = (&'static str, fn(&mut Value, &str), &'static [&'static str]);
 
 const MOUNTS: [Case; 9] = [
@@ -88,7 +90,8 @@ fn wait_for_error(
     })
 }
 
-/// Lists the mounts and the files below a node's mount root. Mounts elsewhere belong to the machine that runs the tests.
+/// Lists the mounts and the files below a node's mount root. Mounts elsewhere belong to the machine that runs the
+/// tests.
 fn mounts_of(fixture: &Fixture, node: &str) -> anyhow::Result<String> {
     let root = fixture.run.cluster.mount_root();
     fixture.run.cluster.run_on(
@@ -159,7 +162,7 @@ fn a_mount_point_in_use_is_refused_by_its_name() -> anyhow::Result<()> {
     let error = wait_for_error(&fixture, "clientmount", "second", "compute-1")?;
     let message = error["userMessage"].as_str().unwrap_or_default();
     ensure!(message.contains(&fixture.run.job.computes_mount()), "{error}");
-    // The deletion of the refused ClientMount leaves the other mount alone.
+    // Deletes the refused ClientMount. The mount of the other ClientMount must stay.
     fixture.run.warren(&["delete", "clientmount", "second", "-n", "compute-1"])?;
     fixture.run.write()
 }
@@ -193,7 +196,7 @@ fn a_capacity_that_no_rabbit_can_give_is_refused_with_the_numbers() -> anyhow::R
     Ok(())
 }
 
-/// Command lines of a profile that cannot work, and words that the user's message must contain.
+/// Profiles whose command lines cannot work, each with words that the `userMessage` must contain.
 const PROFILES: [(&str, &str, &[&str]); 3] = [
     ("mkfs", "'$DEVICE", &["mkfs", "quote"]),
     ("mkfs", "--no-such-option $DEVICE", &["mkfs", "no-such-option"]),
@@ -260,7 +263,7 @@ fn a_foreign_file_system_on_the_device_is_left_alone() -> anyhow::Result<()> {
     fixture.run.tear_down_storage()
 }
 
-/// The error names `spec.capacity`, and teardown removes all that was allocated.
+/// The error names `spec.capacity`, and teardown removes all allocations.
 #[test]
 fn a_capacity_too_small_for_a_file_system_is_refused_and_torn_down() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -1,4 +1,5 @@
-//! Claims of container runs on the embedded API. `privilege/claims.rs` has the same cases on a real API server.
+//! Claims of container runs (the right of one coordinator to work on a run) on the embedded API. `privilege/claims.rs`
+//! has the same cases on a real API server.
 
 use anyhow::{Context, ensure};
 use api::{ContainerRun, ContainerRunSpec};
@@ -14,7 +15,7 @@ use tests::{
     program::Program,
 };
 
-/// User name that the embedded API gives every holder of its token.
+/// User name that the embedded API gives every client that sends its token.
 const USER: &str = "admin";
 
 #[test]

@@ -18,8 +18,8 @@ const LINES: [&str; 2] = [
     "#DW jobdw type=raw capacity=64MiB name=scratch",
     "#DW container name=view profile=viewer DW_JOB_scratch=scratch",
 ];
-/// Script that waits for the first compute's data. It reads with O_DIRECT: the compute writes through a device of its own, so the
-/// rabbit's page cache would stay stale.
+/// Script that waits for the first compute's data. It reads with O_DIRECT: the compute writes through another device,
+/// so the rabbit's page cache would not show the new data.
 const VIEW: &str = "echo viewer on $NNF_NODE_NAME; cat /between/said; \
     until dd if=$DW_JOB_scratch/node-0 bs=4096 count=1 iflag=direct 2>/dev/null | grep -q hello; do sleep 0.2; done; \
     ls $DW_JOB_scratch; id -u; cat /nnf/config/nodes.json; echo; echo seen";
@@ -36,7 +36,8 @@ fn profile(image: &str, script: &str) -> Value {
     })
 }
 
-/// Returns the same profile with an init container that leaves a file in a volume shared by both.
+/// Returns the same profile with an additional init container, which leaves a file in a volume that both containers
+/// share.
 fn profile_with_init_container(image: &str, script: &str) -> Value {
     let mut profile = profile(image, script);
     let spec = &mut profile["data"]["spec"];
@@ -55,7 +56,7 @@ fn flow(podman: &Podman, name: &str, script: &str) -> anyhow::Result<Flow> {
     Ok(flow)
 }
 
-/// Takes a new workflow through DataIn, so that PreRun is next.
+/// Creates a workflow and takes it to the end of DataIn, so that PreRun is the next state.
 fn workflow_before_prerun(podman: &Podman, name: &str, profile: &Value) -> anyhow::Result<Flow> {
     let fixture = Fixture::with_podman(2, &podman.program_on_a_node())?;
     let mut flow = Flow::on(fixture, name)?;
@@ -126,7 +127,8 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
             "printf %-4096s hello | dd of={path} bs=4096 iflag=fullblock oflag=direct status=none"
         ),
     )?;
-    // The nodes of a test share /dev: when a compute unmounts, its agent takes the device from the user, on the rabbit too.
+    // Waits before the compute unmounts. The nodes of a test share /dev, so when a compute's agent takes the device
+    // from the user, the user loses it on the rabbit too.
     until("the container to read it", tests::cluster::PATIENCE, || {
         let log = flow.fixture.run.prints(&["logs", "view"])?;
         ensure!(log.contains("seen"), "not yet: {log}");
@@ -202,7 +204,8 @@ fn a_container_reads_its_job_packages_after_the_agent_was_killed_during_a_downlo
     let tools = tools()?;
     let archive = tools.clone();
     let (_let_go, held) = hold();
-    // The server answers 503 first, then stops in the middle of the archive, where the agent is killed, then sends all of it.
+    // The server first answers 503. Its second answer stops in the middle of the archive, and there the agent is
+    // killed. The third answer is complete.
     let server = FileServer::new(move |count, stream| match count {
         1 => say(stream, "503 Service Unavailable"),
         2 => {

@@ -1,4 +1,4 @@
-//! The coordinator between API and nodes: killed under load, and connected to by two agents of one name.
+//! Tests the coordinator when it is killed under load, and when two agents with the same node name connect to it.
 
 use std::{ops::Range, thread};
 
@@ -10,8 +10,9 @@ use tests::{
     program::{Program, until},
 };
 
-/// Every round changes the desired state of every ClientMount while the coordinator is killed. An agent that loses its coordinator
-/// eight times in a row waits 15 s before it connects again; therefore two systems run at once, with four kills each.
+/// Every round changes the desired state of every ClientMount while the coordinator is killed. An agent that loses its
+/// coordinator eight times in a row waits 15 s before it connects again; so the test divides the eight rounds between
+/// two clusters, which run at the same time.
 #[test]
 fn no_status_is_lost_when_the_coordinator_is_killed_under_load() -> anyhow::Result<()> {
     if !gate::loop_devices() {

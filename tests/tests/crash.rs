@@ -1,4 +1,4 @@
-//! SIGKILL of each program after every step of a job.
+//! Kills each program with SIGKILL after every step of a job.
 
 use tests::{crash, gate};
 

@@ -1,4 +1,5 @@
-//! A compute that the coordinator serves has no credential of the Kubernetes API, and no connection to a program that has one.
+//! A compute that the coordinator serves has no credential of the Kubernetes API, and no connection to a program that
+//! has one.
 
 use std::{fs, path::Path};
 
@@ -19,7 +20,7 @@ fn secrets(data: &Path) -> anyhow::Result<Vec<Secret>> {
     let field = |name: &str| {
         credentials[name].as_str().with_context(|| format!("credentials.json has no {name}"))
     };
-    // The second line of a key's PEM: the first is the same for all keys.
+    // Takes the second line of a key's PEM: the first line is the same for all keys.
     let key = |name| field(name).map(|pem| pem.lines().nth(1).unwrap_or_default().to_owned());
     Ok(vec![
         Secret::new("the admin token", field("token")?),
@@ -28,7 +29,7 @@ fn secrets(data: &Path) -> anyhow::Result<Vec<Secret>> {
     ])
 }
 
-/// Starts a rabbit agent that reaches the same API over TLS: a program that does hold a credential.
+/// Starts a rabbit agent that uses the same API over TLS, so that one program does have a credential.
 fn start_credential_holder(fixture: &Fixture) -> anyhow::Result<Program> {
     let cluster = &fixture.run.cluster;
     let folder = cluster.logs().join("holder");
@@ -75,7 +76,8 @@ fn computes_have_no_credential_of_the_api() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Checks the search itself: it finds each secret in the server that uses it, and finds an open connection.
+/// Checks the search for secrets itself: the search must find each secret in the server that uses the secret, and an
+/// open connection.
 fn secrets_are_found_where_they_are(fixture: &Fixture, secrets: &[Secret]) -> anyhow::Result<()> {
     let coordinator = fixture.run.cluster.coordinator()?.pid()?;
     for secret in secrets {

@@ -1,6 +1,6 @@
-//! clientmount-agent as a drop-in replacement of the sites' Go daemon clientmountd: its flags and files, its rights, its contract
-//! with the central controllers, and a switch to Warren and back with file systems mounted. The tests run on the embedded API
-//! and, in `make kube`, on a real API server.
+//! clientmount-agent as a drop-in replacement of the sites' Go daemon clientmountd: its flags and files, its rights,
+//! its contract with the central controllers, and a switch to Warren and back with file systems mounted. The tests run
+//! on the embedded API and, in `make kube`, on a real API server.
 
 use std::{collections::BTreeSet, io::Write};
 
@@ -25,7 +25,7 @@ fn desire(fixture: &Direct, mount: &Value, state: &str) -> anyhow::Result<()> {
     fixture.server.patch(mount, &json!({"spec": {"desiredState": state}}), false)
 }
 
-/// Adds fields to the CRD of ClientMount that Warren does not know: a site with a newer release.
+/// Adds fields to the CRD of ClientMount that Warren does not know, as a newer release of DWS would.
 fn newer_crd(crd: &mut Value) {
     if crd["spec"]["names"]["kind"] != "ClientMount" {
         return;
@@ -69,7 +69,7 @@ fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::
     writeln!(fixture.open_on_node(&format!("{path}/hello"))?, "written")?;
     let there = fixture.mount_at(&path)?.context("it is not mounted")?;
 
-    // The patch makes the status wrong: only the agent that was started again can have corrected it.
+    // Patches the status to a wrong value, so that a correct status proves that the restarted agent wrote it.
     let start_again = |fixture: &Direct| {
         fixture.agent()?.kill()?;
         fixture.server.patch(&mount, &json!({"status": {"allReady": false}}), true)?;
@@ -156,7 +156,8 @@ fn a_mount_sends_three_requests_to_the_api() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// DWS fails the workflow if a ClientMount has no finalizer 300 s after its creation: the agent adds it to a faulty object too.
+/// DWS fails the workflow if a ClientMount has no finalizer 300 s after its creation, so the agent adds the finalizer
+/// even to a faulty ClientMount.
 #[test]
 fn a_faulty_mount_gets_the_finalizer_and_a_mount_of_another_node_does_not() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -233,8 +234,8 @@ fn a_wrong_status_of_another_daemon_is_corrected() -> anyhow::Result<()> {
         ensure!(fixture.mount_at(&fixture.job.mount_path())?.is_some());
         fixture.stop_agent()?;
     }
-    // The central controllers give up on a node that is away: they remove the finalizer, and the API deletes the
-    // object.
+    // Does what the central controllers do when a node does not answer for a long time: they remove the finalizer, and
+    // the API deletes the ClientMount.
     let path = fixture.job.mount_path();
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
     fixture.server.delete(&mount)?;
@@ -245,7 +246,7 @@ fn a_wrong_status_of_another_daemon_is_corrected() -> anyhow::Result<()> {
         ensure!(fixture.mount_at(&path)?.is_none());
         Ok(())
     })?;
-    // Now the finalizer is removed while the agent runs: the agent must put it back.
+    // Now removes the finalizer while the agent runs. The agent must add it again.
     fixture.server.create(&mount)?;
     fixture.until_state(&mount, "mounted")?;
     fixture.server.delete(&mount)?;
@@ -278,8 +279,8 @@ fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Resul
     fixture.until_logged("the API does not answer")?;
     ensure!(fixture.mount_at(&path)? == there);
     fixture.server.resume()?;
-    // A server that starts may first answer that it does not know the kind or the credentials; the agent then logs the end of that
-    // fault instead.
+    // The agent logs one of two messages. A server that has just started may first not know the kind or the
+    // credentials; the agent then logs the end of that fault, not of the outage.
     until("the watch to be open again", PATIENCE, || {
         let said = fixture.agent_log()?;
         let words = ["the API answers", "ClientMount is watched", "this program's credentials"];
@@ -292,7 +293,8 @@ fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Resul
     fixture.server.revoke()?;
     desire(&fixture, &mount, "unmounted")?;
     if !fixture.server.is_real() {
-        // A real server keeps an open watch after its token was revoked, so it logs no refusal.
+        // A real server keeps a watch open after the revocation of the watch's token, so the agent sees and logs no
+        // refusal.
         fixture.until_logged("is not signed by")?;
     }
     ensure!(fixture.server.is_real() || fixture.mount_at(&path)? == there);
@@ -309,7 +311,8 @@ fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Resul
     );
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
-    // The server may refuse the rabbit agent's token now; its next start reads the new one.
+    // Restarts the rabbit's agent: the server may now refuse its token, and an agent reads the new token when it
+    // starts.
     fixture.rabbit()?.kill()?;
     fixture.tear_down()?;
     fixture.end()
@@ -334,7 +337,7 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Runs on a real server only: the embedded API has no roles, and its token has all rights.
+/// This test runs only on a real server: the embedded API has no roles, and its token has all rights.
 #[test]
 fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {
@@ -404,7 +407,8 @@ impl Daemon {
     }
 }
 
-/// Switches from the Go daemon to Warren and back, and from Warren to the Go daemon and back, with a file open on the mount.
+/// Switches from the Go daemon to Warren and back, and from Warren to the Go daemon and back, with a file open on the
+/// mount.
 #[test]
 fn a_node_is_switched_and_switched_back_with_its_file_system_mounted() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -437,7 +441,8 @@ fn switch_and_switch_back(
             fixture.mount_at(&path)?.as_ref() == Some(&there),
             "the daemon that stopped unmounted the file system"
         );
-        // Makes the status wrong while no daemon runs: once the status is right, the new daemon has checked the mount.
+        // Patches the status to a wrong value while no daemon runs, so that a correct status proves that the new daemon
+        // has checked the mount.
         fixture.server.patch(mount, &json!({"status": {"allReady": false}}), true)?;
         coming.start(fixture)?;
         fixture.until_state(mount, "mounted")?;

@@ -1,5 +1,5 @@
-//! Fencing by the rabbit's agent on file drives: which namespaces it detaches, how it answers, and that it may be killed at any
-//! point.
+//! Tests of fencing by the rabbit's agent on file drives: which namespaces the agent detaches, how it answers, and that
+//! it may be killed at any point.
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ impl Shared {
         fs::write(cluster.fence().join("corosync.conf"), COROSYNC)?;
         plant(&cluster.fence().join("dlm_tool"), DLM_TOOL)?;
         let mut block = fixture.run.job.block_storage(cluster.chassis(), true);
-        // Two allocations: a fence must detach both.
+        // The storage has two allocations, and a fence must detach both.
         let allocation = json!({
             "capacity": fixture.run.job.capacity, "access": ["rabbit-1", "compute-1", "compute-2"],
         });
@@ -96,7 +96,7 @@ impl Shared {
         Ok(fence.join("responses").join(name))
     }
 
-    /// Waits for an answer, and for the deletion of its request.
+    /// Waits for the answer to a fence request, and for the deletion of the request.
     fn wait_for_answer(&self, path: &Path) -> anyhow::Result<Value> {
         let answer = until(&path.display().to_string(), PATIENCE, || {
             fs::read(path).context("there is no answer")
@@ -127,7 +127,7 @@ impl Shared {
         server.context("compute-1 is not among the NnfNode's servers")
     }
 
-    /// Waits until the NnfNode shows the compute as fenced, or as not fenced.
+    /// Waits until the NnfNode shows the compute as fenced, or, if `fenced` is false, as not fenced.
     fn until_reported_fenced(&self, fenced: bool) -> anyhow::Result<()> {
         until("the NnfNode", PATIENCE, || {
             let server = self.server_status()?;
@@ -174,7 +174,7 @@ fn a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away() -> anyhow::R
     shared.until_reported_fenced(true)?;
     shared.unfence(&path)?;
 
-    // A real API server runs on when the coordinator is stopped.
+    // Stops the coordinator only with the embedded API: a real API server would still run.
     if !gate::real_server_is_wanted() {
         shared.fixture.run.cluster.stop_one("coordinator")?;
         let path = shared.request_fence(NODE)?;
@@ -197,7 +197,7 @@ fn a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away() -> anyhow::R
     shared.end()
 }
 
-/// Log lines of a fence's steps, at which the agent is killed.
+/// Log lines about the steps of a fence. The agent is killed when it logs one of them.
 const DEATHS: [&str; 5] = [
     "is to be fenced",
     "detach namespace",

@@ -1,5 +1,5 @@
-//! Every flag in the documents, manual pages, scripts, units and manifests is in a program's `--help-all`, and every link of a
-//! document leads to a file and a heading.
+//! Every flag in the documents, manual pages, scripts, units and manifests is in a program's `--help-all`, and every
+//! link of a document leads to a file and a heading.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ const PROGRAMS: [&str; 4] = ["clientmount-agent", "rabbit-agent", "coordinator",
 const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
-/// Flags of other programs that the documents name, with the program.
+/// Flags of other programs that occur in the documents, each with its program.
 const THEIRS: [(&str, &str); 41] = [
     ("--test", "cargo"),
     ("--create", "systemd-tmpfiles"),
@@ -84,7 +84,7 @@ fn help_fits_a_screen_of_80_by_50() -> anyhow::Result<()> {
     let mut long = Vec::new();
     for program in PROGRAMS {
         for (typed, text) in commands_of(program, "--help")? {
-            // clap does not wrap the usage line: the terminal does.
+            // Counts a long usage line as several lines: clap does not wrap it, so the terminal does.
             let lines: usize = text.lines().map(|line| line.len().div_ceil(80).max(1)).sum();
             if lines > 50 {
                 long.push(format!("{typed}: {lines} lines"));
@@ -134,7 +134,8 @@ fn documents() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     found.into_iter().map(|path| Ok((path.clone(), text(&path)?))).collect()
 }
 
-/// Returns the commands in a text: `ExecStart=` of units, indented lines with their continuation lines, and text in backticks.
+/// Returns the commands in a text: `ExecStart=` of units, indented lines with their continuation lines, and text in
+/// backticks.
 fn commands_in(text: &str) -> Vec<String> {
     let text = text.replace("\\\n", " ");
     let typed = |line: &&str| line.starts_with("    ") || line.starts_with("ExecStart=");
@@ -156,7 +157,7 @@ fn every_flag_in_the_documents_is_in_the_help() -> anyhow::Result<()> {
         ours.insert(script, flags_in(&String::from_utf8(output.stdout)?));
     }
     let all: Flags = ours.values().flatten().cloned().collect();
-    // Matches the program that the command runs, not a program that is only an argument.
+    // The expression matches the program that the command runs, not a program that is only an argument.
     let command_line = Regex::new(
         r"^(?:\s*|\s*sudo |ExecStart=\S*/)(clientmount-agent|rabbit-agent|coordinator|warren|podhelper) ([^;|&#]*)",
     )?;

@@ -1,4 +1,4 @@
-//! A real kubectl on the embedded API, over TLS, with the kubeconfig that the coordinator wrote.
+//! Tests with a real kubectl on the embedded API, over TLS, with the kubeconfig that the coordinator wrote.
 
 use std::{os::unix::fs::PermissionsExt, process::Command};
 
@@ -13,7 +13,7 @@ use tests::{
 fn kubectl(cluster: &Cluster, words: &[&str]) -> anyhow::Result<String> {
     let mut argv: Command = command("kubectl");
     argv.arg("--kubeconfig").arg(cluster.kubeconfig()).args(words);
-    // kubectl caches the API's discovery documents below the home directory, by host and port.
+    // Sets another home directory: kubectl caches the API's discovery documents there, by host and port.
     argv.env("HOME", cluster.logs());
     output(argv).with_context(|| format!("kubectl {}", words.join(" ")))
 }

@@ -1,6 +1,7 @@
-//! kubectl prints the same on the embedded API and on a real kube-apiserver, for Warren's kinds and one object of every fixture.
+//! Checks that kubectl prints the same on the embedded API and on a real kube-apiserver, for Warren's kinds and for one
+//! object of every fixture.
 //!
-//! `make kube` runs these tests, with the kubectl of the server's version.
+//! `make kube` runs these tests, with a kubectl of the same version as the server.
 
 use std::{fs, path::Path};
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::{api_server::ApiServer, cluster::output, program::command};
 
-/// An API server, and the kubectl that is run against it.
+/// An API server, and a kubectl that uses it.
 struct Side {
     server: ApiServer,
     kubectl: std::path::PathBuf,
@@ -27,7 +28,8 @@ impl Side {
         Ok(side)
     }
 
-    /// Creates one object per fixture, named like its file: the fixtures come from different systems, and their names may clash.
+    /// Creates one object per fixture, named like its file: the fixtures come from different systems, and their names
+    /// may clash.
     fn load(&self) -> anyhow::Result<()> {
         for namespace in ["fixtures", "gone"] {
             self.server.create(&json!({
@@ -82,15 +84,15 @@ fn fixtures() -> anyhow::Result<Vec<(String, Value)>> {
 
 fn normalize(shown: &str) -> String {
     let rules = [
-        // Ages, and the widths of columns.
+        // Replaces ages, and later the widths of columns.
         (r"\b\d+(s|m\d*s?|h)(\s|$)", "AGE$2"),
         (r" +", " "),
         (r"(?m)^(\s*(?:UID|uid|Resource Version|resourceVersion):).*$", "$1"),
         (r"(?m)^(\s*(?:Creation Timestamp|creationTimestamp):).*$", "$1"),
         (r"127\.0\.0\.1:\d+", "SERVER"),
-        // Code, reason and field must agree; the words of the reason may differ.
+        // Removes the text of a refusal, which may differ. Code, reason and field must agree.
         (r"(The request is invalid): .*", "$1"),
-        // Namespaces that every Kubernetes has, and the embedded API has not.
+        // Removes namespaces that every Kubernetes cluster has, but not the embedded API.
         (r"(?m)^(kube-node-lease|kube-public|nnf-system) .*\n", ""),
     ];
     let mut text = shown.to_owned();

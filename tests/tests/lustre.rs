@@ -1,6 +1,6 @@
-//! Lustre targets made by the real agent on file drives, with stand-ins for the programs of ZFS and Lustre
-//! (`tests::lustre_tools`). The tests prove which commands the agent runs, in which order and with which arguments, and that it
-//! parses their output; they do not prove that a kernel with Lustre accepts the commands.
+//! Tests of Lustre targets that the real agent makes on file drives, with stand-ins for the programs of ZFS and Lustre
+//! (`tests::lustre_tools`). The tests prove which commands the agent runs, in which order and with which arguments, and
+//! that it parses their output; they do not prove that a kernel with Lustre accepts the commands.
 
 use std::{env, fs, path::PathBuf, process::Output};
 
@@ -29,7 +29,7 @@ fn mounts(fixture: &Direct) -> anyhow::Result<Vec<[String; 3]>> {
     Ok(ours.map(|words| [words[0].clone(), words[1].clone(), words[2].clone()]).collect())
 }
 
-/// The stand-ins, installed in a directory of the test.
+/// The directory in which the test has installed the stand-ins.
 struct Tools {
     directory: PathBuf,
     path: String,
@@ -44,7 +44,8 @@ impl Tools {
         Ok(Self { directory, path })
     }
 
-    /// Returns the log of commands, without devices and paths, and with each pool shortened to the end of its name (`ost-0`).
+    /// Returns the log of commands, without devices and paths, and with each pool shortened to the end of its name
+    /// (`ost-0`).
     fn log(&self, fixture: &Direct) -> anyhow::Result<Vec<String>> {
         let owner = format!("pool-{}-", fixture.job.storage_uid);
         let lines = lustre_tools::log(&self.directory)?;
@@ -124,7 +125,7 @@ fn targets_are_made_mounted_mounted_again_after_a_restart_and_destroyed_in_order
             "{kind}-{index}: {at:?} in {log:#?}"
         );
     }
-    // The hooks of the file system run once all its targets are mounted.
+    // The hooks of a file system, which are commands of the profile, run once all its targets are mounted.
     let client = format!("mount -t lustre {}:/{FS_NAME}", lustre_tools::NID);
     ensure!(log.ends_with(&[client.clone(), "lfs setstripe -E 64K -L mdt".to_owned()]), "{log:#?}");
     let serving = mounts(&fixture)?;
@@ -132,7 +133,8 @@ fn targets_are_made_mounted_mounted_again_after_a_restart_and_destroyed_in_order
     for (kind, index) in [("mgtmdt", 0), ("ost", 0), ("ost", 1)] {
         let name = fixture.job.lustre_target(kind, index);
         let target = roots.join(&name).display().to_string();
-        // The type is `lustre` on a kernel with Lustre; the agent recognizes the mount by its source.
+        // The type would be `lustre` on a kernel with Lustre. The agent recognizes the mount by its source, so the type
+        // does not matter.
         let wanted = [format!("pool-{name}/{kind}"), target, "tmpfs".to_owned()];
         ensure!(serving.contains(&wanted), "{wanted:?} is not in {serving:#?}");
     }
@@ -164,7 +166,7 @@ fn targets_are_made_mounted_mounted_again_after_a_restart_and_destroyed_in_order
     fixture.end()
 }
 
-/// Checks that the stand-ins answer as Lustre 2.17 did while its targets were mounted.
+/// Checks that the stand-ins refuse the same commands as Lustre 2.17 does while targets are mounted.
 fn tools_refuse_while_targets_serve(
     fixture: &Direct,
     tools: &Tools,
@@ -220,15 +222,15 @@ fn tools_refuse_while_targets_serve(
     Ok(())
 }
 
-/// Unmounts and exports everything and kills the agent, as a restart of the node does. Checks that the targets are mounted again,
-/// that nothing is formatted, and that no hook runs a second time.
+/// Kills the agent, unmounts all targets and exports all pools, which has the same effect as a restart of the node.
+/// Checks that the targets are mounted again, that nothing is formatted, and that no hook runs a second time.
 fn targets_are_mounted_again_after_a_restart(
     fixture: &Direct,
     tools: &Tools,
     serving: &[[String; 3]],
 ) -> anyhow::Result<()> {
     let before = tools.log(fixture)?.len();
-    // Stopped, so that the agent does not react before it is killed.
+    // Stops the agent's process, so that it does not react before it is killed.
     signal(fixture.rabbit()?.pid()?, Signal::SIGSTOP)?;
     for [source, target, _] in serving {
         let (pool, _) = source.split_once('/').context("a dataset")?;

@@ -1,6 +1,7 @@
-//! Workflows with Lustre, with the coordinator's engine, the agents of rabbit and computes, real loop devices, and stand-ins for
-//! the programs of ZFS and Lustre (`tests::lustre_tools`). The tests prove which program runs which command when, and that
-//! nothing is left; they do not prove that a kernel with Lustre accepts the commands.
+//! Tests of workflows with Lustre, with the coordinator's engine, the agents of rabbit and computes, real loop devices,
+//! and stand-ins for the programs of ZFS and Lustre (`tests::lustre_tools`). The tests prove that each program runs the
+//! right commands at the right time, and that nothing is left. They do not prove that a kernel with Lustre accepts the
+//! commands.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ fn ensure_mounted_everywhere(flow: &Flow, name: &str, path: &Value) -> anyhow::R
     Ok(())
 }
 
-/// Returns the fsname that a management target gave to this storage.
+/// Returns the file system name (fsname) that a management target gave to this storage.
 fn fs_name_of(flow: &Flow, mgt: &str, storage: &str) -> anyhow::Result<String> {
     let mgt = flow.object("nnflustremgt", mgt, "rabbit-1")?;
     let holders = mgt["status"]["claimList"].as_array().context("claimList")?;
@@ -53,8 +54,8 @@ fn fs_name_of(flow: &Flow, mgt: &str, storage: &str) -> anyhow::Result<String> {
     name.map(str::to_owned).with_context(|| format!("no fsname for {storage} in {mgt:#}"))
 }
 
-/// Checks that the log has these command lines in this order, with others between them. Each is given by some of its words, in
-/// their order in the line.
+/// Checks that the log has these command lines in this order; other command lines may lie between them. An entry of
+/// `wanted` has some words of a command line, in their order in the line.
 fn ensure_order(log: &[String], wanted: &[&[&str]]) -> anyhow::Result<()> {
     let mut rest = log.iter();
     for words in wanted {
@@ -102,8 +103,8 @@ fn a_lustre_workflow_runs_from_proposal_to_teardown_and_leaves_nothing() -> anyh
             ensure!(env["DW_JOB_lus"] == env["DW_JOB_LUSTRE"], "{env:#}");
             name = fs_name_of(&flow, "life-0", "life-0")?;
             ensure_mounted_everywhere(&flow, &name, &env["DW_JOB_lus"])?;
-            // The agent on the rabbit made the job's user the owner of the root directory, once. (The stand-in's mounts share no
-            // data, so the owner cannot be checked on a compute.)
+            // Checks that the agent on the rabbit has made the job's user the owner of the root directory exactly once.
+            // (The stand-in's mounts share no data, so the owner cannot be checked on a compute.)
             let log = flow.fixture.lustre_log()?;
             let owner = log.iter().filter(|line| line.ends_with("-owner")).count();
             ensure!(owner == 1, "the owner was set {owner} times: {log:#?}");
@@ -153,15 +154,15 @@ fn profile(flow: &mut Flow, name: &str, mgt: &Value) -> anyhow::Result<()> {
     profile["data"]["default"] = json!(false);
     let lustre = &mut profile["data"]["lustreStorage"];
     lustre["combinedMgtMdt"] = json!(false);
-    // Small enough for the disk of a small machine.
+    // The metadata target must fit on the disk of a small machine.
     lustre["mdtOptions"]["capacity"] = json!("1GiB");
     let options = lustre["mgtOptions"].as_object_mut().context("mgtOptions")?;
     options.extend(mgt.as_object().context("options")?.clone());
     flow.fixture.run.apply(name, &[profile])
 }
 
-/// Runs a job with this directive, checks that both computes have mounted the same file system at this path, and returns
-/// the file system's fsname.
+/// Runs a job with this directive, checks that both computes have mounted the same file system at this path, and
+/// returns the file system's fsname.
 fn fsname_seen_by_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<String> {
     let cluster = &flow.fixture.run.cluster;
     let mut run = cluster.warren()?;
@@ -178,8 +179,8 @@ fn fsname_seen_by_job(flow: &Flow, line: &str, path: &str) -> anyhow::Result<Str
     Ok(names[0].to_owned())
 }
 
-/// Creates a management target and a persistent file system on it, runs a job that uses it and a job with a file system of its own
-/// on the same target, and destroys all.
+/// Creates a management target and a persistent file system on it, runs a job that uses the persistent file system and
+/// a job with its own file system on the same target, and then destroys both persistent storages.
 #[test]
 fn a_persistent_lustre_file_system_on_a_pool_target_outlives_jobs() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -200,7 +201,7 @@ fn a_persistent_lustre_file_system_on_a_pool_target_outlives_jobs() -> anyhow::R
     ensure!(listed.contains("kept") && listed.matches("Active").count() == 2, "{listed}");
     let refused = persistent(&flow, &["destroy", "mgt1"]).expect_err("a file system is on it");
     ensure!(format!("{refused:#}").contains("mgt1 is used by kept"), "{refused:#}");
-    // One job after the other: two file systems at once need 16 GB of disk.
+    // Runs the two jobs one after the other: two file systems at the same time would need 16 GB of disk.
     let kept = fs_name_of(&flow, "mgt1", "kept")?;
     let line = "#DW persistentdw name=kept";
     ensure!(

@@ -1,4 +1,4 @@
-//! Warren's main job through all four programs, on real loop devices and file systems.
+//! Tests of Warren's main job with all four programs, on real loop devices and file systems.
 
 use tests::{gate, lives};
 

@@ -35,7 +35,7 @@ fn gather(place: &Path, root: &Path, found: &mut BTreeMap<String, String>) -> an
     Ok(())
 }
 
-/// Returns the long flags that a help text explains: those at the beginning of a line.
+/// Returns the long flags that a help text explains, that is, the flags at the beginning of a line.
 fn explained_flags(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim_start);
     let flag = |line: &str| {
@@ -132,7 +132,7 @@ fn mandoc_reports_no_warning() -> anyhow::Result<()> {
         generate_pages()?.into_keys().filter(|name| name.starts_with("man/")).collect();
     ensure!(pages.len() > 10, "{pages:?}");
     let mut mandoc = command("mandoc");
-    // The level below reports style, such as lines of more than 80 bytes.
+    // mandoc's level below `warning`, `style`, would also report lines of more than 80 bytes.
     mandoc.args(["-T", "lint", "-W", "warning"]).args(pages).current_dir(directory.path());
     let output = mandoc.output()?;
     ensure!(

@@ -1,4 +1,4 @@
-//! `warren run` with all programs, on real loop devices and a real file system.
+//! Tests of `warren run` with all programs, on real loop devices and a real file system.
 
 use std::process::Stdio;
 
@@ -16,7 +16,8 @@ const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 /// Command that writes and reads a file on each compute.
 const HELLO: &str = "test ! -e $DW_JOB_scratch/hello; echo $WARREN_NODE > $DW_JOB_scratch/hello; cat $DW_JOB_scratch/hello";
 
-/// Returns a `warren run` with the directive, the computes, the launcher, and `rest` as the job's command.
+/// Returns a command line of `warren run` with the directive, the computes, the launcher, and `rest` as its last
+/// arguments.
 fn warren_run(flow: &Flow, rest: &[&str]) -> anyhow::Result<std::process::Command> {
     let cluster = &flow.fixture.run.cluster;
     let user = flow.user.to_string();
@@ -88,7 +89,8 @@ fn storage_that_cannot_be_made_fails_the_run_and_leaves_nothing() -> anyhow::Res
     flow.end()
 }
 
-/// A `warren run` that is killed cannot remove its workflow; the coordinator does, once the lease is not renewed any more.
+/// A `warren run` that is killed cannot remove its workflow. The coordinator removes it when the run's lease has
+/// expired.
 #[test]
 fn the_coordinator_removes_the_workflow_of_a_killed_run() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -109,7 +111,7 @@ fn the_coordinator_removes_the_workflow_of_a_killed_run() -> anyhow::Result<()> 
     child.wait().context("wait for warren run")?;
     let lease = flow.workflow()?["metadata"]["annotations"]["warren/lease"].clone();
     ensure!(lease.as_str().is_some_and(|text| text.contains("\"seconds\":600")), "{lease}");
-    // Shorten the lease from ten minutes to one second.
+    // Shortens the lease from ten minutes to one second.
     let short = serde_json::json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Workflow",
         "metadata": {"name": flow.name, "namespace": "default",

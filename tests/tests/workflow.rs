@@ -1,4 +1,4 @@
-//! Workflows from Proposal to Teardown with all programs, on real loop devices and real file systems.
+//! Tests of workflows from Proposal to Teardown with all programs, on real loop devices and real file systems.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -160,7 +160,7 @@ fn a_wrong_directive_and_a_wrong_state_are_refused_with_the_remedy() -> anyhow::
     flow.end()
 }
 
-/// A compute that is added later would mount the storage of another compute.
+/// The API must refuse such a change: a compute that is added later would mount the storage of another compute.
 #[test]
 fn computes_cannot_change_once_storage_was_made() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -183,7 +183,7 @@ fn computes_cannot_change_once_storage_was_made() -> anyhow::Result<()> {
         let computes = flow.object("computes", "named", "default")?;
         ensure!(computes["data"] == serde_json::json!([{"name": "compute-1"}]), "{computes:#}");
     }
-    // The same computes again are accepted.
+    // A repeated call with the same computes is accepted.
     let printed = advance(&flow, &["--nodes", "compute-1"])?;
     ensure!(printed == "workflow/named PostRun\n", "{printed}");
     advance(&flow, &["--to", "Teardown"])?;
@@ -216,7 +216,7 @@ fn persistent_storage_keeps_a_file_until_it_is_destroyed() -> anyhow::Result<()>
             flow.run_on("compute-1", &write.replace("PATH", path)).map(drop)
         })?;
         flow.kill_coordinator()?;
-        // Wait for the coordinator: a real API server asks its webhook about each Workflow.
+        // Waits for the coordinator, since a real API server calls the coordinator's webhook for each Workflow.
         let run = &flow.fixture.run;
         until("the coordinator to serve again", PATIENCE, || run.prints(&["nodes"]).map(drop))?;
         run_workflow(&mut flow, "read", uses, |flow, path| {
@@ -239,7 +239,8 @@ fn persistent_storage_keeps_a_file_until_it_is_destroyed() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Runs one workflow from its creation to its deletion, and calls `work` in PreRun with the path of the persistent storage.
+/// Runs one workflow from its creation to its deletion, and calls `work` in PreRun with the path of the persistent
+/// storage.
 fn run_workflow(
     flow: &mut Flow,
     name: &str,

@@ -1,4 +1,5 @@
-//! The gRPC service `Workloads` with all programs: a workload manager's jobs on real loop devices and real XFS.
+//! Tests of the gRPC service `Workloads` with all programs: a workload manager's jobs on real loop devices and real
+//! XFS.
 
 use std::{
     fs::{Permissions, set_permissions},
@@ -33,7 +34,7 @@ fn create(caller: &Caller<'_>) -> anyhow::Result<Called> {
     caller.reach(&["create", XFS, "--user", "1050", "--group", "1050"], "Proposal")
 }
 
-/// Every call is made twice; the second finds its work done.
+/// The test makes every call twice. The second call finds its work done.
 #[test]
 fn each_call_of_a_job_may_be_repeated() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -107,7 +108,7 @@ fn a_refusal_names_the_line_the_argument_and_the_remedy() -> anyhow::Result<()> 
     flow.end()
 }
 
-/// The coordinator is killed before each call and while the call waits; the calling script sees no failure.
+/// The coordinator is killed before each call, and again while the call waits. The calling script must see no failure.
 #[test]
 fn a_workload_managers_calls_succeed_although_the_coordinator_is_killed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -121,7 +122,7 @@ fn a_workload_managers_calls_succeed_although_the_coordinator_is_killed() -> any
         until("a coordinator", patience(), || coordinator.kill())?;
         let mut argv = caller.command(words)?;
         let child = argv.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("call")?;
-        // Long enough for the coordinator to have received the call.
+        // Waits long enough for the coordinator to have received the call.
         pause(Duration::from_millis(400));
         until("a coordinator", patience(), || coordinator.kill())?;
         let called =
@@ -172,7 +173,7 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
         caller.user = Some(user);
         caller
     };
-    // Job IDs of a workload manager are reserved for it: a user cannot take the ID of a later job.
+    // A user cannot create a job with an ID of the workload manager, which could be that of a later job.
     caller_of(1050, "mine").call(&["create", XFS])?.with(1)?.saying(&["--manager user-1050"])?;
     let own = |user: u32, job: &str| {
         let mut caller = caller_of(user, job);
@@ -195,7 +196,8 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
         status.told["desiredState"] == "Proposal" && status.told["aborted"] == "",
         "{status:?}"
     );
-    // User 1060, whom --wlm-user names, acts on the jobs of its own manager only.
+    // User 1060, whom the option --wlm-user names for the workload manager `test`, may act only on jobs of that
+    // manager.
     own(1060, "mine").call(&["teardown"])?.with(1)?.saying(&["acts for test only"])?;
     let manager = caller_of(1060, "managed");
     manager.call(&["create", XFS, "--user", "1051", "--group", "1051"])?.with(0)?;
@@ -206,7 +208,8 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
         .err()
         .context("the job was not removed")?;
     mine.call(&["teardown"])?.with(0)?;
-    // The socket for all users does not serve the calls of administrators.
+    // On the socket that every user may connect to, the coordinator does not accept the calls that are for
+    // administrators.
     let cluster = &flow.fixture.run.cluster;
     let warren = cluster.warren()?.get_program().to_string_lossy().into_owned();
     let nodes = format!("{warren} nodes --coordinator unix://{}", socket.display());
@@ -216,7 +219,8 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
     flow.end()
 }
 
-/// A rabbit whose agent is stopped counts as unreachable, not as down; a deadline outlives the coordinator that received it.
+/// A rabbit whose agent is stopped counts as unreachable, not as down. A deadline is stored, so it is valid even after
+/// the restart of the coordinator that received it.
 #[test]
 fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -244,7 +248,7 @@ fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow:
         .find(|deadline| deadline["state"] == "Setup")
         .context("no deadline of Setup")?;
     ensure!(setup["outcome"] == "missed" && setup["owner"] == "user 0", "{setup}");
-    // The deadline has passed: the call fails at once, whatever its own time-out.
+    // The deadline has passed, so the call fails immediately, even with a long time-out.
     caller.call(&["setup", "--timeout", "1h"])?.with(3)?;
     flow.fixture.run.cluster.start_node(&rabbit)?;
     let caller = Caller::new(&flow, "7");
@@ -264,7 +268,7 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     create(&caller)?;
     caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    // There is no evidence yet that compute-2 is down.
+    // The coordinator has no evidence yet that compute-2 is down.
     let caller = Caller::new(&flow, "7");
     let late = caller.call(&["start", "--timeout", "3s"])?.with(3)?;
     ensure!(late.node("compute-2")["condition"] == "unreachable", "{late:?}");
@@ -284,7 +288,7 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     flow.end()
 }
 
-/// The lost compute is reported to the job, and its storage is removed with the job.
+/// The call reports the lost compute to the job. The compute's storage is removed together with the job's.
 #[test]
 fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -318,7 +322,8 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
         ensure!(status.node("compute-3")["condition"] == "ready", "{status:?}");
         Ok(())
     })?;
-    // The deadline has passed, so the repeated call lets the job go on without compute-2; a further call answers the same.
+    // The deadline has passed, so the first of these calls lets the job continue without compute-2. The second call
+    // must give the same answer.
     for _ in 0..2 {
         let started = caller.reach(&start, "PreRun")?;
         let lost = started.told["lost"].as_array().context("lost")?;
@@ -342,8 +347,8 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     flow.end()
 }
 
-/// The rabbit of compute-9 cannot make file systems. While its agent is silent there is no evidence of a failure; once it reports
-/// the failure, the job goes on with the other computes.
+/// The rabbit of compute-9 cannot make file systems. While the rabbit's agent is silent, the coordinator has no
+/// evidence of a failure. Once the agent reports the failure, the job continues with the other computes.
 #[test]
 fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -356,7 +361,7 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     flow.fixture.run.cluster.stop_one("rabbit-9")?;
     let caller = Caller::new(&flow, "7");
     let setup = ["setup", "--nodes", "compute-[1-2],compute-9", "--timeout", "2s"];
-    // On a busy machine, the good rabbit may be late too: repeat the call until only rabbit-9 is.
+    // On a busy machine, the good rabbit may be late too: repeats the call until only rabbit-9 is late.
     until("rabbit-9 alone to be late", patience(), || {
         caller.call(&setup)?.with(3)?.saying(&["no fault of rabbit-9 was reported"]).map(drop)
     })?;
@@ -387,7 +392,7 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     flow.end()
 }
 
-/// Adds rabbit-9 with compute-9 and drives of its own, and returns a PATH with a mkfs.xfs that fails.
+/// Adds rabbit-9 with its own drives, and compute-9. Returns a PATH with a mkfs.xfs that fails.
 fn second_rabbit(flow: &mut Flow) -> anyhow::Result<String> {
     let mut system = flow.fixture.run.cluster.chassis().system_configuration();
     let nodes = system["spec"]["storageNodes"].as_array_mut().context("storageNodes")?;

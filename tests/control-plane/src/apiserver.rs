@@ -77,7 +77,8 @@ pub(crate) fn controller_manager(directory: &Path, files: &Files) -> Vec<String>
     ])
 }
 
-/// Returns the audit policy: the log has the bodies of Warren's kinds, so that tests can count bytes, and metadata of all else.
+/// Returns the audit policy: of Warren's kinds the log has the requests with their bodies, so that tests can count
+/// bytes; of other kinds it has only metadata.
 pub(crate) fn audit_policy() -> Value {
     let groups = ["dataworkflowservices.github.io", "nnf.cray.hpe.com"];
     let groups = groups.map(|group| json!({"group": group}));

@@ -20,9 +20,10 @@ pub struct AuditEvent {
     pub uri: String,
     /// HTTP status code of the response.
     pub code: u64,
-    /// `ResponseStarted` of a watch that is still open, else `ResponseComplete`.
+    /// `ResponseStarted` if the request is a watch that is still open, else `ResponseComplete`.
     pub stage: String,
-    /// When the server received the request, as text that sorts by time: `2026-01-31T12:00:00.000000Z`.
+    /// Time at which the server received the request, in a form whose alphabetical order is the order of times:
+    /// `2026-01-31T12:00:00.000000Z`.
     pub received: String,
     /// User-Agent header of the client.
     pub agent: String,

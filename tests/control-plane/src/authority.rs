@@ -12,7 +12,7 @@ use rcgen::{
 /// A certificate and its private key.
 #[derive(Debug, Clone)]
 pub struct Certified {
-    /// Certificate as PEM, without those of the authority.
+    /// Certificate as PEM, without the authority's certificate.
     pub certificate: String,
     /// Private key as PEM.
     pub key: String,

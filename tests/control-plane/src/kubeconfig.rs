@@ -13,11 +13,12 @@ pub enum Login {
     Certificate(Certified),
     /// Bearer token, stored in the kubeconfig.
     Token(String),
-    /// File with a bearer token, which the client reads again as the token is renewed.
+    /// File with a bearer token; the client reads the file again after the token in it was renewed.
     TokenFile(std::path::PathBuf),
 }
 
-/// Writes a kubeconfig for `server`, whose certificate `authority` (PEM) signed. The file is JSON, which is valid YAML.
+/// Writes a kubeconfig for the server at the URL `server`; `authority` is the PEM of the CA that signed the server's
+/// certificate. The file is JSON, which is valid YAML.
 ///
 /// # Errors
 /// When the file cannot be written.

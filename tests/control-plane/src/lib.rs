@@ -6,7 +6,7 @@
 //! Authority (certificates) ────┼─► ControlPlane ─► kubeconfigs, clients, audit log; kill, pause, start again
 //! Settings (added flags) ──────┘
 //! ```
-//! Guarantees: all files lie below one directory; the processes end with the thread that started them, and when the
+//! Guarantees: all files lie below one directory; the processes end when the thread that started them ends, or when the
 //! control plane is dropped. Assumption: the programs lie where `envtest` looks for them.
 
 mod apiserver;
@@ -31,7 +31,7 @@ pub const KUBECONFIG: &str = "WARREN_KUBE";
 /// Returns the kubeconfig of the API server that `make kube` started.
 ///
 /// # Panics
-/// When `WARREN_KUBE` is not set: a suite that was asked for and cannot run fails.
+/// When `WARREN_KUBE` is not set: a suite that a person selected must fail if it cannot run.
 #[must_use]
 pub fn kubeconfig_from_environment() -> std::path::PathBuf {
     std::env::var_os(KUBECONFIG).map_or_else(

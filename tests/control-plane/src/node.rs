@@ -1,5 +1,5 @@
-//! Flags and credentials that a control plane needs in addition where a kubelet runs pods. A list flag
-//! that occurs twice has the values of both.
+//! Flags and credentials that a control plane needs in addition where a kubelet runs pods. If a flag whose value is a
+//! list occurs twice, both lists apply.
 
 use std::{fs, path::Path};
 
@@ -16,14 +16,15 @@ pub(crate) fn kubelet(node: &str) -> (String, &'static str) {
     (format!("system:node:{node}"), "system:nodes")
 }
 
-/// Writes the API server's client certificate and key for the kubelet, from which it reads the logs of pods.
+/// Writes the client certificate and key with which the API server logs in to the kubelet, to read the logs of pods.
 pub(crate) fn write_client(directory: &Path, authority: &Authority) -> anyhow::Result<()> {
     let own = authority.client("kube-apiserver", Some("system:masters"))?;
     fs::write(directory.join(CERTIFICATE), own.certificate).context("write a certificate")?;
     fs::write(directory.join(KEY), own.key).context("write a key")
 }
 
-/// Returns flags of kube-apiserver: kubelets get the rights of their own node, and are reached by IP address, without DNS.
+/// Returns flags of kube-apiserver: each kubelet may access only its own node's objects, and the server reaches
+/// kubelets by IP address, without DNS.
 pub(crate) fn apiserver(directory: &Path) -> Vec<String> {
     let path = |name| directory.join(name).display().to_string();
     flags(&[
@@ -35,8 +36,8 @@ pub(crate) fn apiserver(directory: &Path) -> Vec<String> {
     ])
 }
 
-/// Returns flags of kube-controller-manager. The node lifecycle controller admits pods to a node once it is ready; the endpoint
-/// slice controller lists the pods of a Service, for DNS.
+/// Returns flags of kube-controller-manager. The node lifecycle controller admits pods to a node once it is ready; the
+/// endpoint slice controller lists the pods of a Service, for DNS.
 pub(crate) fn controllers() -> Vec<String> {
     let more = [
         "node-lifecycle-controller",

@@ -26,7 +26,7 @@ use crate::{
     node, write_kubeconfig,
 };
 
-/// How long to wait for a server. It starts within seconds on two busy cores, and within a minute on emulated ones.
+/// Longest wait for a server. A server starts within seconds on two busy cores, and within a minute on emulated cores.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 /// File name of kube-scheduler's kubeconfig.
@@ -39,11 +39,12 @@ pub struct Settings {
     pub apiserver: Vec<String>,
     /// Additional flags of etcd.
     pub etcd: Vec<String>,
-    /// Name of the node whose kubelet runs pods. Where set, the kubelet's kubeconfig is written too, and kube-scheduler runs.
+    /// Name of the node whose kubelet runs pods. If the name is set, the kubelet's kubeconfig is written too, and
+    /// kube-scheduler runs.
     pub node: Option<String>,
 }
 
-/// etcd, kube-apiserver and kube-controller-manager, each of which can be killed, paused and started again.
+/// A running etcd, kube-apiserver and kube-controller-manager. Each of them can be killed, paused and started again.
 #[derive(Debug)]
 pub struct ControlPlane {
     directory: PathBuf,
@@ -52,7 +53,7 @@ pub struct ControlPlane {
     authority: Authority,
     files: Files,
     ports: Ports,
-    // Dropped in this order: clients end before their servers.
+    // The fields are dropped in this order, so that clients end before their servers.
     scheduler: Option<Process>,
     controllers: Option<Process>,
     apiserver: Option<Process>,
@@ -63,7 +64,7 @@ impl ControlPlane {
     /// Starts the programs in `directory` and waits until the API is ready.
     ///
     /// # Errors
-    /// When a program is missing, or is not ready in time; the message has the end of its log.
+    /// When a program is missing or not ready in time; the message has the end of the program's log.
     pub fn start(directory: &Path, settings: Settings) -> anyhow::Result<Self> {
         let assets = Assets::find()?;
         fs::create_dir_all(directory.join("certificates")).context("make the directory")?;
@@ -102,7 +103,7 @@ impl ControlPlane {
         self.settings.node.as_deref().map_or(Ok(()), |node| self.write_for_node(node))
     }
 
-    /// Writes the credentials of kubelet, scheduler and API server, which need them where pods run.
+    /// Writes the credentials that kubelet, scheduler and API server need only where pods run.
     fn write_for_node(&self, node: &str) -> anyhow::Result<()> {
         let (kubelet, nodes) = node::kubelet(node);
         for (file, user, group) in [
@@ -115,7 +116,7 @@ impl ControlPlane {
         node::write_client(&self.directory, &self.authority)
     }
 
-    /// Starts etcd on the data of its previous run.
+    /// Starts etcd with the data of its previous run.
     ///
     /// # Errors
     /// When etcd cannot be started.
@@ -126,10 +127,10 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts the API server at its address and waits until it is ready.
+    /// Starts the API server, always at the same address, and waits until the server is ready.
     ///
     /// # Errors
-    /// When it is not ready in time; the message has the end of its log.
+    /// When the server is not ready in time; the message has the end of the server's log.
     pub fn start_apiserver(&mut self) -> anyhow::Result<()> {
         let mut arguments = apiserver(&self.directory, self.ports, &self.files);
         if self.settings.node.is_some() {
@@ -140,7 +141,8 @@ impl ControlPlane {
         self.wait_until_ready()
     }
 
-    /// Starts kube-controller-manager: namespaces, garbage collection, service accounts, Jobs and their TTL, and volumes.
+    /// Starts kube-controller-manager with the controllers of namespaces, garbage collection, service accounts, Jobs
+    /// and their TTL, and volumes.
     ///
     /// # Errors
     /// When the program cannot be started.
@@ -202,8 +204,8 @@ impl ControlPlane {
         self.files.renew(&self.authority)
     }
 
-    /// Replaces the authority, the server's certificate and the kubeconfigs. The server refuses certificates of the old authority
-    /// after its next start.
+    /// Replaces the authority, the server's certificate and the kubeconfigs. The server refuses certificates of the old
+    /// authority after its next start.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -269,10 +271,11 @@ impl ControlPlane {
         client(&self.kubeconfig()).await
     }
 
-    /// Requests a token for a service account, valid for `lifetime` (at least ten minutes: the server refuses less).
+    /// Requests a token for a service account, valid for `lifetime`: at least ten minutes, since the server refuses a
+    /// shorter one.
     ///
     /// # Errors
-    /// When the account does not exist, or the server refuses.
+    /// When the account does not exist, or the server refuses the request.
     pub async fn token(
         &self,
         namespace: &str,
@@ -295,7 +298,7 @@ impl ControlPlane {
             .context("the API server's answer has no token")
     }
 
-    /// Reads all requests so far from the audit log.
+    /// Reads from the audit log all requests that the server has received so far.
     ///
     /// # Errors
     /// When the audit log is not readable.
@@ -313,7 +316,7 @@ impl ControlPlane {
         self.kill_apiserver();
         alone(async move {
             let client = Client::try_from(kube::Config::new(etcd.parse()?))?;
-            // Any key will do: the header of the answer has the revision.
+            // The key does not matter: the header of every answer has the revision.
             let answer = post(&client, "/v3/kv/range", &json!({"key": "AA=="})).await?;
             let last = answer["header"]["revision"].clone();
             post(&client, "/v3/kv/compaction", &json!({"revision": last, "physical": true}))
@@ -327,7 +330,7 @@ impl ControlPlane {
     /// Waits until the API server's `/readyz` succeeds.
     ///
     /// # Errors
-    /// When the server ends, or is not ready in time; the message has the end of its log.
+    /// When the server ends, or is not ready in time; the message has the end of the server's log.
     pub fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         let log = self.directory.join("kube-apiserver.log");
         let kubeconfig = self.kubeconfig();
@@ -352,7 +355,8 @@ pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(config(kubeconfig).await?)?)
 }
 
-/// Returns a client that does not retry: kube's default client repeats a request that the server answers with Retry-After.
+/// Returns a client that does not retry: kube's default client repeats a request that the server answers with
+/// Retry-After.
 ///
 /// # Errors
 /// When the kubeconfig is not usable.
@@ -381,10 +385,11 @@ fn ready(kubeconfig: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Runs a future to its end in a thread of its own: callers may or may not be inside an async runtime.
+/// Runs a future to its end in a new thread, since the caller may be inside an async runtime, where blocking is not
+/// allowed.
 ///
 /// # Errors
-/// Any error of `asked`, and when it panics.
+/// Returns the error of `asked`, or an error when `asked` panics.
 pub fn alone<T: Send>(asked: impl Future<Output = anyhow::Result<T>> + Send) -> anyhow::Result<T> {
     let wait =
         || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(asked);
@@ -407,7 +412,8 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// Finds three free ports. If another program takes one before the server binds it, the server's log says so.
+/// Finds three free ports. If another program takes one of the ports before the server binds it, the server's log says
+/// so.
 fn free_ports() -> anyhow::Result<Ports> {
     let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
     let port = |at: usize| -> anyhow::Result<u16> {

@@ -10,7 +10,8 @@ use nix::{
     unistd::Pid,
 };
 
-/// A running program whose output goes to a file; killed when dropped, or when the thread that started it ends.
+/// A running program whose output goes to a file. The program is killed when this value is dropped, or when the thread
+/// that started it ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -56,7 +57,7 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills the program with SIGKILL and waits for its end, as a loss of power ends it.
+    /// Kills the program with SIGKILL, which it cannot handle, as in a loss of power, and waits for its end.
     pub fn kill(&mut self) {
         // Fails only if the program has ended already.
         let _ = self.child.kill();
@@ -66,7 +67,7 @@ impl Process {
     /// Stops the program with SIGSTOP, as if its machine hung.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// When the process has ended.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGSTOP)
     }
@@ -74,7 +75,7 @@ impl Process {
     /// Lets the program continue after [`Process::pause`].
     ///
     /// # Errors
-    /// When the process is gone.
+    /// When the process has ended.
     pub fn resume(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGCONT)
     }

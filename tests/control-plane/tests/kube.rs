@@ -1,4 +1,4 @@
-//! Tests of the harness itself: a fault in it would weaken every suite that uses it.
+//! Tests of the control plane's harness itself: a fault in the harness would weaken every suite that uses it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

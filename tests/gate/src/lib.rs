@@ -1,7 +1,8 @@
 //! Decides which suites this machine can run.
 //!
-//! A suite that cannot run prints the reason once in each test program, on the program's own stderr: libtest hides what
-//! passing tests print. A suite that `WARREN_TEST_REQUIRE` names and that cannot run fails.
+//! A suite that cannot run prints the reason once in each test program. It writes to the process's stderr directly,
+//! since libtest hides the output of tests that pass. If `WARREN_TEST_REQUIRE` names the suite, the suite fails
+//! instead.
 
 use std::{
     collections::BTreeSet,
@@ -13,10 +14,10 @@ use std::{
 
 use nix::unistd::geteuid;
 
-/// Variable that lists suites whose skip is a failure, separated by blanks or commas.
+/// Environment variable with a list of suites, separated by blanks or commas, that must fail instead of being skipped.
 const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 
-/// Where RHEL installs Open MPI: it is not on PATH until an environment module is loaded.
+/// Directory in which RHEL installs Open MPI; the directory is not on PATH until an environment module is loaded.
 const RHEL_OPEN_MPI: &str = "/usr/lib64/openmpi/bin";
 
 /// Names of all suites that may be skipped.
@@ -93,7 +94,7 @@ pub fn slurm() -> bool {
     open("slurm", missing)
 }
 
-/// Returns the Python that has the Kubernetes client of flux-coral2's service, if it is installed.
+/// Returns the path of a Python with the Kubernetes client that flux-coral2's service uses, if one is installed.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
@@ -105,14 +106,14 @@ pub fn python_kubernetes() -> Option<PathBuf> {
     open("python-kubernetes", (!python.exists()).then_some(MISSING)).then_some(python)
 }
 
-/// Returns the directory that keeps the programs which the tests download.
+/// Returns the directory in which the tests keep programs that they downloaded.
 fn cache() -> Option<PathBuf> {
     let home = |name: &str| env::var_os(name).map(PathBuf::from);
     let cache = home("XDG_CACHE_HOME").or_else(|| Some(home("HOME")?.join(".cache")));
     home("WARREN_CACHE").or_else(|| Some(cache?.join("warren")))
 }
 
-/// Returns a directory with Open MPI 5 (`openmpi`) and Intel MPI (`intel`), if their ranks can be started on this machine.
+/// Returns a directory with Open MPI 5 (`openmpi`) and Intel MPI (`intel`), if this machine can start ranks of both.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
@@ -154,7 +155,7 @@ pub fn mpi() -> bool {
     open("mpi", missing)
 }
 
-/// Returns true if root may make a network namespace: root in a container needs CAP_SYS_ADMIN for it.
+/// Returns true if root may make a network namespace: a container's root may not if the container lacks CAP_SYS_ADMIN.
 fn makes_networks() -> bool {
     #[expect(clippy::disallowed_methods, reason = "checks this machine before any test runs")]
     let done =
@@ -162,7 +163,7 @@ fn makes_networks() -> bool {
     done.is_ok_and(|done| done.status.success())
 }
 
-/// Returns true if podman can run containers in mount and network namespaces of their own.
+/// Returns true if podman can run containers inside a new mount namespace and a new network namespace.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
@@ -192,7 +193,7 @@ pub fn mpich() -> bool {
     mpi() && open("mpich", missing)
 }
 
-/// Returns true if faketime, which gives a program a clock of its own, is installed.
+/// Returns true if faketime, which shows a program a false wall clock, is installed.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
@@ -211,7 +212,7 @@ pub fn socket_activation() -> bool {
     open("socket-activation", (!on_path("systemd-socket-activate")).then_some(MISSING))
 }
 
-/// Returns true if the tests run as root, for tests that need nothing else.
+/// Returns true if the tests run as root. For tests that have no other requirement.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
@@ -220,7 +221,8 @@ pub fn root() -> bool {
     open("root", (!geteuid().is_root()).then_some("only root can become another user"))
 }
 
-/// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel announce the device again.
+/// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel announce the device
+/// again.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
@@ -249,7 +251,7 @@ pub fn real_server_is_wanted() -> bool {
     env::var("WARREN_TEST_SERVER").is_ok_and(|server| server == "real")
 }
 
-/// Returns true if nothing is missing for this suite; else prints the reason for the skip once.
+/// Returns true if nothing is missing for this suite; otherwise returns false, and prints the reason at the first call.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run, and when `suite` or `WARREN_TEST_REQUIRE` names
@@ -275,7 +277,7 @@ fn print_skip(suite: &str, why: &str) {
     static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let is_new = PRINTED.lock().is_ok_and(|mut printed| printed.insert(suite.to_owned()));
     if is_new {
-        // A closed stderr is no reason to fail the tests.
+        // An error, such as a closed stderr, is no reason to fail the tests.
         let _ = writeln!(io::stderr(), "SKIPPED: tests that need {suite}: {why}");
     }
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 
 const SKIPS: &str = "GATE_SKIPS";
 
-/// The suite that the tests below start; it tests nothing itself.
+/// Stands for a suite: the tests below start it. It tests nothing itself.
 #[test]
 #[ignore = "a suite that cannot run; the other tests start it"]
 fn a_suite_that_cannot_run() {
@@ -17,7 +17,7 @@ fn a_suite_that_cannot_run() {
     }
 }
 
-/// Runs the suite as `cargo test` does: libtest captures its output unless it fails.
+/// Runs the suite as `cargo test` does: libtest hides the output of a suite that passes.
 fn run(required: &str) -> Output {
     #[expect(clippy::disallowed_methods, reason = "a test harness that starts itself")]
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());

@@ -1,9 +1,9 @@
-//! Checks an object against a structural schema whose defaults were filled in.
+//! Checks an object, after the schema's defaults were filled in, against a structural schema.
 
 use regex::Regex;
 use serde_json::Value;
 
-/// Appends to `faults` all violations of `schema` by `value`, which is the field `at` of its object.
+/// Checks `value`, which is the field `at` of an object, against `schema`, and appends the violations to `faults`.
 pub(crate) fn value(schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     if !is_of_type(schema, value) {
         faults.push(format!("{at}: {value} is no {}", schema["type"]));
@@ -57,12 +57,12 @@ fn is_of_type(schema: &Value, value: &Value) -> bool {
         Some("integer") => value.is_i64() || value.is_u64(),
         Some("number") => value.is_number(),
         Some("boolean") => value.is_boolean(),
-        // A schema without a type: an IntOrString, which takes any value but null.
+        // The schema has no type: it is that of an IntOrString, which accepts any value but null.
         _ => !value.is_null(),
     }
 }
 
-/// Appends a fault if a size is below the keyword `least` or above the keyword `most` of the schema.
+/// Appends a fault if `size` is less than the value of the schema's keyword `least`, or more than the value of `most`.
 fn bound(schema: &Value, [least, most]: [&str; 2], size: f64, at: &str, faults: &mut Vec<String>) {
     if schema[least].as_f64().is_some_and(|bound| size < bound) {
         faults.push(format!("{at}: {size} is below {least} {}", schema[least]));

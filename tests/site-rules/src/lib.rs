@@ -1,7 +1,8 @@
-//! Rules of the CRDs that sites install (those of DWS and NNF): required fields and admitted values of the kinds that Warren uses.
+//! The rules that are in the CRDs of DWS and NNF, which sites install: required fields and admitted values of the kinds
+//! that Warren uses.
 //!
-//! `crates/api/golden/site-rules.json` holds the rules by kind and schema path, for DWS v1alpha7 and NNF v1alpha11. In a
-//! path, names are properties, `[]` stands for the items of a list, and `{}` for the values of a map.
+//! `crates/api/golden/site-rules.json` holds the rules by kind and schema path, for DWS v1alpha7 and NNF v1alpha11. In
+//! a path, names are properties, `[]` stands for the items of a list, and `{}` for the values of a map.
 
 mod check;
 
@@ -13,7 +14,7 @@ const RULES: &str = include_str!("../../../crates/api/golden/site-rules.json");
 
 type Rules = BTreeMap<String, BTreeMap<String, Map<String, Value>>>;
 
-/// Makes our CRDs as strict as those of the sites.
+/// Makes our CRDs as strict as the sites' CRDs.
 ///
 /// # Panics
 /// When the rules name a property that the CRD does not have.
@@ -23,7 +24,8 @@ pub fn strict(mut crds: Vec<Value>) -> Vec<Value> {
     for crd in &mut crds {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
         let root = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-        // A path comes before the paths of its properties, whose defaults it removes.
+        // The path of an object sorts before the paths of its properties: a default of the whole object is removed
+        // first.
         for (path, facts) in rules.get(&kind).into_iter().flatten() {
             let schema = node(root, path).unwrap_or_else(|| panic!("{kind} has no {path}"));
             restrict(schema, facts);
@@ -32,10 +34,11 @@ pub fn strict(mut crds: Vec<Value>) -> Vec<Value> {
     crds
 }
 
-/// Lists the faults for which an API server with the sites' CRDs refuses an object; none for a kind that is not in our CRDs.
+/// Lists the faults for which an API server with the sites' CRDs refuses an object. The list is empty if our CRDs do
+/// not have the object's kind.
 ///
 /// # Panics
-/// When one of our CRDs has no schema.
+/// When a CRD of ours has no schema.
 #[must_use]
 pub fn faults(object: &Value) -> Vec<String> {
     static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
@@ -62,7 +65,7 @@ fn node<'a>(root: &'a mut Value, path: &str) -> Option<&'a mut Value> {
     })
 }
 
-/// Adds the sites' keywords to a schema. A property that becomes required loses its default, which only our CRD has.
+/// Adds the sites' keywords to a schema. If a property becomes required, removes its default, which only our CRD has.
 fn restrict(schema: &mut Value, facts: &Map<String, Value>) {
     let required = facts.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     for name in required.iter().filter_map(Value::as_str) {

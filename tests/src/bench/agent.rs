@@ -6,20 +6,22 @@ use anyhow::Context;
 
 use super::Row;
 
-/// Median of the Go agent's idle resident set, MB: measured on the same kind of box for `docs/develop/performance.md`.
+/// Median of the resident set of the sites' idle Go agent, in MB, as measured on such a machine for
+/// `docs/develop/performance.md`.
 const GO_RESIDENT: f64 = 38.5;
-/// Context switches a minute of the idle Go agent.
+/// Context switches per minute of the idle Go agent.
 const GO_SWITCHES: f64 = 730.0;
 
-/// Wait before a measurement: longer than an idle worker thread lives.
+/// Wait before a measurement; an idle worker thread ends sooner.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Measures the resident set, and the context switches a minute, of an agent that receives no requests.
+/// Measures the resident set and the context switches per minute of an agent that receives no requests.
 ///
 /// # Errors
 /// When /proc/PID cannot be read.
 pub async fn at_rest(pid: u32, rest: Duration) -> anyhow::Result<Vec<Row>> {
-    // Worker threads end when they have idled for ten seconds; only then is the agent at rest.
+    // The agent is at rest only after its worker threads have ended, which they do when they have idled for ten
+    // seconds.
     tokio::time::sleep(SETTLE).await;
     let before = switches(pid)?;
     tokio::time::sleep(rest).await;

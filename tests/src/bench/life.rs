@@ -1,4 +1,5 @@
-//! Life cycles of ClientMounts on one compute, watched through the API as the central controllers watch them.
+//! Measures ClientMounts on one compute from creation to deletion, by a watch on the API like that of the central
+//! controllers.
 
 use std::{
     path::PathBuf,
@@ -24,30 +25,31 @@ use crate::{
     run::{Run, Silent},
 };
 
-/// Milliseconds from create to ready of the Go agent, which was measured without a real mount.
+/// Milliseconds from the creation of a ClientMount until the sites' Go agent reports it as ready, measured without a
+/// real mount.
 const GO_READY: f64 = 25.5;
-/// The Go agent's time for 50 mounts at once, milliseconds.
+/// Milliseconds that the Go agent takes for 50 mounts that are requested at the same moment.
 const GO_AT_ONCE: f64 = 6900.0;
 /// The Go agent's watch events per life cycle.
 const GO_EVENTS: f64 = 8.0;
 
-/// Number of events that the controllers cause: create, unmount, delete.
+/// Number of events that the controllers cause in a life cycle: create, unmount, delete.
 const OTHERS: f64 = 3.0;
-/// The fewest writes of an agent in a life cycle: finalizer, mounted, unmounted, finalizer removed.
+/// Fewest writes that an agent needs in a life cycle: finalizer, mounted, unmounted, finalizer removed.
 const WRITES: f64 = 4.0;
 
 /// Measured times and events of one ClientMount.
 #[derive(Debug)]
 struct Life {
-    /// Milliseconds until the server had answered its creation: one durable write and its round trip.
+    /// Milliseconds until the server answered the creation: the time of one durable write and of one round trip.
     created: f64,
-    /// Milliseconds from before its creation until the watch showed it ready.
+    /// Milliseconds from the start of the creation until the watch showed the ClientMount as ready.
     ready: f64,
-    /// How many events the watch showed until it was gone.
+    /// Number of events that the watch showed until the ClientMount was gone.
     events: f64,
 }
 
-/// Allocations that can be mounted on compute-1, and the API through which mounts are requested.
+/// File systems that can be mounted on compute-1, and the API through which the bench requests the mounts.
 #[derive(Debug)]
 pub struct Lives {
     api: Api<DynamicObject>,
@@ -57,10 +59,10 @@ pub struct Lives {
 }
 
 impl Lives {
-    /// Carves `count` file systems that compute-1 reaches.
+    /// Makes `count` file systems that compute-1 can access.
     ///
     /// # Errors
-    /// When they are not ready in time.
+    /// When the file systems are not ready in time.
     pub async fn carve(run: &mut Run<Silent>, count: usize) -> anyhow::Result<Self> {
         let chassis = run.cluster.chassis().clone();
         let many =
@@ -91,7 +93,7 @@ impl Lives {
     /// Mounts, unmounts and deletes the first `count` ClientMounts one after another.
     ///
     /// # Errors
-    /// When one is not mounted, unmounted or deleted in time.
+    /// When a ClientMount is not mounted, unmounted or deleted in time.
     pub async fn in_turn(&self, count: usize) -> anyhow::Result<Vec<Row>> {
         let (mut ready, mut bare, mut floor, mut events) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -132,10 +134,10 @@ impl Lives {
         ])
     }
 
-    /// Mounts all ClientMounts at once.
+    /// Requests the mounts of all ClientMounts at the same moment.
     ///
     /// # Errors
-    /// When one is not mounted in time.
+    /// When a ClientMount is not mounted in time.
     pub async fn at_once(&self) -> anyhow::Result<Vec<Row>> {
         let bare: f64 = self
             .devices
@@ -219,7 +221,7 @@ impl Lives {
         }
     }
 
-    /// Measures the milliseconds that the kernel itself takes to mount the device.
+    /// Returns the milliseconds that the kernel alone takes to mount the device.
     #[expect(clippy::disallowed_methods, reason = "the bare call is what ours is compared with")]
     fn mount_bare(&self, device: &PathBuf) -> anyhow::Result<f64> {
         let begun = Instant::now();

@@ -1,8 +1,8 @@
-//! The noise that a job's own work suffers on a compute: with mounts in place, on an empty machine, and beside
-//! a daemon that polls.
+//! Measures noise, the time that other programs on a compute take from a job: with mounts in place, on an empty
+//! machine, and beside a daemon that polls.
 //!
-//! One core is measured. Programs that belong on other hosts, the coordinator and the rabbit's agent,
-//! are stopped (SIGSTOP) meanwhile.
+//! Only one core is measured. During a measurement, the programs that would run on other hosts, which are the
+//! coordinator and the rabbit's agent, are stopped with SIGSTOP.
 
 mod beside;
 pub mod counters;
@@ -32,22 +32,22 @@ use rank::Spread;
 
 /// The compute that is measured.
 const COMPUTE: &str = "compute-1";
-/// Most ranks of the barrier: more of them show nothing new.
+/// Largest number of ranks that wait for each other at a barrier: more ranks show nothing new.
 const MOST_RANKS: usize = 16;
-/// Wait before an agent is at rest: its worker threads end when they have idled for ten seconds.
+/// Wait until an agent is at rest: its worker threads end when they have idled for ten seconds.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Wait until the cost of the stand-in's start is over.
+/// Wait until the stand-in for the polling daemon has finished its start, whose cost must not be measured.
 const STARTED: Duration = Duration::from_secs(2);
 
-/// Programs and mounts on the compute beside the job.
+/// What the compute has besides the job: programs and mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// The agent at rest; file systems are mounted.
+    /// The agent runs, at rest; file systems are mounted.
     Resident,
-    /// No agent: it ended because it was idle (`--idle-exit`); file systems are mounted.
+    /// No agent runs, since it was idle and ended (`--idle-exit`); file systems are mounted.
     OnDemand,
-    /// Instead of the agent, a stand-in that wakes as often as the Go agent did when that was recorded;
+    /// Instead of the agent, a stand-in runs that wakes as often as the Go agent did when its wake-ups were recorded;
     /// file systems are mounted.
     Polling,
     /// No agent and no mounts.
@@ -77,11 +77,11 @@ struct Figures {
     barrier: Option<Spread>,
 }
 
-/// Measures every mode for `length`, with the mounts that the compute has now. It leaves the compute
-/// without agent and mounts.
+/// Measures every mode for `length`, with the mounts that the compute has at the call. Afterwards the compute has
+/// neither agent nor mounts.
 ///
 /// # Errors
-/// When something cannot be started, stopped or read.
+/// When a program cannot be started or stopped, or a counter cannot be read.
 pub fn measure(cluster: &mut Cluster, length: Duration) -> anyhow::Result<Vec<Row>> {
     let mut compute = Compute::new(cluster)?;
     let mut figures = Vec::new();
@@ -96,9 +96,10 @@ pub fn measure(cluster: &mut Cluster, length: Duration) -> anyhow::Result<Vec<Ro
 /// The compute that is measured.
 #[derive(Debug)]
 struct Compute {
-    /// Mount namespace of the compute, held open after the agent has ended; none once the machine is to be empty.
+    /// Mount namespace of the compute, held open after the agent has ended; `None` from the mode with an empty machine
+    /// on.
     mounts: Option<File>,
-    /// The core that is measured: the last one, since the first serves interrupts.
+    /// Number of the core that is measured: the last core, since the first core serves interrupts.
     core: usize,
     cores: usize,
     directory: PathBuf,
@@ -116,7 +117,7 @@ impl Compute {
         })
     }
 
-    /// Brings the compute into a mode, from the one before it in [`Mode::ALL`].
+    /// Brings the compute into a mode, from the previous mode in [`Mode::ALL`].
     fn arrange(&mut self, cluster: &mut Cluster, mode: Mode) -> anyhow::Result<Beside> {
         match mode {
             Mode::Resident => {
@@ -144,7 +145,8 @@ impl Compute {
         }
     }
 
-    /// Starts the agent once more with its mounts in place, as a script's call would. It finds nothing to do, and ends.
+    /// Starts the agent once more with its mounts in place, as a script's call would. The agent finds nothing to do,
+    /// and ends.
     fn start_on_demand(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let mounts = self.mounts.as_ref().context("the mounts are gone")?.as_raw_fd();
         let agent = cluster.agent(COMPUTE)?;

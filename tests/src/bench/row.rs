@@ -1,6 +1,6 @@
 //! The table of figures that a bench prints.
 
-/// One figure: our value, what it is compared with, and the ratio of the two.
+/// One figure: our value, the value that it is compared with, and their ratio.
 #[derive(Debug, Clone)]
 pub struct Row {
     what: String,
@@ -20,7 +20,7 @@ impl Row {
         }
     }
 
-    /// Makes a row of a number that is compared with nothing.
+    /// Makes a row of one number, without a comparison.
     pub fn plain(what: &str, ours: f64, unit: &str) -> Self {
         let ours = format!("{ours:.2} {unit}");
         Self { what: what.to_owned(), ours, other: String::new(), ratio: String::new() }

@@ -1,5 +1,5 @@
-//! Time from sbatch to a job's first instruction under Slurm, with and without `#DW`, and the part of that time that
-//! Warren takes.
+//! Measures the time from sbatch to a job's first instruction under Slurm, with and without `#DW`, and Warren's share
+//! of that time.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,15 +14,15 @@ use crate::{
 };
 
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
-/// Aim for our part of a job's start, in milliseconds.
+/// Aim: Warren takes at most this number of milliseconds of a job's start.
 const AIM: f64 = 500.0;
-/// Command that prints when the job's first instruction runs.
+/// First command of the job; it prints the time in nanoseconds.
 const NOW: &str = "date +%s%N";
 
 /// Runs jobs one after another, each on an idle cluster of two computes.
 ///
 /// # Errors
-/// When Slurm does not start, or a job does not end well.
+/// When Slurm does not start, or a job does not succeed.
 pub fn starts(count: usize) -> anyhow::Result<Vec<Row>> {
     say(&format!(
         "{count} jobs in turn under Slurm, without #DW, with it, and with a burst buffer that does nothing"
@@ -42,8 +42,8 @@ pub fn starts(count: usize) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Returns the medians in milliseconds: from sbatch to the first instruction, and the part that Slurm spent in
-/// our functions and scripts.
+/// Returns two medians in milliseconds: the time from sbatch to the first instruction, and the part of that time that
+/// Slurm spent in our functions and scripts.
 fn medians(slurm: &Slurm, count: usize, directive: &str) -> anyhow::Result<(f64, f64)> {
     let (mut starts, mut calls) = (Vec::new(), Vec::new());
     for _ in 0..count {

@@ -1,5 +1,5 @@
-//! Cost of the workflow engine: one workflow on this box with real storage, and many on a machine
-//! whose nodes are simulated.
+//! Cost of the workflow engine: one workflow on this computer with real storage, and many workflows on a cluster with
+//! simulated nodes.
 
 pub mod containers;
 mod driver;
@@ -19,8 +19,8 @@ use crate::{
     workflow::AFTER_PROPOSAL,
 };
 
-/// Milliseconds from Proposal to the end of Teardown under the sites' Go controllers with mocked storage: the best of
-/// what was recorded (4.4 to 6.7 s).
+/// Milliseconds from Proposal to the end of Teardown under the sites' Go controllers with mocked storage: the shortest
+/// recorded time (the times were 4.4 to 6.7 s).
 const GO_LIFE: f64 = 4400.0;
 /// Aim: the engine makes at most this number of writes per object.
 const WRITES: f64 = 3.0;
@@ -30,10 +30,10 @@ const SIMULATED: &[&str] = &["#DW jobdw type=xfs capacity=1GiB name=scratch"];
 /// Computes of a simulated rabbit.
 const COMPUTES: usize = 16;
 
-/// Runs one workflow after another, on the cluster of the other measurements.
+/// Runs `count` workflows one after another, on the cluster that the other measurements use too.
 ///
 /// # Errors
-/// When one does not get to the end of Teardown.
+/// When a workflow does not get to the end of Teardown.
 pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<Row>> {
     let client = control_plane::client(&cluster.kubeconfig()).await?;
     let computes: Vec<String> =
@@ -50,14 +50,16 @@ pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<
     Ok(vec![Row::ratio("Proposal to Teardown, median", life, "Go, mocked storage", GO_LIFE, "ms")])
 }
 
-/// Workflows of 16 computes per rabbit, at most one on a rabbit at a time unless all run together.
+/// A number of workflows with 16 computes per rabbit. Unless `is_together` is set, a rabbit has at most one workflow at
+/// a time.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     rabbits: usize,
     workflows: usize,
     /// Number of rabbits of each workflow.
     each: usize,
-    /// Whether all workflows reach PreRun before the first one advances; each rabbit then has many workflows at once.
+    /// Whether all workflows reach PreRun before the first of them advances further; each rabbit then has many
+    /// workflows at once.
     is_together: bool,
 }
 
@@ -72,10 +74,10 @@ struct Cost {
     resident: f64,
 }
 
-/// Measures how the cost grows with the number of workflows, and with the width of one.
+/// Measures how the cost grows with the number of workflows, and with the number of rabbits of one workflow.
 ///
 /// # Errors
-/// When the coordinator does not start, or a workflow does not get to its end.
+/// When the coordinator does not start, or a workflow does not get to the end of its last state.
 pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut first: Option<Cost> = None;
@@ -113,7 +115,8 @@ pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Measures workflows that live at the same time, compared with those that lived one after another on a rabbit.
+/// Measures workflows that exist at the same time, and compares them with workflows that ran one after another: `each`
+/// is the processor time of a workflow of the second sort.
 async fn together(directory: &Path, workflows: usize, each: f64) -> anyhow::Result<Vec<Row>> {
     let load = Load { rabbits: 64, workflows, each: 1, is_together: true };
     let cost = measure(directory, load).await?;
@@ -136,7 +139,7 @@ async fn together(directory: &Path, workflows: usize, each: f64) -> anyhow::Resu
     ])
 }
 
-/// Measures one workflow over half of a machine, and over all of it.
+/// Measures one workflow over half of the simulated rabbits, and one over all of them.
 async fn wide(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let half = measure(directory, wide_load(348)).await?;
     let whole = measure(directory, wide_load(696)).await?;
@@ -194,7 +197,7 @@ async fn measure(directory: &Path, load: Load) -> anyhow::Result<Cost> {
     Ok(cost)
 }
 
-/// Starts a coordinator that serves an empty API of its own.
+/// Starts a coordinator whose embedded API has no objects yet.
 async fn start_empty(directory: &Path, arguments: &[&str]) -> anyhow::Result<(Program, Client)> {
     let directory = directory.join("scale");
     #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
@@ -212,7 +215,7 @@ async fn client(directory: &Path) -> anyhow::Result<Client> {
     control_plane::client(&kubeconfig).await
 }
 
-/// Returns the number of writes that the store has seen.
+/// Returns the number of writes that the store has committed.
 async fn revision(client: &Client) -> anyhow::Result<f64> {
     let workflows: kube::Api<api::Workflow> = kube::Api::all(client.clone());
     let listed = workflows.list(&kube::api::ListParams::default()).await.context("list")?;

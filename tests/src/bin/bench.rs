@@ -1,5 +1,5 @@
-//! `make bench`: the time that Warren adds to the bare system calls, measured in one run, and the noise that a job
-//! suffers. The arguments `rank` and `poller` are for processes that the measurement starts.
+//! `make bench`: measures the time that Warren adds to the bare system calls, and the processor time that it takes from
+//! a job. Only the bench itself uses the arguments `rank` and `poller`, for processes that it starts.
 
 use std::{path::Path, process::ExitCode};
 

@@ -1,6 +1,7 @@
-//! Allocations on the NVMe drives of this computer, for guests of the lab: `carve allocate FIRST COUNT` spreads them
-//! over the drives, `carve allocate-on-one FIRST COUNT` puts each on one drive, and `carve release FIRST COUNT` deletes
-//! them. With a third number, STEPS, the program kills itself at the end of the step that began as number STEPS.
+//! Makes and deletes allocations on the NVMe drives of this computer, for guests of the lab. `carve allocate FIRST
+//! COUNT` spreads each of COUNT allocations over all drives, `carve allocate-on-one FIRST COUNT` puts each on a single
+//! drive, and `carve release FIRST COUNT` deletes them. With a third number, STEPS, the program kills itself at the end
+//! of the step that began as number STEPS.
 
 use std::{
     path::Path,
@@ -25,13 +26,13 @@ use storage::{
 };
 use tests::lab::report::{complain, say};
 
-/// State directory: the records are all that outlives this program.
+/// State directory with the records of allocations, the only data that a later run of this program finds.
 const STATE: &str = "/var/tmp/carve";
 /// Bytes of an allocation.
 const CAPACITY: u64 = 1 << 30;
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A host that kills its own process after a given step.
+/// A host that kills its own process after the step with the number `last`.
 #[derive(Debug)]
 struct Mortal {
     host: LinuxHost,
@@ -48,7 +49,7 @@ impl Host for Mortal {
         let begun = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let outcome = self.host.apply(step);
         if Some(begun) == self.last {
-            // The other drives are in the middle of their steps.
+            // At this moment, other drives may be in the middle of their steps.
             let _ = kill(Pid::this(), Signal::SIGKILL);
         }
         outcome
@@ -82,7 +83,8 @@ fn carve(words: &[String]) -> anyhow::Result<()> {
     let desired = all.collect::<anyhow::Result<Vec<_>>>()?;
     let host = Mortal { host: host()?, begun: AtomicUsize::new(0), last };
     let converger = Converger::new(Arc::new(host));
-    // Virtual functions and the first observation do not count as part of an allocation.
+    // Sets up the virtual functions and observes the drives once before the measurement: neither is part of an
+    // allocation.
     converger.converge(&Desired::Inventory)?;
     let begun = Instant::now();
     let mut steps = 0;

@@ -1,4 +1,4 @@
-//! `make demo`: the main job on one box.
+//! `make demo`: shows Warren's main job on one computer.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ use tokio::{
 
 const DIRECTORY: &str = "/var/tmp/warren-demo";
 
-/// Runs the demo on a thread of its own, so that Ctrl-C is answered at any moment.
+/// Runs the demo on a separate thread, so that the main thread can handle Ctrl-C at any moment.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).map(PathBuf::from).collect();

@@ -12,7 +12,7 @@ use tokio::{
     time::sleep,
 };
 
-/// Runs the scenarios on a thread of their own, so that Ctrl-C is answered at any moment.
+/// Runs the scenarios on a separate thread, so that the main thread can handle Ctrl-C at any moment.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
@@ -39,7 +39,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Switches every guest off and removes what they had.
+/// Handles Ctrl-C: switches all guests off and removes their files.
 async fn handle_interrupt(mut passed: oneshot::Receiver<bool>) -> ExitCode {
     complain("interrupted: switching the guests off and removing what they had");
     interrupt();

@@ -1,5 +1,5 @@
-//! Lives of jobs on the drives of this computer, for guests of the lab: `lives xfs`, `raw`, `crash`, `until-written DIRECTORY`,
-//! `from-written DIRECTORY`.
+//! Runs jobs from their first to their last state on the drives of this computer, for guests of the lab: `lives xfs`,
+//! `lives raw`, `lives crash`, `lives until-written DIRECTORY`, `lives from-written DIRECTORY`.
 
 use std::{path::Path, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! Several programs in one: the name by which it is called selects the program.
+//! Stand-ins for several programs of Lustre and ZFS. The name by which this program is called selects the stand-in.
 
 use std::{env, path::Path, process::ExitCode, thread};
 

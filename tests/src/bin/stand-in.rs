@@ -1,4 +1,4 @@
-//! The stand-in for the Go daemon as a program: KUBECONFIG NODE POOL.
+//! Runs the stand-in for the sites' Go daemon. The arguments are KUBECONFIG NODE POOL.
 
 use std::path::PathBuf;
 

@@ -35,13 +35,13 @@ impl Job {
         format!("default-{}-{kind}-0", self.directive())
     }
 
-    /// Returns the name of a target: the end of its pool's name, and of the directory that it is mounted on.
+    /// Returns the name of a target, with which the name of the target's pool and the path of its mount point end.
     #[must_use]
     pub fn lustre_target(&self, kind: &str, index: u32) -> String {
         format!("{}-{kind}-{index}", self.storage_uid)
     }
 
-    /// Returns block storage and targets of one kind.
+    /// Returns the NnfNodeBlockStorage and the NnfNodeStorage of `count` targets of one kind.
     #[must_use]
     pub fn lustre_targets(&self, chassis: &Chassis, kind: &str, count: u32) -> [Value; 2] {
         let mut block = self.block_storage(chassis, false);

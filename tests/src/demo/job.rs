@@ -1,4 +1,4 @@
-//! `warren run` while a person watches: its command waits at a gate until the story opens it.
+//! Starts `warren run` for the demo. The job's command waits until the demo creates a file, the gate.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
     run::{Narrator, Run},
 };
 
-/// Script of each compute: it writes, waits at the gate, and reads.
+/// The job's command on each compute: writes a file, waits for the gate, and reads the file.
 const SCRIPT: &str = "echo \"hello from $WARREN_NODE\" > $DW_JOB_scratch/hello
 echo \"hello from $WARREN_NODE\" | dd of=$DW_JOB_blocks conv=notrunc,fsync status=none
 touch $0/$WARREN_NODE
@@ -29,7 +29,7 @@ const DIRECTIVES: [&str; 2] = [
     "#DW jobdw type=raw capacity=64MiB name=blocks",
 ];
 
-/// A job whose command waits at the gate.
+/// A job whose command waits for the gate.
 #[derive(Debug)]
 pub struct RunningJob {
     warren: Child,
@@ -69,10 +69,10 @@ impl RunningJob {
         Ok(Self { warren, stderr, gate })
     }
 
-    /// Prints the job's messages until its storage is mounted and every compute has written.
+    /// Prints the job's messages until the job's storage is mounted and every compute has written its file.
     ///
     /// # Errors
-    /// When the job ends before.
+    /// When the job ends before that.
     pub fn until_written(&mut self, run: &Run<Screen>) -> anyhow::Result<()> {
         let mut line = String::new();
         while !line.contains("PreRun") {
@@ -93,7 +93,7 @@ impl RunningJob {
         self.gate.join(compute)
     }
 
-    /// Opens the gate, and prints the rest.
+    /// Creates the gate, and prints the rest of the job's messages.
     ///
     /// # Errors
     /// When the job fails.

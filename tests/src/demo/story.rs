@@ -27,7 +27,8 @@ pub fn tell(run: &mut Run<Screen>) -> anyhow::Result<()> {
     nothing_left(run)
 }
 
-/// Shows the tree of the second directive, and reads what compute-2 wrote, by its host name and by its index.
+/// Shows the rabbit's directory of the second directive, and reads there the file that compute-2 wrote, by the
+/// compute's host name and by its index.
 fn tree(run: &Run<Screen>) -> anyhow::Result<()> {
     let workflow = run.prints(&["get", "workflow", "demo", "--json"])?;
     let workflow: Value = serde_json::from_str(&workflow).context("decode the workflow")?;

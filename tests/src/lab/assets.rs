@@ -5,17 +5,17 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-/// Variable that names the directory of the lab's QEMU.
+/// Environment variable with the directory of the lab's QEMU.
 const QEMU: &str = "WARREN_LAB_QEMU";
-/// Variable that names the directory of the files that guests boot.
+/// Environment variable with the directory of the files from which guests boot.
 const GUEST: &str = "WARREN_LAB_GUEST";
-/// Variable that names the directory of ZFS, which is made only for scenarios that need it.
+/// Environment variable with the directory of ZFS, which is built only for scenarios that need it.
 const ZFS: &str = "WARREN_LAB_ZFS";
 
-/// Variable that names the directory of Kubernetes' programs, made only for scenarios that need them.
+/// Environment variable with the directory of Kubernetes' programs, which are built only for scenarios that need them.
 const KUBERNETES: &str = "WARREN_LAB_KUBERNETES";
 
-/// Variable that names the directory of podhelper's image, made only for scenarios that need it.
+/// Environment variable with the directory of podhelper's image, which is built only for scenarios that need it.
 const PODHELPER: &str = "WARREN_LAB_PODHELPER";
 
 /// Files that `tests/lab/prepare` made.
@@ -29,10 +29,10 @@ pub struct Assets {
 }
 
 impl Assets {
-    /// Finds the files by the variables of the environment.
+    /// Finds the files in the directories that the environment variables name.
     ///
     /// # Errors
-    /// When a variable is not set, or a file is missing.
+    /// When a required environment variable is not set, or a file is missing.
     pub fn from_environment() -> anyhow::Result<Self> {
         let directory_in =
             |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -52,7 +52,7 @@ impl Assets {
         Ok(assets)
     }
 
-    /// Takes the files in these two directories, without ZFS, Kubernetes and podhelper.
+    /// Returns the files in these two directories, without ZFS, Kubernetes and podhelper.
     #[must_use]
     pub fn new(qemu: PathBuf, guest: PathBuf) -> Self {
         Self { qemu, guest, zfs: None, kubernetes: None, podhelper: None }
@@ -88,10 +88,10 @@ impl Assets {
         self.guest.join("root.ext4")
     }
 
-    /// Returns the archive with ZFS for a guest: modules, tools and libraries, to be unpacked there.
+    /// Returns the path of an archive with ZFS's modules, tools and libraries, which is unpacked in a guest.
     ///
     /// # Errors
-    /// When the environment does not name it.
+    /// When the environment does not name the directory of ZFS.
     pub fn zfs(&self) -> anyhow::Result<PathBuf> {
         let directory = self.zfs.as_ref();
         let directory = directory.with_context(|| {
@@ -103,7 +103,7 @@ impl Assets {
     /// Returns the directory of kubelet, of the programs of a control plane, and of kubectl.
     ///
     /// # Errors
-    /// When the environment does not name it.
+    /// When the environment does not name the directory.
     pub fn kubernetes(&self) -> anyhow::Result<&Path> {
         self.kubernetes.as_deref().with_context(|| {
             format!(
@@ -115,7 +115,7 @@ impl Assets {
     /// Returns the directory of podhelper as administrators build it, with the Containerfile of its image.
     ///
     /// # Errors
-    /// When the environment does not name it.
+    /// When the environment does not name the directory.
     pub fn podhelper(&self) -> anyhow::Result<&Path> {
         self.podhelper.as_deref().with_context(|| {
             format!("{PODHELPER} is not set: run `make lab SCENARIO=kubernetes-mpi`, which sets it")

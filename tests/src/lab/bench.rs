@@ -10,7 +10,8 @@ use crate::program::binary;
 
 use super::Assets;
 
-/// Directory of one scenario's guests and their files. It is removed when this is dropped, unless it is kept.
+/// A directory with the files of one scenario's guests. It is removed when this value is dropped, unless
+/// [`Bench::keep`] is called.
 #[derive(Debug)]
 pub struct Bench {
     assets: Assets,
@@ -22,7 +23,7 @@ impl Bench {
     /// Makes an empty bench.
     ///
     /// # Errors
-    /// When its directory cannot be made, or our programs were not built.
+    /// When the directory cannot be made, or our programs were not built.
     pub fn new(assets: Assets) -> anyhow::Result<Self> {
         let programs = binary("warren")?;
         let programs = programs.parent().context("directory of our programs")?.to_owned();
@@ -49,14 +50,14 @@ impl Bench {
         self.directory.path()
     }
 
-    /// Keeps what guests printed, deletes the media of their drives, and returns the directory.
+    /// Keeps the output of the guests, deletes the media of their drives, and returns the directory.
     #[must_use]
     pub fn keep(self) -> PathBuf {
         let directory = self.directory.keep();
         for guest in fs::read_dir(&directory).into_iter().flatten().flatten() {
             for file in fs::read_dir(guest.path()).into_iter().flatten().flatten() {
                 if file.path().extension().is_some_and(|extension| extension == "img") {
-                    // A medium that stays costs disk space only.
+                    // An error is ignored: a medium that is not deleted costs only disk space.
                     let _ = fs::remove_file(file.path());
                 }
             }

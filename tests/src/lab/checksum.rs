@@ -1,6 +1,6 @@
 //! Scripts that write random data and compare them by checksum.
 
-/// Script that writes random data to `file`, through to the medium, and prints their checksum.
+/// Returns a script that writes random data to `file`, waits until they are on the medium, and prints their checksum.
 #[must_use]
 pub fn write(file: &str, mebibytes: u32) -> String {
     format!(
@@ -9,9 +9,9 @@ pub fn write(file: &str, mebibytes: u32) -> String {
     )
 }
 
-/// Script that prints the checksum of `file`.
+/// Returns a script that prints the checksum of `file`.
 #[must_use]
 pub fn read(file: &str) -> String {
-    // The page cache is dropped first: the checksum must be that of the medium.
+    // Drops the page cache first, so that the checksum is that of the data on the medium.
     format!("echo 1 > /proc/sys/vm/drop_caches\nsha256sum < {file} | cut -d' ' -f1\n")
 }

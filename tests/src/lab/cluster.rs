@@ -16,15 +16,15 @@ const STEP: Duration = Duration::from_secs(180);
 pub enum Fencing {
     /// Lost nodes are not fenced.
     Off,
-    /// The lock manager waits until the fence is acknowledged.
+    /// Lost nodes are fenced, and the lock manager waits until the fence is acknowledged.
     Acknowledged,
 }
 
-/// A rabbit and its computes with a namespace per drive that all of them see, and the software that shared file systems
-/// need: corosync, the distributed lock manager and LVM's lock daemon.
+/// A rabbit and its computes. They share a namespace on each drive, and run the software that shared file systems need:
+/// corosync, the distributed lock manager and LVM's lock daemon.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The node whose vote outweighs all others'.
+    /// The rabbit; its votes in the corosync cluster outweigh those of all computes.
     pub rabbit: Guest,
     /// The rabbit's computes, in the order of their numbers.
     pub computes: Vec<Guest>,
@@ -33,7 +33,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Boots everything, waits until the lock managers run, and gives all a namespace per drive.
+    /// Boots all guests, waits until the lock managers run, makes a namespace on each drive, and gives all guests
+    /// access to it.
     ///
     /// # Errors
     /// When a guest does not boot, or the cluster does not form.
@@ -52,7 +53,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Boots everything and waits until the lock managers run; the drives are empty.
+    /// Boots all guests and waits until the lock managers run. The drives are empty.
     ///
     /// # Errors
     /// When a guest does not boot, or the cluster does not form.
@@ -89,8 +90,8 @@ impl Cluster {
         Self::join(guests, &Ring::with_computes(computes), fencing)
     }
 
-    /// Boots several chassis on one network, whose rabbits are made like `chassis`: `rabbit-<k>` with `compute-<k>`,
-    /// each pair a cluster of its own. The drives are empty.
+    /// Boots several chassis, whose rabbits are all made like `chassis`, on one network: `rabbit-<k>` with
+    /// `compute-<k>`, and each such pair forms a cluster. The drives are empty.
     ///
     /// # Errors
     /// When a guest does not boot, or a cluster does not form.
@@ -105,7 +106,7 @@ impl Cluster {
         booting.into_iter().map(join).collect()
     }
 
-    /// Waits until the guests, the rabbit first, have booted and form a cluster.
+    /// Waits until the guests, of which the first is the rabbit, have booted and form a cluster.
     fn join(mut guests: Vec<Guest>, ring: &Ring, fencing: Fencing) -> anyhow::Result<Self> {
         for guest in &guests {
             guest.wait_for_boot()?;
@@ -135,7 +136,7 @@ fn switch_on_pair(
 }
 
 /// Returns the scripts, step by step, with which a node joins the lab's only cluster: at the first boot of all nodes,
-/// and again when one node has lost its power.
+/// and again after a node has lost its power.
 #[must_use]
 pub fn joining(computes: u8, fencing: Fencing) -> [String; 2] {
     Ring::with_computes(computes).joining(fencing)
@@ -144,14 +145,14 @@ pub fn joining(computes: u8, fencing: Fencing) -> [String; 2] {
 /// Runs a script on several guests at the same time.
 ///
 /// # Errors
-/// When the script fails on one guest.
+/// When the script fails on any guest.
 pub fn together(guests: &mut [Guest], script: &str) -> anyhow::Result<Vec<String>> {
     let jobs: Vec<_> =
         guests.iter_mut().map(|guest| guest.start(script)).collect::<anyhow::Result<_>>()?;
     guests.iter().zip(jobs).map(|(guest, job)| guest.finish(job, STEP)).collect()
 }
 
-/// Finds a UDP port that is free at the moment: two clusters must not receive each other's messages.
+/// Finds a UDP port that no program uses: two clusters on one port would receive each other's messages.
 pub(super) fn free_port() -> anyhow::Result<u16> {
     let socket = UdpSocket::bind("127.0.0.1:0").context("find a free port")?;
     Ok(socket.local_addr().context("find a free port")?.port())

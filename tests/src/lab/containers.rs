@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 use super::{Cluster, System};
 
-/// Deadline of podman's work with an image, in an emulated guest.
+/// Deadline of a podman command that works with an image, in an emulated guest.
 const LONG: Duration = Duration::from_secs(900);
 
 /// Names of the nodes, by which rabbits reach each other.
@@ -19,8 +19,8 @@ cat >> /etc/hosts <<'END'
 END
 ";
 
-/// Script that installs what the package installs, with an administrator's settings. podman keeps images and containers
-/// on a tmpfs: it needs a file system that can hold the layers of overlays, which a guest's own root cannot.
+/// Script that installs the same files as the package, with an administrator's settings. podman keeps images and
+/// containers on a tmpfs: it stacks them with overlayfs, and a guest's root, an overlay itself, cannot hold the layers.
 const INSTALL: &str = "
 mkdir -p /var/lib/containers /usr/libexec/warren /etc/warren
 mount -t tmpfs -o mode=0711,size=75% containers /var/lib/containers
@@ -29,15 +29,15 @@ ln -s /programs/podhelper /usr/libexec/warren/podhelper
 printf 'WARREN_PODMAN=podman\\nWARREN_COMMAND_DEADLINE=600\\n' > /etc/warren/rabbit-agent
 ";
 
-/// The unit that the package installs: an administrator's agent runs podman from it.
+/// The systemd unit that the package installs. The agent, and so podman, runs under it, as at a site.
 const UNIT: &str = include_str!("../../../systemd/warren-rabbit-agent.service");
 
-/// Address of the image on rabbits.
+/// Address by which rabbits find the image.
 pub const IMAGE: &str = "oci-archive:/lab/ranks.tar";
 
 /// Script that makes the image as docs/use/containers.md does, from the guest's own Debian, with `/bin/ranks` in it.
-/// If `$helper` names a build of podhelper with dynamic libraries, unlike a site's static build, the image gets the
-/// libraries too.
+/// `$helper` may name a podhelper. If that is linked with dynamic libraries, unlike a site's static build, the image
+/// gets the libraries too.
 pub(super) const MAKE: &str = r#"
 chmod 755 /bin/ranks
 cd /var/tmp
@@ -51,8 +51,8 @@ podman rmi ranks:1 >/dev/null
 rm root.tar
 "#;
 
-/// Script that prints what exists of containers on a rabbit: pods, files and job packages of
-/// runs, tunnels, networks, mounts.
+/// Script that prints everything of containers that exists on a rabbit: pods, tunnels, networks, mounts, and the files
+/// and job packages of container runs.
 const LEFT: &str = r"
 podman pod ps --format '{{.Name}}'
 podman ps --all --format '{{.Names}}'
@@ -64,7 +64,7 @@ ip -o link show type vxlan
 awk '$2 ~ /^.var.lib.containers.*.merged$/' /proc/self/mounts
 ";
 
-/// Prepares every node for its programs.
+/// Prepares every node for Warren's programs.
 ///
 /// # Errors
 /// When a script fails on a node.
@@ -80,10 +80,10 @@ pub fn install(clusters: &mut [Cluster]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes [`IMAGE`] on one rabbit, with this script in it, and copies it to another.
+/// Makes [`IMAGE`] on the rabbit `on`, with the script `ranks` in it, and copies the image to the rabbit `other`.
 ///
 /// # Errors
-/// When podman or Open MPI is not as expected, or the copy fails.
+/// When podman or Open MPI fails, or the copy fails.
 pub fn make_image(system: &System, [on, other]: [&str; 2], ranks: &str) -> anyhow::Result<()> {
     let script = format!("helper=/programs/podhelper\n{}{MAKE}", script_of_ranks(ranks));
     system.guest(on).run(&script, LONG).context("make the image")?;
@@ -96,10 +96,10 @@ pub(super) fn script_of_ranks(ranks: &str) -> String {
     format!("cat > /bin/ranks <<'END'\n{ranks}\nEND\n")
 }
 
-/// Checks that nothing of containers is left on a rabbit.
+/// Checks that a rabbit has no pod, network, mount or file of a container left.
 ///
 /// # Errors
-/// When something of them is left.
+/// When something of a container is left.
 pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
     let left = system.run(rabbit, LEFT)?;
     ensure!(left.is_empty(), "left on {rabbit}: {left}");

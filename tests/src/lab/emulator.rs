@@ -12,7 +12,7 @@ use crate::program::until;
 
 use super::{port::Port, qmp::Qmp};
 
-/// The emulator of a running computer, with its two connections.
+/// The emulator of a running guest, with the connections for control (QMP) and for the shell.
 #[derive(Debug)]
 pub(super) struct Emulator {
     program: PathBuf,
@@ -33,7 +33,7 @@ impl Emulator {
         Ok(Self { program, arguments, process, port, qmp })
     }
 
-    /// Kills the emulator at once, and starts another with the same arguments.
+    /// Kills the emulator with SIGKILL, and starts another emulator with the same arguments.
     pub(super) fn restart(&mut self, directory: &Path) -> anyhow::Result<()> {
         self.process.kill();
         (self.process, self.port, self.qmp) = start(&self.program, &self.arguments, directory)?;

@@ -4,7 +4,8 @@ use anyhow::{Context, ensure};
 
 use super::{Guest, Machine};
 
-/// Sets `CONTROLLER`, the physical function of the drive with serial number `SERIAL`, and `SLOT`, its PCI device.
+/// Script that sets `CONTROLLER` to the physical function of the drive with serial number `SERIAL`, and `SLOT` to the
+/// PCI device of that function.
 const FIND: &str = r#"
 for each in /sys/class/nvme/nvme*; do
     if [ "$(tr -d ' ' < "$each/serial")" = "$SERIAL" ] && [ ! -e "$each/device/physfn" ]; then
@@ -15,9 +16,9 @@ done
 : "${CONTROLLER:?no drive with serial number $SERIAL}"
 "#;
 
-/// Script that gives virtual functions their resources, in the order in which a drive accepts it: resources are taken
-/// from the physical function, which is aware of that only after a reset, and given to functions that exist but have no
-/// driver yet.
+/// Script that gives virtual functions their resources, in the only order that a drive accepts: the script takes the
+/// resources from the physical function, resets that function so that it notices the loss, and gives the resources to
+/// virtual functions that exist but have no driver yet.
 const BRING_UP: &str = r#"
 nvme virt-mgmt $CONTROLLER -c 0 -r 0 -a 1 -n 0 >/dev/null
 nvme virt-mgmt $CONTROLLER -c 0 -r 1 -a 1 -n 0 >/dev/null
@@ -50,13 +51,14 @@ done
 true
 "#;
 
-/// Beginning of scripts that concern one drive: sets `CONTROLLER` and `SLOT`.
+/// Returns the beginning of a script about one drive: it sets `CONTROLLER` and `SLOT`.
 #[must_use]
 pub fn on_drive(drive: usize) -> String {
     format!("SERIAL={}\n{FIND}", Machine::serial(drive))
 }
 
-/// Gives every virtual function of a drive its resources and its driver, with the tools of the distribution.
+/// Gives every virtual function of a drive its resources and its driver, with the tools of the distribution (not with
+/// Warren).
 ///
 /// # Errors
 /// When a function does not come up.
@@ -71,7 +73,7 @@ pub fn bring_up(guest: &mut Guest, drive: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the unallocated bytes of drives, as the drives report them.
+/// Returns the numbers of unallocated bytes that the drives report.
 ///
 /// # Errors
 /// When a drive is missing.

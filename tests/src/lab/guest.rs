@@ -17,12 +17,13 @@ use super::{
     qmp::Qmp,
 };
 
-/// Longest time for a boot: five seconds on two idle cores, and the lab's cores are seldom idle.
+/// Longest time for a boot. A boot takes five seconds on two idle cores, but the lab's cores are seldom idle.
 const BOOT: Duration = Duration::from_secs(180);
-/// Longest time for an orderly unplug: the slot's button gives the operator five seconds to change his mind.
+/// Longest time for an orderly unplug. Five seconds of it pass after the slot's button was pressed, in which an
+/// operator could cancel.
 const UNPLUG: Duration = Duration::from_secs(60);
 
-/// A computer that was booted; it is switched off when this is dropped.
+/// A virtual machine that was booted. It is switched off when this value is dropped.
 #[derive(Debug)]
 pub struct Guest {
     machine: Machine,
@@ -32,18 +33,18 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Switches a computer on and waits until it takes scripts.
+    /// Switches a guest on and waits until it can run scripts.
     ///
     /// # Errors
-    /// When the guest does not boot in time; its console is kept.
+    /// When the guest does not boot in time; the output of its console is kept.
     pub fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
         let guest = Self::switch_on(bench, machine)?;
         guest.wait_for_boot()?;
         Ok(guest)
     }
 
-    /// Switches a computer on and does not wait: several boot in the time of one. A computer that ran before still has
-    /// its data on its drives and in /lab.
+    /// Switches a guest on and does not wait, so that several guests can boot at the same time. A guest that ran before
+    /// still has its data on its drives and in /lab.
     ///
     /// # Errors
     /// When the emulator does not start.
@@ -85,10 +86,10 @@ impl Guest {
         self.directory.join("exchange")
     }
 
-    /// Runs a bash script and returns what it printed; the host's programs are in /programs.
+    /// Runs a bash script in the guest, and returns its output. The guest sees our programs in /programs.
     ///
     /// # Errors
-    /// When the script fails, with what it printed, or takes longer than `deadline`.
+    /// When the script fails or takes longer than `deadline`; the message of a failure has the script's output.
     pub fn run(&mut self, script: &str, deadline: Duration) -> anyhow::Result<String> {
         let job = self.start(script)?;
         self.finish(job, deadline)
@@ -106,10 +107,10 @@ impl Guest {
         Ok(job)
     }
 
-    /// Waits for a script to succeed and returns what it printed.
+    /// Waits for a script to succeed, and returns its output.
     ///
     /// # Errors
-    /// When the script fails, with what it printed, or takes longer than `deadline`.
+    /// When the script fails or takes longer than `deadline`; the message of a failure has the script's output.
     pub fn finish(&self, job: Job, deadline: Duration) -> anyhow::Result<String> {
         self.wait(job, deadline)?.ok(&format!("script {} on {}", job.0, self.machine.name))
     }
@@ -134,7 +135,7 @@ impl Guest {
         self.emulator.port.code(job.0).map(|code| job.output(&self.exchange(), code)).transpose()
     }
 
-    /// Returns what a running script has printed so far.
+    /// Returns the output of a running script so far.
     ///
     /// # Errors
     /// When the script has not begun.
@@ -145,7 +146,7 @@ impl Guest {
     /// Waits until a running script has printed `text`.
     ///
     /// # Errors
-    /// When the script has not printed it within `deadline`.
+    /// When the script does not print the text within `deadline`.
     pub fn wait_for_print(
         &self,
         job: Job,
@@ -160,16 +161,16 @@ impl Guest {
         .with_context(|| self.console())
     }
 
-    /// Takes the computer's power and gives it back: memory is lost, the data on the drives is kept, and all drives
-    /// are in their slots.
+    /// Switches the guest's power off and on: the content of its memory is lost, the data on the drives is kept, and
+    /// all drives are in their slots again.
     ///
-    /// The guest gets another emulator: one that is only reset translates the code in its memory again for each byte
-    /// that the kernel clears; a boot then takes minutes, or does not end.
+    /// The guest gets a new emulator process. An emulator that is only reset has translated code in its memory, and
+    /// translates it again for each byte that the kernel clears: a boot would take minutes, or never end.
     ///
     /// # Errors
     /// When the guest does not boot again in time.
     pub fn lose_power(&mut self) -> anyhow::Result<()> {
-        // First the processors stop: commands that drives have received are complete then, or were not begun.
+        // The processors stop first: afterwards every command that a drive has received is complete, or was not begun.
         self.freeze()?;
         self.emulator.restart(&self.directory)?;
         self.wait_for_boot()
@@ -204,15 +205,15 @@ impl Guest {
     /// Puts a drive back into its slot, with its data.
     ///
     /// # Errors
-    /// When there is no such drive, or it is in its slot.
+    /// When the drive does not exist, or is already in its slot.
     pub fn plug(&mut self, drive: usize) -> anyhow::Result<()> {
         self.plug_into(drive, drive)
     }
 
-    /// Puts a drive that was pulled into an empty slot.
+    /// Puts a drive that was pulled into another slot, which must be empty.
     ///
     /// # Errors
-    /// When there is no such drive, it is in a slot, or the slot is not empty.
+    /// When the drive does not exist or is already in a slot, or when the slot is not empty.
     pub fn plug_into(&mut self, drive: usize, slot: usize) -> anyhow::Result<()> {
         let device = self.machine.drives.get(drive).context("no such drive")?.device(drive);
         let mut arguments = properties(&device);

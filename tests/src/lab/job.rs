@@ -31,7 +31,7 @@ impl Job {
         })
     }
 
-    /// Returns what the script has printed so far.
+    /// Returns the output of the script so far.
     pub(super) fn read(self, exchange: &Path, extension: &str) -> anyhow::Result<String> {
         let bytes = fs::read(exchange.join(format!("{}.{extension}", self.0)))
             .context("read what a script printed")?;
@@ -43,7 +43,7 @@ impl Output {
     /// Returns the standard output, if the script succeeded.
     ///
     /// # Errors
-    /// When it did not succeed; its output is in the message.
+    /// When the script failed; the message has the script's output.
     pub fn ok(self, what: &str) -> anyhow::Result<String> {
         ensure!(
             self.code == 0,

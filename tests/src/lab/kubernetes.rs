@@ -1,5 +1,5 @@
-//! A rabbit that is the node of a real Kubernetes cluster: kubelet with containerd, and beside them the cluster's
-//! control plane, its name service and the program that enforces NetworkPolicies.
+//! A rabbit that is the only node of a real Kubernetes cluster. It runs the kubelet with containerd, and also the
+//! cluster's control plane, name service and the program that enforces NetworkPolicies.
 
 pub mod mpi;
 pub mod policies;
@@ -28,7 +28,7 @@ pub const KUBECONFIG: &str = "/run/kube/kubeconfig";
 /// The coordinator's kubeconfig in the guest.
 pub const COORDINATOR: &str = "/run/kube/coordinator.kubeconfig";
 
-/// Files of packaging/kubernetes that give a coordinator its rights; it has no others.
+/// Files of packaging/kubernetes that give the coordinator all rights that it has.
 const RIGHTS: [&str; 4] = [
     "coordinator/coordinator-access.yaml",
     "engine/engine-access.yaml",
@@ -39,9 +39,8 @@ const RIGHTS: [&str; 4] = [
 /// Image of the pods.
 pub const IMAGE: &str = "localhost/view:1";
 
-/// Script that starts a container runtime as Debian has it, with its network; systemd makes the control groups.
-/// Containers lie on a tmpfs: they need a file system that can hold the layers of overlays, which a guest's own root
-/// cannot.
+/// Script that starts Debian's container runtime with its network; systemd makes the control groups. Containers lie on
+/// a tmpfs: the runtime stacks them with overlayfs, and a guest's root, an overlay itself, cannot hold the layers.
 const RUNTIME: &str = r#"
 mkdir -p /var/lib/containerd /var/lib/containers
 for each in containerd containers; do mount -t tmpfs -o mode=0711,size=75% $each /var/lib/$each; done
@@ -59,7 +58,7 @@ systemctl start containerd
 "#;
 
 /// Script that makes the image from the guest's own Debian, and imports it into containerd, since there is no registry
-/// to pull from. Without a command the image does the work of a pod's first (pause) container.
+/// to pull from. Run without a command, the image does the work of a pod's pause container.
 const MAKE: &str = r#"
 cd /var/tmp
 (echo /tmp; type -P catatonit; ldd $(type -P sh cat dd id mv sleep socat) | grep -o '/[^ :]*') | sort -u | tar -chf root.tar --hard-dereference --no-recursion -T -
@@ -97,7 +96,8 @@ systemd-run --quiet --unit kubelet /opt/kube/kubelet --config /etc/kubernetes/ku
     --kubeconfig /run/kube/kubelet.kubeconfig --node-ip 192.168.77.1
 ";
 
-/// Script that installs what an administrator installs: CRDs, namespaces, the site's objects, rights and accounts.
+/// Script that installs the objects that an administrator installs: CRDs, namespaces, the site's objects, roles and
+/// accounts.
 const SITE: &str = r#"
 kubectl() { /opt/kube/kubectl --kubeconfig /run/kube/kubeconfig "$@"; }
 kubectl apply --server-side -f /lab/definitions.json
@@ -120,8 +120,7 @@ done
 until kubectl wait --for=condition=Ready node/rabbit-1 --timeout=10s; do sleep 1; done
 "#;
 
-/// Script that starts the name service, with the rights that it needs and no others: pods reach it
-/// at their node's address.
+/// Script that starts the name service, with exactly the rights that it needs. Pods reach it at their node's address.
 const NAMES: &str = r"
 cat > /etc/kubernetes/Corefile <<'END'
 .:53 {
@@ -138,8 +137,8 @@ journalctl -u coredns >&2
 exit 1
 ";
 
-/// Script that prints what exists of pods on a node: mounts, directories and logs, containers, networks, and block
-/// devices that the kubelet holds.
+/// Script that prints everything of pods that exists on a node: mounts, directories and logs, containers, networks, and
+/// block devices that the kubelet has opened.
 const LEFT: &str = r"
 find /var/lib/kubelet/pods /var/log/pods /var/log/containers /run/netns -mindepth 1 -maxdepth 1 2>/dev/null || true
 ctr -n k8s.io tasks list -q
@@ -152,10 +151,10 @@ awk '$2 ~ /^.var.lib.kubelet.(pods|plugins)|^.run.containerd.*.(rootfs|shm)$/' /
 /// Objects that Kubernetes itself creates in the namespace.
 const OWN: [&str; 2] = ["configmap/kube-root-ca.crt", "service/kubernetes"];
 
-/// Makes the rabbit, which systemd has booted, a node of a cluster of its own, with [`IMAGE`] on it.
+/// Makes the rabbit, which systemd has booted, the only node of a new Kubernetes cluster, with [`IMAGE`] on it.
 ///
 /// # Errors
-/// When Kubernetes was not built, or one of its programs does not start.
+/// When Kubernetes was not built, or a program of Kubernetes does not start.
 pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
     for compute in &mut cluster.computes {
         compute.run(HOSTS, LONG)?;
@@ -178,7 +177,7 @@ pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Copies files into a directory that it makes.
+/// Creates the directory `to`, and copies files into it.
 fn hand_over(to: &Path, files: impl IntoIterator<Item = PathBuf>) -> anyhow::Result<()> {
     fs::create_dir(to).with_context(|| format!("make {}", to.display()))?;
     for file in files {
@@ -188,7 +187,7 @@ fn hand_over(to: &Path, files: impl IntoIterator<Item = PathBuf>) -> anyhow::Res
     Ok(())
 }
 
-/// Runs kubectl as the administrator, and returns what it prints.
+/// Runs kubectl as the administrator, and returns its output.
 ///
 /// # Errors
 /// When kubectl fails.
@@ -199,17 +198,17 @@ pub fn kubectl(system: &System, rabbit: &str, words: &str) -> anyhow::Result<Str
 /// Returns the pods of the namespace of workflows.
 ///
 /// # Errors
-/// When they cannot be listed.
+/// When the pods cannot be listed.
 pub fn pods(system: &System, rabbit: &str) -> anyhow::Result<Vec<Value>> {
     let listed = kubectl(system, rabbit, "get pods -n default -o json")?;
     let mut listed: Value = serde_json::from_str(&listed).context("decode the pods")?;
     serde_json::from_value(listed["items"].take()).context("decode the pods")
 }
 
-/// Checks that nothing of containers is left in the cluster, nor on its node.
+/// Checks that nothing of a container is left in the cluster or on its node.
 ///
 /// # Errors
-/// When something of them is left.
+/// When something of a container is left.
 pub fn nothing_is_left(system: &System, rabbit: &str) -> anyhow::Result<()> {
     let kinds = "jobs,pods,services,configmaps,secrets,networkpolicies,pvc,pv";
     let objects = kubectl(system, rabbit, &format!("get {kinds} -n default -o name"))?;

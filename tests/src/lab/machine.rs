@@ -15,7 +15,7 @@ pub const GIB: u64 = 1 << 30;
 pub struct Network {
     /// Multicast port on the host's loopback; guests with the same port receive each other's packets.
     pub port: u16,
-    /// Last part of the address, 192.168.77.x.
+    /// Last number of the address 192.168.77.x.
     pub host: u8,
 }
 
@@ -26,15 +26,15 @@ pub struct Machine {
     pub name: String,
     /// Size of the memory in MiB.
     pub memory: u32,
-    /// Number of its virtual processors.
+    /// Number of virtual processors.
     pub processors: u8,
     /// Drives that only this guest sees, or views of another guest's drives.
     pub drives: Vec<Drive>,
     /// Disks that other guests see too.
     pub shared: Vec<SharedDisk>,
-    /// The network, if it has one.
+    /// The network, if the guest has one.
     pub network: Option<Network>,
-    /// Whether systemd is its first process, as on real nodes; without it the guest boots sooner.
+    /// Whether systemd is the guest's first process, as on real nodes. Without systemd the guest boots sooner.
     pub systemd: bool,
 }
 
@@ -53,8 +53,8 @@ impl Machine {
         }
     }
 
-    /// Describes a computer with drives of 2 GiB that have no virtual functions: quicker, where
-    /// one controller is enough.
+    /// Describes a computer with drives of 2 GiB without virtual functions. Such a computer boots sooner, for scenarios
+    /// that need only one controller per drive.
     #[must_use]
     pub fn with_drives(name: &str, drives: usize) -> Self {
         Self { drives: vec![Drive::new(2 * GIB); drives], ..Self::plain(name) }
@@ -67,8 +67,8 @@ impl Machine {
         Self { drives: vec![drive; drives], ..Self::plain("rabbit") }
     }
 
-    /// Describes compute `index` in the chassis of a rabbit on the same bench: it sees the rabbit's drives, each
-    /// through its own virtual function. The rabbit has the first, so compute 0 has the second.
+    /// Describes compute `index` in the chassis of a rabbit on the same bench. The compute sees each of the rabbit's
+    /// drives through a virtual function. The rabbit uses the first virtual function, compute 0 the second.
     #[must_use]
     pub fn compute(index: u16, bench: &Bench, rabbit: &Self) -> Self {
         let guest = bench.directory().join(&rabbit.name);
@@ -93,15 +93,15 @@ impl Machine {
         format!("DRIVE{drive}")
     }
 
-    /// Returns the media of a drive's namespaces beneath `directory`: files to make, with their size.
+    /// Returns path and size of the files beneath `directory` that are the media of the drives' namespaces.
     #[must_use]
     pub fn media(&self, directory: &Path) -> Vec<(PathBuf, u64)> {
         let own = self.drives.iter().enumerate().filter(|(_, drive)| drive.elsewhere.is_none());
         own.flat_map(|(number, drive)| drive.media(number, directory)).collect()
     }
 
-    /// Returns the arguments of the emulator; `directory` is the guest's own, `programs` has the host's programs
-    /// that it may run.
+    /// Returns the arguments of the emulator. `directory` belongs to the guest; `programs` has the host's programs that
+    /// the guest may run.
     #[must_use]
     pub fn arguments(&self, assets: &Assets, directory: &Path, programs: &Path) -> Vec<String> {
         let mut arguments = self.board(assets);
@@ -130,7 +130,7 @@ impl Machine {
             "-cpu max".to_owned(),
             format!("-m {}", self.memory),
             format!("-smp {}", self.processors),
-            // Slots that announce plugged and pulled devices as hardware does, without ACPI.
+            // PCIe slots announce plugged and pulled devices as hardware does, without ACPI.
             "-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off".to_owned(),
             "-action reboot=reset".to_owned(),
             format!("-kernel {}", assets.kernel().display()),
@@ -176,7 +176,7 @@ impl Network {
 fn exchange(directory: &Path, programs: &Path) -> Vec<String> {
     let own = directory.display();
     words(&[
-        // The console's output is appended, across losses of power.
+        // The console's output is appended, so that it survives losses of power.
         format!("-chardev file,id=console,path={own}/console.log,append=on"),
         "-serial chardev:console".to_owned(),
         format!("-qmp unix:{own}/qmp.sock,server=on,wait=off"),

@@ -1,4 +1,4 @@
-//! A system in which a mishap hits a node after every step that its agent takes.
+//! A system in which a mishap, a kill or a loss of power, hits a node after every step that the node's agent takes.
 
 use std::{cell::Cell, fs, io::ErrorKind, path::PathBuf, time::Duration};
 
@@ -15,19 +15,19 @@ use crate::{
     run::{Machines, prepare_repetition},
 };
 
-/// Deadline of one command of the workload manager, with the mishaps during it.
+/// Deadline of one command of the workload manager, including the mishaps that happen during the command.
 const COMMAND: Duration = Duration::from_secs(3600);
 
 /// `warren`'s exit code for a condition that may become true later.
 const NOT_YET: i32 = 3;
 
-/// File of a node with all steps that its agent has logged. It lies in the directory that the node shares with the
+/// File with all steps that a node's agent has logged. The file lies in the directory that the node shares with the
 /// host, so that it survives a loss of the node's power.
 const SEEN: &str = "steps-seen";
-/// File beside it with the step after which the mishap is due.
+/// File beside [`SEEN`] with the step after which the next mishap must happen.
 const TAKEN: &str = "step-taken";
 
-/// What happens to a node.
+/// A mishap that hits a node.
 #[derive(Debug, Clone, Copy)]
 pub enum Mishap {
     /// The node's agent is killed, and started again.
@@ -48,7 +48,7 @@ pub struct Afflicted {
 }
 
 impl Afflicted {
-    /// Makes a system without mishaps until [`Self::begin`].
+    /// Makes a system in which no mishap happens before [`Self::begin`].
     #[must_use]
     pub fn new(system: System, mishap: Mishap) -> Self {
         Self { system, mishap, mishaps: Cell::new(0) }
@@ -60,7 +60,7 @@ impl Afflicted {
         &self.system
     }
 
-    /// Begins the mishaps: from now on every step that was not logged before causes one.
+    /// Begins the mishaps: from now on every step that was not logged before causes a mishap.
     ///
     /// # Errors
     /// When the log of a node cannot be followed.
@@ -101,7 +101,7 @@ done >/dev/null 2>&1 &"#
         self.system.run(node, &script).map(drop)
     }
 
-    /// Hits every node whose agent has taken a step; returns whether the rabbit lost its power.
+    /// Lets a mishap hit every node whose agent is stopped after a step. Returns whether the rabbit lost its power.
     fn befall(&self) -> anyhow::Result<bool> {
         let mut rabbit_was_off = false;
         for node in self.system.nodes() {
@@ -142,8 +142,9 @@ done >/dev/null 2>&1 &"#
         self.system.guest(node).exchange().join(name)
     }
 
-    /// Runs a command on the rabbit to its end, while mishaps hit the rabbit and the other nodes. Returns none when the
-    /// command was lost with the rabbit's power, or has to be repeated because of a mishap elsewhere.
+    /// Runs a command on the rabbit to its end, while mishaps hit the rabbit and the other nodes. Returns `None` if the
+    /// rabbit's loss of power ended the command, or if the command must be repeated because of a mishap on another
+    /// node.
     fn attempt(&self, words: &[&str]) -> anyhow::Result<Option<String>> {
         let before = self.mishaps();
         let job = self.system.guest(&self.chassis().rabbit).start(&self.system.warren(words))?;

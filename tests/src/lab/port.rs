@@ -9,12 +9,12 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// State of the shell in the guest, from the lines that it has sent.
+/// State of the shell in the guest, according to the lines that the shell has sent.
 #[derive(Debug, Default)]
 struct State {
     /// Whether the shell has started.
     up: bool,
-    /// Exit codes by number of the script.
+    /// Exit codes of ended scripts, by the number of the script.
     codes: BTreeMap<u32, i32>,
     /// Whether the emulator has closed the connection.
     closed: bool,

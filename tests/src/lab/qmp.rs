@@ -45,7 +45,7 @@ impl Qmp {
         }
     }
 
-    /// Waits for an event for which `wanted` holds; earlier events are dropped.
+    /// Waits for an event for which `wanted` returns true. Events before that event are dropped.
     ///
     /// # Errors
     /// When the emulator sends nothing for `deadline`.

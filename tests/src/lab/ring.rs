@@ -1,17 +1,18 @@
 use super::cluster::Fencing;
 
-/// Number of the lab's only rabbit in its cluster. A compute has the number of its controller: compute 0 has 2.
+/// Node id, in the corosync cluster, of the lab's rabbit if there is only one. The node id of a compute is the number
+/// of its controller on the drives: compute 0 has 2.
 pub(super) const RABBIT: u8 = 1;
 
 /// The members of a cluster that shares locks.
 #[derive(Debug)]
 pub(super) struct Ring {
-    /// Names of the nodes, the rabbit first, and the last part of each one's address, which is also its number.
+    /// Name of each node, the rabbit first, and the last number of the node's address, which is also its node id.
     pub(super) nodes: Vec<(String, u8)>,
 }
 
 impl Ring {
-    /// Returns the cluster of the lab's only rabbit.
+    /// Returns the cluster of a rabbit and `computes` computes, if the rabbit is the only one in the lab.
     pub(super) fn with_computes(computes: u8) -> Self {
         let rabbit = ("rabbit".to_owned(), RABBIT);
         let computes =
@@ -19,14 +20,16 @@ impl Ring {
         Self { nodes: [rabbit].into_iter().chain(computes).collect() }
     }
 
-    /// Returns the cluster of a rabbit and its only compute, one of several pairs on one network. The first is pair 1.
+    /// Returns the cluster of a rabbit and its only compute, where several such pairs share a network. Pairs are
+    /// numbered from 1.
     pub(super) fn for_pair(pair: u8) -> Self {
         let rabbit = (format!("rabbit-{pair}"), 2 * pair - 1);
         let compute = (format!("compute-{pair}"), 2 * pair);
         Self { nodes: vec![rabbit, compute] }
     }
 
-    /// Returns the rabbit's name, which is also the cluster's: the GFS2s that the rabbit makes carry it.
+    /// Returns the rabbit's name, which is also the name of the cluster: the rabbit writes it into each GFS2 that it
+    /// makes.
     pub(super) fn rabbit(&self) -> &str {
         &self.nodes[0].0
     }
@@ -36,7 +39,8 @@ impl Ring {
         [self.form(fencing), self.start_locking()]
     }
 
-    /// Returns corosync.conf of a rabbit's cluster as sites have it: 17 votes for the rabbit, one for each compute.
+    /// Returns the corosync.conf of a rabbit's cluster. As at the sites, the rabbit has 17 votes and each compute has
+    /// one.
     fn corosync_conf(&self) -> String {
         let node = |(place, (name, host)): (usize, &(String, u8))| {
             let votes = if place == 0 { 17 } else { 1 };
@@ -46,7 +50,7 @@ impl Ring {
         };
         let nodes: String = self.nodes.iter().enumerate().map(node).collect();
         let name = self.rabbit();
-        // The token's time is long because the guests are emulated, on a host that has other work.
+        // The token time-out is long because the guests are emulated, on a host that has other work.
         format!(
             "totem {{\n  version: 2\n  cluster_name: {name}\n  transport: udpu\n  crypto_cipher: none\n  crypto_hash: none\n  token: 8000\n}}\n\
              quorum {{\n  provider: corosync_votequorum\n}}\n\

@@ -39,12 +39,12 @@ use super::{
     report::{Row, say, table},
 };
 
-/// One test of the lab, with guests of its own.
+/// One test of the lab. Each scenario boots its own guests.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
     /// Name by which `make lab SCENARIO=` selects it.
     pub name: &'static str,
-    /// One line about what the scenario shows.
+    /// Description of the scenario in one line.
     pub about: &'static str,
     run: fn(&Bench) -> anyhow::Result<()>,
 }
@@ -84,13 +84,13 @@ pub const ALL: &[Scenario] = &[
     zpool_job::SCENARIO,
 ];
 
-/// Scenarios that run only when they are named: they need more than the lab makes.
+/// Scenarios that run only when a user names them: they need packages, which the lab does not build.
 const NAMED: &[Scenario] = &[packages::DEBS, packages::RPMS];
 
-/// Returns the scenarios with these names; the default ones, if no name is given.
+/// Returns the scenarios with these names, or the default scenarios if no name is given.
 ///
 /// # Errors
-/// When there is no scenario of a name.
+/// When no scenario has one of the names.
 pub fn select(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
     let all = || ALL.iter().chain(NAMED);
     let known = || all().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
@@ -128,7 +128,7 @@ fn attempt(assets: &Assets, scenario: &Scenario) -> Row {
     Row { scenario: scenario.name, took: begun.elapsed(), failure }
 }
 
-/// Keeps the guests' output and names its directory in the error, unless the run was interrupted.
+/// Keeps the guests' output and names its directory in the error. Keeps nothing if a person interrupted the run.
 fn keep_files(error: anyhow::Error, bench: Bench) -> anyhow::Error {
     if interrupted() {
         return error;

@@ -20,17 +20,17 @@ use crate::{
 const COMPUTES: u8 = 2;
 const DRIVES: usize = 4;
 
-/// Node of slurmctld: the coordinator's.
+/// Node on which slurmctld and the coordinator run.
 const HEAD: &str = "rabbit";
 
 /// Deadline of one of Slurm's commands, or of the start of its daemons.
 const STEP: Duration = Duration::from_secs(180);
 
-/// Directories of `packaging` that packages for Slurm install, at the place where they install them.
+/// Directories of `packaging` whose files the packages for Slurm install. This harness copies them to the guests.
 const PACKAGED: [&str; 2] = ["slurm", "perilog"];
 
-/// Script that writes the names of the nodes and does what docs/use/slurm.md tells a site to do on each. All of it is
-/// lost with the power of a node.
+/// Script that writes the names of the nodes and sets Slurm up on each node by the steps of docs/use/slurm.md. A node
+/// loses all of it when it loses its power.
 const INSTALL: &str = "
 printf '192.168.77.1 rabbit\\n192.168.77.2 compute-0\\n192.168.77.3 compute-1\\n' >> /etc/hosts
 mkdir -p /usr/share/warren /etc/slurm/prolog.d /etc/slurm/epilog.d
@@ -46,16 +46,16 @@ install -d -o munge -g munge /run/munge
 setpriv --reuid munge --regid munge --clear-groups munged
 ";
 
-/// Settings for emulated guests on a host that has other work: Slurm's waits are ten times as long.
+/// Settings that make Slurm's time-outs ten times as long, for emulated guests on a host that has other work.
 const SLOW: &str = "SlurmdTimeout=300\nMessageTimeout=60\nBatchStartTimeout=120\n";
 
-/// Shell function `started DAEMON`: starts a daemon in the background, with a log of its own.
+/// Shell function `started DAEMON`: starts a daemon in the background; its output goes to /var/log/DAEMON.log.
 const STARTED: &str = "started() { setsid \"$1\" -D >> \"/var/log/$1.log\" 2>&1 < /dev/null & }\n";
 
 /// Slurm in the guests of a rabbit and its computes, with our programs and `packaging/slurm`, as a site has them.
 #[derive(Debug)]
 pub struct Slurm {
-    /// The computers; its job is not used.
+    /// The computers. The job in this value is not used.
     pub run: Run<Silent, System>,
     /// Unallocated bytes of each drive when there was no job.
     empty: Vec<u64>,
@@ -115,7 +115,7 @@ impl Slurm {
         self.run.cluster.run(node, &script).map(drop).with_context(|| format!("start {daemon}"))
     }
 
-    /// Takes a compute's power and gives it back; all programs are started as at its first boot.
+    /// Switches a compute off and on, and starts all programs as at its first boot.
     ///
     /// # Errors
     /// When the compute does not boot or its programs do not start.
@@ -130,11 +130,11 @@ impl Slurm {
         self.start_daemons(node)
     }
 
-    /// Waits until Slurm reports that a node has rebooted, and makes it available again, as an administrator does
-    /// who knows the reason.
+    /// Waits until Slurm reports that a node has rebooted, and makes the node available again, as an administrator
+    /// would.
     ///
     /// # Errors
-    /// When it is not idle in time.
+    /// When the node is not idle in time.
     pub fn resume(&self, node: &str) -> anyhow::Result<()> {
         until(&format!("{node} to be down"), patience(), || {
             let shown = self.prints("scontrol", &["show", "node", "--oneliner", node])?;
@@ -148,11 +148,11 @@ impl Slurm {
     /// Submits a script whose directives and commands are `lines`, as the user.
     ///
     /// # Errors
-    /// When sbatch refuses it.
+    /// When sbatch refuses the script.
     pub fn submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Job> {
         let script = format!("#!/bin/bash\n{}\n", lines.join("\n"));
         let user = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"];
-        // No directory is shared by all nodes: a job's output is on its first node.
+        // The nodes share no directory, so a job's output is on the job's first node.
         let sbatch =
             ["sbatch", "--parsable", "--chdir=/tmp", "--output=/tmp/%j.out", "/tmp/script"];
         let words = [&user[..], &sbatch[..4], words, &sbatch[4..]].concat();
@@ -161,15 +161,15 @@ impl Slurm {
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
     }
 
-    /// Returns what a job printed on its first node.
+    /// Returns the output of a job, which is on the job's first node.
     ///
     /// # Errors
-    /// When it has printed nothing yet.
+    /// When the job has printed nothing yet.
     pub fn output(&self, node: &str, job: Job) -> anyhow::Result<String> {
         self.run.cluster.run(node, &format!("sleep 1; cat /tmp/{job}.out"))
     }
 
-    /// Checks that nothing is left of any job: in Slurm, in the API, on the nodes and on the drives.
+    /// Checks that nothing of any job is left in Slurm, in the API, on the nodes and on the drives.
     ///
     /// # Errors
     /// When something of a job is left.
@@ -189,13 +189,14 @@ impl Slurm {
 
 impl Commands for Slurm {
     fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String> {
-        // Callers repeat the command at once while they wait, and would take the only processor from Slurm's daemons.
+        // Sleeps first: callers that wait repeat the command immediately, and would take the only processor from
+        // Slurm's daemons.
         let line = format!("sleep 1; {program}{}", quote(words));
         self.run.cluster.guest(HEAD).run(&line, STEP)
     }
 }
 
-/// Returns slurm.conf, the same for every node.
+/// Returns the slurm.conf of all nodes.
 fn configuration() -> String {
     let node = |compute| {
         format!("NodeName=compute-{compute} NodeAddr=192.168.77.{} CPUs=1\n", compute + 2)

@@ -25,34 +25,34 @@ const LAST_WORDS: Duration = Duration::from_secs(20);
 /// Directory beneath which nodes mount.
 pub const MOUNT_ROOT: &str = "/mnt/nnf";
 
-/// Directory in which a node's programs keep their state: it survives a loss of the computer's power when a
-/// disk is mounted there.
+/// Directory in which a node's programs keep their state. The state survives a loss of power if a disk is mounted at
+/// this directory.
 pub const STATE: &str = "/var/lib/warren";
 
 /// Directory of fence requests and their answers.
 pub const FENCE: &str = "/var/lib/warren/fence";
 
-/// Text that is in every line of a log that reports a step.
+/// Text in every log line about a step.
 pub const STEP_TAKEN: &str = "storage::execute";
 
-/// Script that prints what exists of a job on a node: mappings, lock spaces of volume groups, mounts. It fails when
-/// something cannot be listed: that does not mean that nothing exists.
+/// Script that prints everything of a job that exists on a node: device mappings, lock spaces of volume groups, mounts.
+/// The script fails when it cannot list one of these, since an empty output would then prove nothing.
 pub const LEFT: &str = r"
 dmsetup ls | awk '!/^No devices/'
 for each in /sys/kernel/dlm/lvm_[0-9a-f]*; do [ ! -e $each ] || echo $each; done
 awk '$3 ~ /^(gfs2|xfs)$/' /proc/self/mounts
 ";
 
-/// Rabbits and their computes with our programs in them, as in production: each a computer with a kernel of its
-/// own, the coordinator on the first rabbit, which the other nodes reach over TLS, and the drives between a
-/// rabbit and its computes.
+/// Rabbits and their computes, on which our programs run as in production. Each node is a computer with its own kernel.
+/// The coordinator runs on the first rabbit, and the other nodes reach it over TLS. A rabbit and its computes share
+/// drives.
 #[derive(Debug)]
 pub struct System {
     guests: RefCell<BTreeMap<String, Guest>>,
     api: Api,
     chassis: Vec<Chassis>,
-    /// Scripts that install a node's certificate, by node; the certificate stays the same when the
-    /// node was switched off.
+    /// Scripts that install a node's certificate, by node. A node that was switched off gets the same certificate
+    /// again.
     certificates: BTreeMap<String, String>,
 }
 
@@ -112,7 +112,7 @@ impl System {
         Ok(system)
     }
 
-    /// Starts the programs of every node: at first, and when all nodes have lost their power.
+    /// Starts the programs of every node: at the beginning, and after all nodes have lost their power.
     ///
     /// # Errors
     /// When a program cannot be started.
@@ -124,8 +124,8 @@ impl System {
         Ok(())
     }
 
-    /// Installs what a node's agent needs, and starts the coordinator if it is on that node: at first, and when the
-    /// node has lost its power.
+    /// Installs the files that a node's agent needs, and starts the coordinator if that is the coordinator's node: at
+    /// the beginning, and after the node has lost its power.
     ///
     /// # Errors
     /// When the coordinator cannot be started.
@@ -152,7 +152,7 @@ impl System {
         self.chassis.iter().any(|chassis| chassis.rabbit == node)
     }
 
-    /// Returns the nodes that exist, each rabbit before its computes.
+    /// Returns the names of all nodes that exist, each rabbit before its computes.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
         let guests = self.guests.borrow();
@@ -163,7 +163,7 @@ impl System {
         all.filter(|name| guests.contains_key(*name)).cloned().collect()
     }
 
-    /// Returns the name of a node's agent.
+    /// Returns the name of the agent's program on a node.
     #[must_use]
     pub fn agent(&self, node: &str) -> &'static str {
         if self.is_rabbit(node) { "rabbit-agent" } else { "clientmount-agent" }
@@ -172,7 +172,7 @@ impl System {
     /// Starts a node's agent.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// When the agent cannot be started.
     pub fn start_agent(&self, node: &str) -> anyhow::Result<()> {
         let script = if node == self.head() {
             programs::rabbit_agent(node, self.api)
@@ -206,7 +206,7 @@ impl System {
     /// Runs a bash script on a node, as root.
     ///
     /// # Errors
-    /// When the script fails; its stderr is in the message.
+    /// When the script fails; the message has the script's stderr.
     pub fn run(&self, node: &str, script: &str) -> anyhow::Result<String> {
         self.guest(node).run(script, STEP).with_context(|| format!("on {node}"))
     }
@@ -221,11 +221,11 @@ impl System {
         })
     }
 
-    /// Waits until no node has a namespace, a mapping, a lock space of a volume group, or a mount of a job: a compute
-    /// notices a moment later that a namespace was detached.
+    /// Waits until no node has a namespace, a mapping, a lock space of a volume group, or a mount of a job. The wait is
+    /// necessary because a compute notices a moment later that a namespace was detached.
     ///
     /// # Errors
-    /// When a node still has one.
+    /// When a node still has one of these after the wait.
     pub fn until_empty(&self) -> anyhow::Result<()> {
         until("nothing to be left", patience(), || self.is_empty())
     }

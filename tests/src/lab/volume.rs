@@ -6,8 +6,8 @@ use super::{Guest, Machine, functions::on_drive};
 
 const STEP: Duration = Duration::from_secs(90);
 
-/// Script that sets `DISK`, the block device of namespace `NSID` of subsystem `SUBSYSTEM`. It finds the
-/// device by these two, never by the name that the kernel gave it.
+/// Script that sets `DISK`, the block device of namespace `NSID` of subsystem `SUBSYSTEM`. It finds the device by these
+/// two values, never by the device's name in the kernel.
 const FIND: &str = r#"
 DISK=
 for try in $(seq 400); do
@@ -21,7 +21,7 @@ done
 : "${DISK:?no block device of namespace $NSID of $SUBSYSTEM}"
 "#;
 
-/// A namespace of a drive with a block device.
+/// An NVMe namespace that has a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Volume {
     /// Number of the drive.
@@ -51,8 +51,8 @@ impl Volume {
         Ok(Self { drive, nsid: nsid.trim().parse().context("read the new namespace's id")? })
     }
 
-    /// Returns the beginning of scripts that concern the volume: it sets `DISK`, its block device, which may take
-    /// a moment to appear.
+    /// Returns the beginning of a script about the volume: it waits for the volume's block device, and sets `DISK` to
+    /// it.
     #[must_use]
     pub fn find_script(&self) -> String {
         format!("NSID={}\nSUBSYSTEM={}\n{FIND}", self.nsid, Machine::subsystem(self.drive))

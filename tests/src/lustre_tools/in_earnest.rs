@@ -1,5 +1,5 @@
 //! Lustre's own programs where zpool(8) and zfs(8) are the real ones: their effects on pools and datasets are real,
-//! those on the kernel's part of Lustre are not.
+//! their effects on Lustre in the kernel are not.
 
 use anyhow::Context;
 
@@ -14,12 +14,12 @@ pub(super) fn act(name: &str, words: &[&str]) -> anyhow::Result<String> {
     }
 }
 
-/// The node's ZFS, used by its commands.
+/// The real ZFS of the node, used through zpool(8) and zfs(8).
 struct RealZfs;
 
 impl RealZfs {
     fn run(program: &str, words: &[&str]) -> anyhow::Result<String> {
-        // Starts the program by its full path: mount(8) runs its helpers without PATH.
+        // Starts the program by its full path, because mount(8) runs its helpers, of which this is one, without PATH.
         let mut argv = command(format!("/sbin/{program}"));
         argv.args(words);
         mounts::run_to_end(&mut argv)
@@ -37,11 +37,11 @@ impl Datasets for RealZfs {
         Self::run("zfs", &["set", &format!("{name}={value}"), dataset]).map(drop)
     }
 
-    /// Records nothing: on this node no program asks the management service.
+    /// Records nothing: on this node, no program asks which file systems are registered.
     fn record_registration(&mut self, _: &str) {}
 
-    /// Creates a dataset as mkfs.lustre does: settings of the pool and settings for speed may fail, but the creation of
-    /// the dataset and of the target's properties may not.
+    /// Creates a dataset as mkfs.lustre does: it ignores errors when it sets options of the pool or options for speed,
+    /// but not when it creates the dataset or sets the target's properties.
     fn create(&mut self, target: &mkfs::Target<'_>) -> anyhow::Result<()> {
         let (device, pool) = (target.device, pool_of(target.device));
         for wish in ["multihost=on", "feature@userobj_accounting=enabled"] {

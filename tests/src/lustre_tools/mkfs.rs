@@ -4,20 +4,20 @@ use anyhow::{Context, ensure};
 
 use super::{Datasets, Refusal, mounts};
 
-/// The dataset of a target, as mkfs.lustre is to create it.
+/// The dataset that mkfs.lustre must create for a target.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
-    /// Whole name of the dataset.
+    /// Full name of the dataset.
     pub(super) device: &'a str,
     /// Value of the option `--mkfsoptions`.
     pub(super) options: Option<&'a str>,
     /// True for an object target, which has large records.
     pub(super) is_ost: bool,
-    /// Properties in the order in which they are written: the last proves that all are.
+    /// Properties in the order in which they are written. If the last property exists, all are written.
     pub(super) properties: Vec<(&'static str, String)>,
 }
 
-/// Formats a complaint as mkfs.lustre words it.
+/// Formats an error in the form of mkfs.lustre.
 pub(super) fn fatal(text: &str) -> String {
     format!("\nmkfs.lustre FATAL: {text}")
 }
@@ -45,11 +45,11 @@ pub(super) fn make(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Resu
 
 /// First line that mkfs.lustre prints.
 const DISK_DATA: &str = "   Permanent disk data:\n";
-/// The property that names a target's service. mkfs.lustre writes it last.
+/// The property with the name of a target's service. mkfs.lustre writes it last.
 pub(super) const SERVICE: &str = "lustre:svname";
 /// The property with a target's flags.
 pub(super) const FLAGS: &str = "lustre:flags";
-/// The property that names a target's file system; a management target has none.
+/// The property with the name of a target's file system. A target that is only a management target does not have it.
 pub(super) const FS_NAME: &str = "lustre:fsname";
 
 fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
@@ -77,7 +77,7 @@ fn read<'a>(words: &[&'a str]) -> anyhow::Result<Target<'a>> {
     }
     let server = value("--mgsnode");
     ensure!(mgs || server.is_some(), fatal("Must specify --mgsnode"));
-    // A management server has no index: 0xffff.
+    // The default 0xffff stands for a management server, which has no index.
     let index = value("--index").map_or(Ok(u16::MAX), str::parse).context("--index")?;
     let service = match name.filter(|_| mdt || ost) {
         Some(name) => format!("{name}:{}{index:04x}", if ost { "OST" } else { "MDT" }),
@@ -112,7 +112,7 @@ pub(super) fn flags(datasets: &impl Datasets, dataset: &str) -> Option<u8> {
     datasets.property(dataset, FLAGS)?.parse().ok()
 }
 
-/// Returns whether a dataset is a management server.
+/// Returns whether a dataset is that of a management server.
 pub(super) fn is_mgs(datasets: &impl Datasets, dataset: &str) -> bool {
     flags(datasets, dataset).is_some_and(|flags| flags >> MGS & 1 == 1)
 }

@@ -1,4 +1,4 @@
-//! mount.lustre(8), and requests about a client's mount.
+//! mount.lustre(8), and the commands of lctl(8) about registered file systems.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -7,10 +7,10 @@ use anyhow::{Context, bail, ensure};
 use super::{Datasets, Refusal, State, mkfs};
 use crate::program::command;
 
-/// Path of the real mount(8), whatever `PATH` says.
+/// Path of the real mount(8); on `PATH`, the stand-in may come first.
 const MOUNT: &str = "/bin/mount";
 
-/// Returns whether the words are `-t lustre …`; everything else is for the real mount(8).
+/// Returns whether the arguments are `-t lustre …`. All others are passed to the real mount(8).
 pub(super) fn is_lustre(words: &[&str]) -> bool {
     matches!(words, ["-t", "lustre", ..])
 }
@@ -32,13 +32,14 @@ pub(super) fn sources() -> anyhow::Result<Vec<String>> {
     Ok(table()?.into_iter().map(|(source, _)| source).collect())
 }
 
-/// Returns the sources of the mounts of all nodes, which are mount namespaces of this host: a client reaches a
-/// target over the network.
+/// Returns the sources of the mounts of all nodes, which are mount namespaces of this host. All count, since a client
+/// would reach a target on another node over the network.
 fn everywhere() -> anyhow::Result<BTreeSet<String>> {
     let (mut nodes, mut found) = (BTreeSet::new(), BTreeSet::new());
     for process in fs::read_dir("/proc").context("list the processes")? {
         let process = process.context("list the processes")?.path();
-        // A process that ended meanwhile has no namespace; nor have other entries of /proc.
+        // Skips entries of /proc that have no mount namespace: a process that has just ended, and entries that are no
+        // process.
         let Ok(node) = fs::read_link(process.join("ns/mnt")) else { continue };
         if nodes.insert(node) {
             let Ok(table) = fs::read_to_string(process.join("mounts")) else { continue };
@@ -64,7 +65,7 @@ fn sources_and_targets(table: &str) -> Vec<(String, String)> {
 pub(super) fn mount(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Result<String> {
     let words = match words {
         ["-t", "lustre", "-o", _, rest @ ..] | ["-t", "lustre", rest @ ..] => rest,
-        // mount(8) calls its helpers like this.
+        // mount(8) calls its helpers with these arguments.
         [source, target, "-o", _] => &[*source, *target],
         _ => words,
     };
@@ -84,8 +85,8 @@ pub(super) fn mount(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Res
     Ok(said)
 }
 
-/// Refuses a client whose file system does not exist, and hangs when no management server answers. An object target
-/// need not serve: the client waits for it only when it accesses a file there.
+/// Refuses a client mount if the file system does not exist, and hangs if no management server is mounted. The object
+/// targets need not be mounted: a client waits for an object target only when it accesses a file on that target.
 fn check_client(
     datasets: &impl Datasets,
     name: &str,
@@ -102,7 +103,7 @@ fn check_client(
     Err(Refusal::ends(2, failed(why)).into())
 }
 
-/// Refuses a target whose service this node has already, whatever management target it belongs to.
+/// Refuses a target if this node already runs a service of the same name, even for another management target.
 fn check_server(
     datasets: &impl Datasets,
     source: &str,
@@ -125,7 +126,7 @@ fn check_server(
     Ok(())
 }
 
-/// Returns the services of a dataset, by the names that are unique on a node.
+/// Returns the names of a dataset's services, which must be unique on a node.
 fn services(datasets: &impl Datasets, dataset: &str) -> BTreeSet<String> {
     if !dataset.contains('/') || dataset.starts_with('/') || dataset.contains(':') {
         return BTreeSet::new();
@@ -135,7 +136,7 @@ fn services(datasets: &impl Datasets, dataset: &str) -> BTreeSet<String> {
     own.into_iter().chain(mgs).collect()
 }
 
-/// Writes what the first mount of a target changes on it.
+/// Makes the changes that the first mount of a target makes on its dataset.
 fn record_first_mount(datasets: &mut impl Datasets, source: &str) -> anyhow::Result<()> {
     let service = datasets.property(source, mkfs::SERVICE).unwrap_or_default();
     let flags = mkfs::flags(datasets, source).unwrap_or_default() & !mkfs::VIRGIN;
@@ -154,7 +155,7 @@ fn is_metadata(datasets: &impl Datasets, dataset: &str, name: &str) -> bool {
     services(datasets, dataset).iter().any(|service| service.starts_with(&start))
 }
 
-/// Does nothing where the management service runs; lctl(8) refuses elsewhere.
+/// Succeeds, and does nothing, if the management service runs on this node. Otherwise refuses, as lctl(8) does.
 pub(super) fn on_mgs(state: &State) -> anyhow::Result<String> {
     let serves = sources()?.iter().any(|source| mkfs::is_mgs(state, source));
     if serves {

@@ -1,4 +1,4 @@
-//! zpool(8) and zfs(8).
+//! The stand-ins for zpool(8) and zfs(8).
 
 use std::{collections::BTreeSet, fs, os::unix::fs::FileTypeExt, path::Path};
 
@@ -40,14 +40,14 @@ impl Datasets for State {
     }
 }
 
-/// Returns whether a word of a configuration is no device (zpoolconcepts(7)).
+/// Returns whether a word of a pool's configuration is a keyword such as `mirror`, not a device (zpoolconcepts(7)).
 fn is_layout(word: &str) -> bool {
     ["mirror", "raidz", "draid", "spare", "log", "cache"]
         .iter()
         .any(|layout| word.starts_with(layout))
 }
 
-/// Splits words into options and the rest; the options in `valued` take a value.
+/// Splits arguments into options and other words. The options in `valued` take a value.
 fn split<'a>(words: &[&'a str], valued: &[&str]) -> (Vec<(&'a str, &'a str)>, Vec<&'a str>) {
     let (mut options, mut rest) = (Vec::new(), Vec::new());
     let mut words = words.iter();
@@ -86,7 +86,8 @@ pub(super) fn create(state: &mut State, words: &[&str]) -> anyhow::Result<String
 fn is_free(state: &State, device: &str) -> anyhow::Result<()> {
     let kind = fs::metadata(device).with_context(|| format!("cannot open '{device}'"))?;
     ensure!(kind.file_type().is_block_device(), "cannot use '{device}': must be a block device");
-    // The words of ZFS 2.1 about a device that it has partitioned; it names the owner only of a partition.
+    // This is the message of ZFS 2.1 for a whole disk that it has partitioned. ZFS names the pool only if the argument
+    // is a partition.
     let is_used = state.pools.values().any(|pool| pool.devices.contains(device));
     ensure!(!is_used, "{device} is in use and contains a unknown filesystem.");
     Ok(())
@@ -119,7 +120,8 @@ pub(super) fn export(state: &mut State, name: &str) -> anyhow::Result<String> {
     Ok(String::new())
 }
 
-/// Imports or lists pools with one of the searched devices: ZFS looks for a pool's other devices where they were.
+/// Imports or lists the pools that have one of the devices given with `-d`. One device is enough: ZFS finds the pool's
+/// other devices at their last paths.
 pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String> {
     let (options, rest) = split(words, &["-o", "-d"]);
     let searched: BTreeSet<_> =

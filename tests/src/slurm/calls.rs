@@ -1,4 +1,4 @@
-//! Calls of burst_buffer.lua that are held on their way to the coordinator, so that a job stays in a state.
+//! Holds calls of burst_buffer.lua before they reach the coordinator, so that a job stays in a state.
 
 use std::{fs, path::PathBuf};
 
@@ -10,8 +10,8 @@ use crate::{
     program::{binary, until},
 };
 
-/// Wrapper of `warren`: a call waits as long as the file `<call>.<job>` exists, and creates `<call>.<job>.waits` to
-/// show it.
+/// Wrapper of `warren`. A call waits as long as the file `<call>.<job>` exists, and creates the file
+/// `<call>.<job>.waits` while it waits.
 const WAITING: &str = r#"#!/bin/bash
 call=${2-}
 [[ $call != post-run || " $* " == *" --only-nodes "* ]] || call=data-out
@@ -34,12 +34,13 @@ impl Slurm {
         self.replace_program("warren", &WAITING.replacen('\n', &format!("\n{lines}"), 1))
     }
 
-    /// Returns the file that holds a call. A call is a verb of `warren workload`, or `data-out`, the second `post-run`.
+    /// Returns the path of the file that holds a call. The name of a call is a verb of `warren workload`, or `data-out`
+    /// for the second call of `post-run` of a job.
     fn call(&self, call: &str, job: Job) -> PathBuf {
         self.jobs().join(format!("{call}.{job}"))
     }
 
-    /// Submits a job one of whose calls is held.
+    /// Submits a job, and holds its call `call`.
     ///
     /// # Errors
     /// When Slurm refuses the job.

@@ -3,18 +3,18 @@ use anyhow::ensure;
 use super::Job;
 use crate::{cluster::patience, program::until};
 
-/// Slurm as its commands report it, wherever its daemons run.
+/// Access to Slurm by its commands, for daemons on this computer and in guests.
 pub trait Commands {
-    /// Runs one of Slurm's commands as root, and returns what it prints.
+    /// Runs one of Slurm's commands as root, and returns its output.
     ///
     /// # Errors
     /// When the command fails.
     fn prints(&self, program: &str, words: &[&str]) -> anyhow::Result<String>;
 
-    /// Waits until all nodes are in a state.
+    /// Waits until all nodes are in this state.
     ///
     /// # Errors
-    /// When they are not in time.
+    /// When the nodes are not in that state in time.
     fn wait_for_nodes(&self, state: &str) -> anyhow::Result<()> {
         until(&format!("nodes to be {state}"), patience(), || {
             let states = self.prints("sinfo", &["--noheader", "--Node", "--format=%T"])?;
@@ -26,7 +26,7 @@ pub trait Commands {
     /// Returns everything that Slurm reports of a job.
     ///
     /// # Errors
-    /// When Slurm does not know it.
+    /// When Slurm does not know the job.
     fn show(&self, job: Job) -> anyhow::Result<String> {
         self.prints("scontrol", &["show", "job", "--oneliner", &job.to_string()])
     }
@@ -34,7 +34,7 @@ pub trait Commands {
     /// Waits until Slurm's report of a job has all of these parts.
     ///
     /// # Errors
-    /// When it has not in time.
+    /// When the report does not have all parts in time.
     fn wait_for(&self, job: Job, parts: &[&str]) -> anyhow::Result<String> {
         until(&format!("job {job} to have {parts:?}"), patience(), || {
             let show = self.show(job)?;
@@ -44,10 +44,10 @@ pub trait Commands {
         })
     }
 
-    /// Lets a requeued job begin at once, without the two minutes that Slurm waits.
+    /// Lets a requeued job begin immediately. By itself, Slurm would wait two minutes.
     ///
     /// # Errors
-    /// When it does not in time.
+    /// When the job does not begin in time.
     fn begin_again(&self, job: Job) -> anyhow::Result<()> {
         until(&format!("job {job} to begin again"), patience(), || {
             let show = self.show(job)?;
@@ -64,7 +64,7 @@ pub trait Commands {
     /// Waits until Slurm has no job left.
     ///
     /// # Errors
-    /// When it still has one.
+    /// When Slurm still has a job after the wait.
     fn wait_for_empty_queue(&self) -> anyhow::Result<()> {
         until("an empty queue", patience(), || {
             let queue = self.prints("squeue", &["--noheader"])?;

@@ -1,4 +1,4 @@
-//! Slurm's files as an administrator makes them, and the command lines of its daemons.
+//! Slurm's files that an administrator makes, and the command lines of its daemons.
 
 use std::{
     fs::{self, Permissions},
@@ -44,22 +44,22 @@ fn packaged_file(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm").join(file)
 }
 
-/// Writes the administrator's settings for the scripts, /etc/warren on a real node.
+/// Writes the administrator's settings for the scripts; on a real node they are in /etc/warren.
 pub(super) fn write_settings(directory: &Path, flow: &Flow, settings: &str) -> anyhow::Result<()> {
     let sockets = flow.fixture.run.cluster.workloads_socket();
     let text = format!("WARREN_COORDINATOR=unix://{}\n{settings}", sockets.display());
     fs::write(directory.join("etc/warren"), text).context("write settings")
 }
 
-/// Finds a port on which nothing listens. It is outside the range from which the kernel takes ports of connections, of
-/// which other tests have many: Slurm's daemons take the port seconds later.
+/// Finds a port on which no program listens. Slurm's daemons bind it seconds later, so it must be outside the range
+/// from which the kernel takes local ports for outgoing connections, of which other tests make many.
 fn port() -> anyhow::Result<u16> {
     let any = (0..100).map(|_| fastrand::u16(10_000..32_768));
     let mut free = any.filter(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());
     free.next().context("find a port: none of 100 between 10000 and 32767 is free")
 }
 
-/// Returns PATH with our programs first.
+/// Returns a PATH that has the directory of our programs first.
 fn path() -> anyhow::Result<String> {
     let own = binary("warren")?;
     let own = own.parent().context("a directory")?.display().to_string();
@@ -100,7 +100,8 @@ pub(super) fn prepare(
     fs::write(etc.join("slurm.conf"), configuration(directory, flow)?).context("configure")?;
     write_settings(directory, flow, settings)?;
     for script in ["prolog", "epilog"] {
-        // Slurm gives its scripts hardly any environment: files that packages install at fixed places are named here.
+        // This wrapper script sets the paths of files, which are fixed where packages install them. Tests cannot set
+        // them otherwise: Slurm gives its scripts hardly any environment variables.
         let text = format!(
             "#!/bin/sh\nexport PATH='{}' WARREN_SLURM_FILE='{}' WARREN_RUN='{}'\n\
              export WARREN_LISTEN=\"{}/$SLURMD_NODENAME.sock\"\n\

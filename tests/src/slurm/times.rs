@@ -8,7 +8,7 @@ use regex::Regex;
 use super::Slurm;
 use crate::program::plant;
 
-/// File with a line for each prolog that ran: the job, and the microseconds that the prolog took.
+/// File with a line for each prolog that ran: the job's number, and the microseconds that the prolog took.
 const PROLOGS: &str = "prologs";
 
 /// Script that is installed in the prolog's place; it runs the prolog and measures the time.
@@ -21,7 +21,7 @@ exit "$code"
 "#;
 
 impl Slurm {
-    /// Measures prologs from now on: puts a script before the prolog.
+    /// Installs the script that measures prologs.
     ///
     /// # Errors
     /// When the script cannot be installed.
@@ -33,7 +33,7 @@ impl Slurm {
     }
 
     /// Returns the time spent so far in functions of burst_buffer.lua, as slurmctld measures it, plus the time of each
-    /// job's longest prolog: the prologs of a job run on all its nodes at once.
+    /// job's longest prolog: the prologs of a job run on all its nodes at the same time.
     ///
     /// # Errors
     /// When a log cannot be read.
@@ -46,7 +46,7 @@ impl Slurm {
         let micros = |text: &str| text.parse::<u64>().unwrap_or_default();
         let in_functions: u64 = functions.captures_iter(&log).map(|found| micros(&found[1])).sum();
         let prologs = self.flow.fixture.run.cluster.logs().join(PROLOGS);
-        // The file is missing while no prolog has run.
+        // The file does not exist before the first prolog has run.
         let prologs = fs::read_to_string(prologs).unwrap_or_default();
         let mut longest = BTreeMap::<&str, u64>::new();
         for (job, took) in prologs.lines().filter_map(|line| line.split_once(' ')) {

@@ -1,5 +1,5 @@
-//! Which changes of Workflows are refused: by the engine's rules, and by the packaged admission policy on a real API server
-//! without a coordinator.
+//! Tests which changes of Workflows are refused by the engine's rules, and which by the packaged admission policy on a
+//! real API server without a coordinator.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ pub(crate) fn workflow(name: &str, desired: &str, status: &Value) -> Value {
     })
 }
 
-/// Returns a status in this state, with two shares (entries of `status.drivers`): one of this state and one of Teardown.
+/// Returns a status in this state, with two shares (entries of `status.drivers`): one of this state and one of
+/// Teardown.
 fn status(state: &str, ready: bool) -> Value {
     let share = |watched: &str, completed: bool| {
         json!({

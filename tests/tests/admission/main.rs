@@ -1,5 +1,6 @@
-//! Admission: which fields are filled in and which objects are refused before they are stored. The coordinator decides, called
-//! directly by its own API and over HTTPS by a cluster; a cluster's admission policies decide too.
+//! Tests of admission, which fills in fields and refuses objects before they are stored. The coordinator decides; its
+//! embedded API calls it directly, and a cluster's API server calls it over HTTPS. A cluster's admission policies
+//! refuse objects too.
 
 mod changes;
 mod sites;
@@ -53,7 +54,7 @@ fn expect_refusal<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a bad creation and a bad change are refused, and good ones admitted.
+/// Checks that a bad creation and a bad change are refused, and that good ones are admitted.
 async fn check_admission(api: Api<DynamicObject>) -> anyhow::Result<()> {
     expect_refusal(dry_run(&api, "compute 1").await?)?;
     let good = serde_json::from_value(configuration("compute-1"))?;
@@ -106,7 +107,7 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
     })
 }
 
-/// Starts a real API server with our CRDs and the packaged admission, and no coordinator yet.
+/// Starts a real API server with our CRDs and the packaged webhooks and policies. Starts no coordinator.
 fn cluster(at: &Path) -> anyhow::Result<(ApiServer, Webhook)> {
     let server = ApiServer::real(&at.join("server"))?;
     server.install_crds(|_| ())?;

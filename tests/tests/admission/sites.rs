@@ -1,4 +1,4 @@
-//! A cluster with the CRDs of a site (those of DWS and NNF) accepts all objects that Warren writes.
+//! Checks that a cluster with the CRDs of DWS and NNF, which sites have, accepts all objects that Warren writes.
 
 use std::{fs, path::Path};
 
@@ -84,8 +84,8 @@ fn a_cluster_with_the_sites_crds_accepts_every_kind_that_warren_writes() -> anyh
     port_manager_needs_its_lists(&server)
 }
 
-/// Checks that the CRDs are as strict as a site's: they refuse an NnfPortManager without its lists, with which no container with
-/// ports started at a site, and accept the one that Warren writes today.
+/// Checks that the CRDs are as strict as a site's. They must refuse an NnfPortManager without its lists: with such an
+/// object, no container with ports would start at a site. They must accept the NnfPortManager that Warren writes today.
 fn port_manager_needs_its_lists(server: &ApiServer) -> anyhow::Result<()> {
     let mut ports = json!({
         "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfPortManager",

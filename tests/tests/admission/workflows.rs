@@ -1,4 +1,4 @@
-//! New Workflows, with and without a running coordinator.
+//! Tests the admission of new Workflows, with and without a running coordinator.
 
 use anyhow::{Context, ensure};
 use control_plane::client;
@@ -59,7 +59,7 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let at = directory.path();
     let (server, webhook) = cluster(at)?;
-    // Without a coordinator, the API server admits a Workflow whatever its directives.
+    // Without a coordinator, the API server admits a Workflow with any directives.
     let refused_later = json!(["#DW jobdw type=ext4 capacity=1GiB name=scratch"]);
     let mut unchecked = workflow("unchecked", "Proposal", &json!({}));
     unchecked["spec"]["dwDirectives"] = refused_later.clone();
@@ -94,7 +94,7 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
         ensure!(refusal.code == 403 && refusal.message.contains("type=ext4"), "{refusal:?}");
         Ok(())
     })?;
-    // The engine later refuses the Workflow that the webhook did not see, with the webhook's message.
+    // Later the engine refuses the Workflow, which the webhook did not see, with the same message as the webhook's.
     until("the engine to refuse the directive", PATIENCE, || {
         let seen = server.get(&unchecked)?.context("it is gone")?;
         let status = &seen["status"];

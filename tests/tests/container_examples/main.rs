@@ -1,5 +1,5 @@
-//! Runs the examples of docs/use/containers.md word for word, with real images, Open MPI, and podman on two rabbits, each in a
-//! network namespace of its own.
+//! Runs the examples of docs/use/containers.md word for word, with real images, Open MPI, and podman on two rabbits,
+//! each with its own network namespace.
 
 mod page;
 mod scene;
@@ -26,7 +26,7 @@ fn run(
                 scene.job(compute, text)?;
                 look(scene, Some(compute))?;
             }
-            // Sorted, since the order of the ranks' lines varies.
+            // Compares sorted lines, since the order of the ranks' lines varies.
             Block::Output(text) => ensure!(
                 sorted(text) == sorted(without_setpgid_warnings(&printed).as_str()),
                 "{title}: the page has\n{text}and this was printed:\n{printed}"
@@ -36,8 +36,9 @@ fn run(
     look(scene, None)
 }
 
-/// Removes mpirun's warnings about setpgid(2). Both mpirun and its remote shell move the remote shell into a process group of its
-/// own; if mpirun comes second it gets EACCES, prints that and goes on (Open MPI 4.1, `plm_rsh_module.c`).
+/// Removes mpirun's warnings about setpgid(2). Both mpirun and its remote shell move the remote shell into a new
+/// process group. If mpirun is the second to do so, it gets EACCES, prints a warning and continues (Open MPI 4.1,
+/// `plm_rsh_module.c`).
 fn without_setpgid_warnings(printed: &str) -> String {
     printed
         .lines()

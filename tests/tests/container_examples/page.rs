@@ -12,7 +12,7 @@ pub(crate) enum Block<'a> {
     File(&'a str, &'a str),
     /// Commands of an administrator.
     Commands(&'a str),
-    /// Name of a compute, and the commands of the job on it.
+    /// Name of a compute, and the commands of the job on that compute.
     Job(&'a str, &'a str),
     /// Output of the commands before.
     Output(&'a str),

@@ -1,4 +1,4 @@
-//! Two rabbits, each with a network namespace and a podman of its own, and one compute at each.
+//! Two rabbits, each with its own network namespace and podman, and each with one compute.
 
 use std::{
     fs,
@@ -32,10 +32,11 @@ impl Scene {
         podmans[0].connect(&podmans[1], ADDRESSES);
         fs::create_dir_all(directory.path().join("srv/images"))?;
         fs::create_dir_all(directory.path().join("bin"))?;
-        // An empty file, over which each rabbit bind-mounts its own podman.
+        // Writes an empty file. Each rabbit bind-mounts its own podman over it.
         let podman = directory.path().join("bin/podman");
         fs::write(&podman, "")?;
-        // The packaged podhelper is static, and the one of a test build is not: its libraries are copied into the image too.
+        // Copies podhelper's libraries into the image too: the podhelper of a test build, unlike the packaged one, is
+        // not static.
         let podhelper = binary("podhelper")?;
         let ldd = format!("#!/bin/sh\n/usr/bin/ldd \"$@\"\n/usr/bin/ldd {}\n", podhelper.display());
         plant(&directory.path().join("bin/ldd"), &ldd)?;
@@ -59,7 +60,8 @@ impl Scene {
         self.flow.add_second_rabbit()
     }
 
-    /// Returns a script that starts an agent in its rabbit's network namespace, with its podman and the names of both rabbits.
+    /// Returns a script that starts an agent in its rabbit's network namespace, with its podman and the names of both
+    /// rabbits.
     fn starter(&self, index: usize) -> anyhow::Result<String> {
         let (at, podman) = (self.directory.path().display(), &self.podmans[index]);
         let (program, network) = (podman.program_on_a_node(), podman.network());
@@ -79,7 +81,7 @@ impl Scene {
         self.directory.path().join(path)
     }
 
-    /// Writes a file that the page shows.
+    /// Writes a file whose text is on the page.
     pub(crate) fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
         let path = self.at(path);
         fs::create_dir_all(path.parent().context("a directory")?)?;

@@ -59,13 +59,13 @@ def of_kubernetes(actions):
 
 def events(cases):
     for case in cases:
-        # The service failed in its call of Flux's scheduler, which these tests do not cover.
+        # Skips a recording in which the service's call of Flux's scheduler failed: these tests do not cover such calls.
         if "uncaught" in case["name"]:
             continue
         recorder, job = Recorder(case), Job(77, HOSTS)
         job.toredown = case["name"].startswith("toredown")
         Service(recorder, job, RABBITS).event(case["event"]["type"], case["event"]["object"])
-        # The recording has the flag of Teardown only as it was after the event.
+        # The recording has only the values of these flags after the event.
         yield case, recorder.actions, job.transient == case["in_transient_condition"] and job.deleted == case["flags"]["deleted"]
 
 

@@ -16,7 +16,7 @@ from service import DWS, Job, Service, SystemStatus, directives, usable
 NNF = "nnf.cray.hpe.com"
 DWS_VERSIONS = ("v1alpha7", "v1alpha6")
 NNF_VERSIONS = ("v1alpha11", "v1alpha10", "v1alpha9", "v1alpha8")
-# The service's setting save_datamovements; with the default of 0 it does not list data movements.
+# The service's setting save_datamovements; with the default of 0 the service does not list data movements.
 SAVED = 10
 PATIENCE = 60
 
@@ -72,7 +72,7 @@ class Api:
         return self.objects.get_namespaced_custom_object(DWS, self.dws, namespace, plural, name)
 
     def patch(self, plural, name, body):
-        # The client sends a dictionary as a merge patch.
+        # The Kubernetes client sends a dictionary as a merge patch.
         return self.objects.patch_namespaced_custom_object(DWS, self.dws, "default", plural, name, body)
 
     def list_all(self, plural, selector):
@@ -199,7 +199,7 @@ def main(kubeconfig, word, jobid, *rest):
         job.tolerance = len(job.hosts)
         return {}
     if word == "advance":
-        # Acts on events for five seconds, and prints the last state.
+        # Handles events for five seconds, and prints the last state that it has seen.
         seen, end = {}, monotonic() + 5
         for kind, workflow in api.events("workflows"):
             if kind is not None:

@@ -1,8 +1,8 @@
-//! Tests that flux-coral2's service can drive jobs with Warren's engine. `service.py` makes exactly the service's API calls, with
-//! the Kubernetes client for Python.
+//! Tests that flux-coral2's service can drive jobs with Warren's engine. `service.py` makes exactly the service's API
+//! calls, with the Kubernetes client for Python.
 //!
-//! `golden.py` compares those calls with recordings of the service (`golden/`). `life.py` then drives jobs on real loop devices and
-//! XFS, on the embedded API and, in `make kube`, on a real API server. From the recordings, the tests use:
+//! `golden.py` compares those calls with recordings of the service (`golden/`). `life.py` then drives jobs on real loop
+//! devices and XFS, on the embedded API and, in `make kube`, on a real API server. From the recordings, the tests use:
 //!
 //! | file | part that the tests compare |
 //! |---|---|
@@ -41,7 +41,7 @@ fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/coral2").join(name)
 }
 
-/// Runs a script and decodes its output as JSON. `-B`: Python writes no byte code beside the script.
+/// Runs a script, and decodes its output as JSON. With `-B`, Python writes no byte code beside the script.
 fn python(python: &Path, file: &str, arguments: &[&str]) -> anyhow::Result<Value> {
     let mut argv = command(python);
     argv.arg("-B").arg(script(file)).args(arguments);
@@ -51,7 +51,7 @@ fn python(python: &Path, file: &str, arguments: &[&str]) -> anyhow::Result<Value
     serde_json::from_slice(&output.stdout).context("decode what it printed")
 }
 
-/// A job of Flux, and the stand-in for the service that drives it.
+/// A job of Flux, and the stand-in for the service; the stand-in drives the job.
 struct Job {
     flow: Flow,
     python: PathBuf,
@@ -73,7 +73,7 @@ impl Job {
         self.life(&arguments)
     }
 
-    /// Runs `life.py` with these arguments: one life of the service.
+    /// Runs `life.py`, the stand-in for the service, with these arguments until it ends.
     fn life(&self, words: &[&str]) -> anyhow::Result<Value> {
         let kubeconfig = self.flow.fixture.run.cluster.kubeconfig().display().to_string();
         let mut arguments = vec![kubeconfig.as_str()];
@@ -163,12 +163,12 @@ fn the_user_gets_the_reason_why_a_directive_is_refused() -> anyhow::Result<()> {
     let refused =
         job.call("submit", &["1050", "#DW jobdw type=ext4 capacity=1GiB name=scratch"])?;
     ensure!(refused.to_string().contains("type=ext4"), "{refused}");
-    // The embedded API refuses it itself; a real server refuses it through the webhook.
+    // The embedded API itself refuses the Workflow; a real server refuses it because the webhook does.
     ensure!(refused["status"] == 403, "{refused}");
     job.end()
 }
 
-/// A compute is dead while the job starts, which the job tolerates; the same compute then never unmounts.
+/// A compute is dead while the job starts. The job tolerates that. Later the same compute never unmounts.
 #[test]
 fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::Result<()> {
     let (Some(found), true) = (gate::python_kubernetes(), gate::loop_devices()) else {
@@ -183,8 +183,8 @@ fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::
     let forced = job.call("force", &[COMPUTES])?;
     ensure!(forced["failed"] == json!(["compute-2"]), "{forced}");
     ensure!(forced["variables"]["DW_JOB_scratch"].is_string(), "{forced}");
-    // The service asks at once which computes have not unmounted. Computes that are up may still be unmounting; the ClientMount of
-    // the dead one is deleted at once, since no agent ever put its finalizer on.
+    // The service asks immediately which computes have not unmounted. Live computes may still be unmounting. The
+    // ClientMount of the dead compute is already gone, since no agent ever added its finalizer.
     let aborted = job.call("abort", &[COMPUTES])?;
     let still = aborted["nodes"].as_array().context("nodes")?;
     let is_a_compute = |node: &serde_json::Value| {
@@ -194,7 +194,8 @@ fn a_job_that_tolerates_a_dead_compute_is_forced_ready_and_aborted() -> anyhow::
     let storage = job.flow.object("storage", "rabbit-1", "default")?;
     ensure!(storage["spec"]["state"] == "Disabled", "{storage}");
     ensure!(storage["metadata"]["annotations"]["disable_reason"].is_string(), "{storage}");
-    // An empty SystemStatus, in which the service then disables compute-2: teardown no longer waits for that node.
+    // Creates an empty SystemStatus. In it the service then disables compute-2, so that teardown no longer waits for
+    // that node.
     let empty = json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
         "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {}},

@@ -277,7 +277,7 @@ class SystemStatus:
         back = self.disabled & set(hosts)
         self.disabled -= back
         if back:
-            # The recording has Enabled for a node that is not online too.
+            # As in the recording, marks a node that is undrained now (`back`) as Enabled even if it is not online.
             nodes = {host: "Disabled" for host in self.hosts if host not in self.online or host in self.disabled}
             nodes.update({host: "Enabled" for host in back})
             self.api.patch("systemstatuses", "default", {"data": {"nodes": nodes}})

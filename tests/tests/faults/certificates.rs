@@ -1,11 +1,11 @@
-//! The API server's certificate and its authority are replaced while jobs run.
+//! Tests in which the API server's certificate, or the certificate authority, is replaced while jobs run.
 
 use tests::disturbed::Disturbed;
 
 use crate::{no_program_died, pids_of};
 
-/// The server gets a new certificate; then the whole authority is replaced, as sites do once a year. The daemons get new kubeconfig
-/// files and are not restarted.
+/// The server gets a new certificate. Then the certificate authority is replaced, as sites do once a year, and the
+/// daemons get new kubeconfig files. They are not restarted.
 #[test]
 fn daemons_follow_a_new_certificate_and_a_new_authority() -> anyhow::Result<()> {
     let mut disturbed = Disturbed::new(&api::crd_values())?;

@@ -1,4 +1,4 @@
-//! Every program runs with a different wall clock.
+//! Tests in which every program has a different wall clock.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -10,20 +10,21 @@ use tests::{
 
 use crate::log;
 
-/// Asks `faketime` for the path of its library, which goes into LD_PRELOAD.
+/// Returns the path of faketime's library, for LD_PRELOAD.
 fn library() -> anyhow::Result<String> {
     let mut argv = command("faketime");
     argv.args(["-f", "+0s", "printenv", "LD_PRELOAD"]);
     Ok(output(argv).context("ask faketime for its library")?.trim().to_owned())
 }
 
-/// Restarts a program with its wall clock off by `by`. CLOCK_MONOTONIC stays right, as on a machine with a wrong date.
+/// Restarts a program with a wall clock that differs by `by`. CLOCK_MONOTONIC is not changed, as on a machine with a
+/// wrong date.
 fn skew(cluster: &mut Cluster, name: &str, by: &str) -> anyhow::Result<()> {
     let library = library()?;
     let clock =
         [("LD_PRELOAD", library.as_str()), ("FAKETIME", by), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")];
     if name == "coordinator" {
-        // The nodes connect to it again by themselves.
+        // The nodes connect to the restarted coordinator by themselves.
         cluster.stop_one(name)?;
         return cluster.start_coordinator_with(&clock);
     }
@@ -52,7 +53,8 @@ fn a_job_succeeds_although_all_clocks_differ() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// For a rabbit whose clock says 1970, every certificate is not valid yet. It logs that, and works once its clock is right.
+/// If a rabbit's clock shows 1970, no certificate is valid yet. The rabbit's agent logs that, and works once the clock
+/// is right.
 #[test]
 fn a_certificate_that_is_not_valid_yet_is_logged() -> anyhow::Result<()> {
     if !gate::clock() {

@@ -1,4 +1,4 @@
-//! The cluster's CRDs are missing, older than Warren, or of another version.
+//! Tests in which the cluster's CRDs are missing, older than Warren, or of another version.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use tests::{
 
 use crate::{log, no_program_died, pids_of};
 
-/// Coordinator and rabbit agent log the missing kind, wait for it, and need no restart.
+/// Coordinator and rabbit agent log which kind is missing, wait for its CRD, and need no restart.
 #[test]
 fn missing_crds_are_logged_and_waited_for() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&[])?;
@@ -36,8 +36,8 @@ fn missing_crds_are_logged_and_waited_for() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// The API server drops status fields that a site's older CRDs lack. The agents write the fields that remain, and do not repeat
-/// the write because of the dropped ones.
+/// The API server drops status fields that a site's older CRDs lack. The agents write the remaining fields, and do not
+/// repeat a write because the stored object lacks the dropped fields.
 #[test]
 fn a_job_succeeds_with_crds_that_lack_status_fields() -> anyhow::Result<()> {
     let mut crds = api::crd_values();
@@ -65,7 +65,7 @@ fn a_job_succeeds_with_crds_that_lack_status_fields() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// The cluster serves another API version only; the programs log the version that they need.
+/// The cluster serves only another API version. The programs log the version that they need.
 #[test]
 fn the_needed_version_is_logged_if_the_crds_have_another() -> anyhow::Result<()> {
     let mut crds = api::crd_values();

@@ -1,4 +1,4 @@
-//! Faults of the cluster's API, and CRDs of a newer version, while the engine drives a workflow.
+//! Tests in which the cluster's API has faults, or newer CRDs, while the engine drives a workflow.
 
 use std::{env, time::Duration};
 
@@ -19,13 +19,13 @@ use tests::{
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 const RAW: &str = "#DW jobdw type=raw capacity=64MiB name=other";
 
-/// How long the API is away in each state: `WARREN_TEST_AWAY` seconds, or one.
+/// Returns how long the API is away in each state: `WARREN_TEST_AWAY` seconds; the default is one second.
 fn time_away() -> Duration {
     let seconds = env::var("WARREN_TEST_AWAY").ok().and_then(|seconds| seconds.parse().ok());
     seconds.map_or(Duration::from_secs(1), Duration::from_secs)
 }
 
-/// Right after each state was asked for, the API server is killed or, in every second state, etcd is stopped.
+/// After each request for a new state, the API server is killed or, in every second state, etcd is stopped.
 #[test]
 fn the_engine_waits_for_an_api_that_is_away_in_any_state() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -60,8 +60,8 @@ fn the_engine_waits_for_an_api_that_is_away_in_any_state() -> anyhow::Result<()>
 /// Name of a field that only a newer version of the site's controllers knows.
 const FIELD: &str = "fieldOfTomorrow";
 
-/// Kinds that the engine writes, with the parts that it writes. Agents write the other statuses, and the API refuses changes of
-/// pinned profiles.
+/// Kinds that the engine writes, each with the parts (such as `spec`) that it writes. Agents write the other statuses.
+/// Pinned profiles are not in the list, since the API refuses changes of them.
 const KINDS: [(&str, &[&str]); 7] = [
     ("Workflow", &["spec", "status"]),
     ("Computes", &["data"]),
@@ -72,8 +72,8 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("NnfNodeStorage", &["spec"]),
 ];
 
-/// The CRDs preserve unknown fields, as CRDs of a newer version would, and every structure of the objects gets such a field. The
-/// engine drives the workflow to its end, and every field is still there.
+/// The CRDs preserve unknown fields, as CRDs of a newer version would, and the test adds an unknown field to every
+/// structure of the objects. The engine drives the workflow to its end, and every added field must still exist.
 #[test]
 fn the_engine_keeps_fields_that_it_does_not_know() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -152,7 +152,8 @@ struct FoundFields {
 /// Annotation that records how many fields were added to an object.
 const COUNT: &str = "tests.warren/fields";
 
-/// Counts the fields that earlier states added to the objects of a kind, and adds fields to structures that have none.
+/// Counts the fields that earlier states added to the objects of a kind, and adds the unknown field to structures that
+/// do not have it.
 async fn check_and_add_fields(
     client: &Client,
     kind: &str,
@@ -180,7 +181,7 @@ async fn check_and_add_fields(
     Ok(found)
 }
 
-/// Adds the field to all structures of an object, and repeats that after a conflict with another writer.
+/// Adds the unknown field to all structures of an object. Tries again after a conflict with another writer.
 async fn add_fields(
     api: &Api<DynamicObject>,
     name: &str,

@@ -1,6 +1,6 @@
-//! Faults of a cluster's Kubernetes: Warren loses nothing and goes on when they end.
+//! Tests with faults of a cluster's Kubernetes. Warren must lose nothing, and continue when the fault ends.
 //!
-//! Each test has a control plane of its own. `make kube` runs these tests.
+//! Each test starts its own control plane. `make kube` runs these tests.
 
 mod api_away;
 mod certificates;
@@ -22,7 +22,8 @@ fn log(program: &Program) -> anyhow::Result<String> {
     Ok(std::fs::read_to_string(program.log())?)
 }
 
-/// Checks that no program died: its supervisor would have started another process, with the same log.
+/// Checks that no program died: after a death, its supervisor would have started another process, with another process
+/// id.
 fn no_program_died(fixture: &Fixture, pids: &[(String, u32)]) -> anyhow::Result<()> {
     let now = pids_of(fixture)?;
     ensure!(now == pids, "programs died: {pids:?} became {now:?}");

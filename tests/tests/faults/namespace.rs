@@ -1,4 +1,4 @@
-//! The deletion of a compute's namespace while its ClientMount is mounted.
+//! Test in which a compute's Kubernetes namespace is deleted while a ClientMount in it is mounted.
 
 use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::Namespace;
@@ -6,8 +6,8 @@ use kube::{Api, api::DeleteParams};
 use serde_json::Value;
 use tests::{cluster::PATIENCE, disturbed::Disturbed, program::until};
 
-/// A job that still writes keeps its mount; when the job ends, the agent unmounts, and then Kubernetes deletes the
-/// namespace.
+/// A job that still writes keeps its mount. When the job ends, the agent unmounts, and only then can Kubernetes delete
+/// the namespace.
 #[test]
 fn a_deleted_namespace_stays_until_the_job_frees_the_mount() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;
@@ -15,7 +15,7 @@ fn a_deleted_namespace_stays_until_the_job_frees_the_mount() -> anyhow::Result<(
     let run = &mut fixture.run;
     run.carve_and_mount()?;
     let (path, user) = (run.job.mount_path(), run.job.user);
-    // The job: it keeps the mount busy until its flag file is gone, and then writes a last file.
+    // Starts the job, which keeps the mount busy until the flag file is deleted, and then writes a last file.
     let flag = run.cluster.logs().join("job-runs");
     std::fs::write(&flag, "")?;
     let script = format!(

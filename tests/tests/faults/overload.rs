@@ -26,7 +26,8 @@ use tests::{
 use crate::{no_program_died, pids_of};
 
 const STORM: Duration = Duration::from_secs(20);
-/// Most requests that one daemon may send during the storm: its delay between retries must grow.
+/// Largest number of requests that one daemon may send during the overload. A daemon exceeds it if its delay between
+/// retries does not grow.
 const PER_DAEMON: usize = 60;
 
 #[test]
@@ -80,16 +81,17 @@ fn daemons_back_off_while_the_server_answers_429() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Returns true once the server applies the flow schema: it then sets the condition Dangling to False, as it found the level.
+/// Returns true once the server applies the flow schema. The server shows that by the condition Dangling with status
+/// False, which means that the schema's priority level exists.
 fn is_in_force(schema: &FlowSchema) -> bool {
     let conditions = schema.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut known = conditions.filter(|condition| condition.type_.as_deref() == Some("Dangling"));
     known.any(|condition| condition.status.as_deref() == Some("False"))
 }
 
-/// Occupies the level's last seat until `over`: a level without shares still admits one request while no other runs
-/// (`canAccommodateSeatsLocked` in apiserver's `queueset.go`). Each request asks for a list newer than the server has, for which
-/// the server waits 3 s.
+/// Occupies the priority level's last seat until `over` is set: a level without shares still admits one request while
+/// no other runs (`canAccommodateSeatsLocked` in apiserver's `queueset.go`). Each request asks for a list at a resource
+/// version that the server does not have yet, and so the server waits 3 s.
 fn occupy_the_seat(kubeconfig: &Path, over: &AtomicBool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -117,7 +119,8 @@ fn level_without_seats() -> serde_json::Result<PriorityLevelConfiguration> {
     }))
 }
 
-/// Returns a flow schema that puts the daemons, and the user that occupies the seat, into that level.
+/// Returns a flow schema that puts the daemons, and the user that occupies the seat, into the priority level without
+/// seats.
 fn schema_of_daemons() -> serde_json::Result<FlowSchema> {
     let subjects = [DAEMONS, ANOTHER].map(|name| json!({"kind": "User", "user": {"name": name}}));
     let everything = [

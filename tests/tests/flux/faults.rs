@@ -1,5 +1,5 @@
-//! Cases that the recordings of flux-coral2's scripts do not have: cancelled jobs, odd and hostile input, a coordinator or a
-//! broker that is away.
+//! Cases that the recordings of flux-coral2's scripts lack: cancelled jobs, odd and hostile input, an unreachable
+//! coordinator, an unreachable broker.
 
 use std::process::Stdio;
 
@@ -16,7 +16,8 @@ fn epilog() -> anyhow::Result<Stage> {
     Stage::new("epilog")?.with("F_JOBSPEC", RABBIT_JOB).with_settings("WARREN_UNREACHABLE=0\n")
 }
 
-/// The agent's output for a busy mount: the table of mounts, the holders, and the error.
+/// The agent's output for a busy mount: the table of mounts, the holders (the processes that keep the mount busy), and
+/// the error.
 const HELD: &str = "PATH          STATE\\n/mnt/nnf/a-0  mounted\\n/mnt/nnf/a-1  unmounted\\n\
     /mnt/nnf/a-0 is held by process 4711 (cat)\\nerror: not in time";
 
@@ -27,7 +28,8 @@ fn last_argument_of(ended: &Ended, words: &str) -> anyhow::Result<String> {
     Ok(calls[0][words.len()..].to_owned())
 }
 
-/// bash once reported exit status -1 for one in a thousand agents that ended at once, and the prolog drained the node.
+/// bash once reported exit status -1 for one in a thousand agents that ended immediately, and then the prolog drained
+/// the node.
 #[test]
 fn the_exit_status_of_an_agent_that_ends_at_once_is_kept() -> anyhow::Result<()> {
     let stage = Stage::new("prolog")?.with_program("clientmount-agent", "#!/bin/sh\nexit 7\n")?;
@@ -74,7 +76,7 @@ fn a_run_directory_that_cannot_be_written_delays_no_job() -> anyhow::Result<()> 
         return Ok(());
     }
     let stage = Stage::new("prolog")?.with("F_JOBSPEC", ORDINARY_JOB);
-    // A directory in place of the file makes the write fail, as on a full file system.
+    // Creates a directory with the file's name, so that the write fails as on a full file system.
     std::fs::create_dir(stage.path().join("run/quiet")).context("make the directory")?;
     let ended = stage.run()?;
     ensure!(ended.exit == Some(0), "{ended:?}");
@@ -94,7 +96,7 @@ fn a_jobspec_with_the_key_dw_is_that_of_a_job_with_storage() -> anyhow::Result<(
         (r#"{"dw": null}"#, false),
         ("{}", false),
         ("null", false),
-        // Flux writes no such jobspec: only the coordinator knows whether the job has storage.
+        // Flux writes no jobspec like this one. The prolog must ask the coordinator whether the job has storage.
         (r#""dw""#, true),
     ] {
         let jobspec = format!(r#"{{"attributes": {{"system": {system}}}}}"#);
@@ -116,7 +118,8 @@ fn the_coordinator_decides_if_the_jobspec_cannot_be_read() -> anyhow::Result<()>
         ("two answers", prolog()?.with("F_JOBSPEC", r#"{"attributes":{}} {"attributes":{}}"#)),
         ("a list", prolog()?.with("F_JOBSPEC", "[]")),
         ("a broker that is down", prolog()?.with("F_JOBINFO", "1")),
-        // jq 1.6 with -e exits with 0 on empty input; a node without jq has status 127.
+        // The last two cases stand for jq 1.6, which with -e exits with 0 on empty input, and for a node without jq, on
+        // which the shell's exit status is 127.
         (
             "a jq that prints nothing and succeeds",
             prolog()?.with_program("jq", "#!/bin/sh\nexit 0\n")?,
@@ -128,7 +131,8 @@ fn the_coordinator_decides_if_the_jobspec_cannot_be_read() -> anyhow::Result<()>
         ensure!(known.exit == Some(0), "{what}: {known:?}");
         ensure!(known.calls_of("clientmount-agent status").len() == 1, "{what}: {known:?}");
         ensure!(known.calls_of("clientmount-agent mount").len() == 1, "{what}: {known:?}");
-        // If the coordinator does not answer either, and Flux accepts no exception, the job does not start.
+        // If the coordinator does not answer either, and Flux does not accept an exception on the job, the job does not
+        // start.
         let unknown = stage.with("F_AGENT", "7").with("F_RAISE", "1").run()?;
         ensure!(unknown.exit == Some(7), "{what}: {unknown:?}");
         let asked = &unknown.calls[known.calls.len()..];
@@ -158,7 +162,7 @@ fn each_exit_code_of_the_agent_has_one_consequence_in_the_prolog() -> anyhow::Re
         let nothing_more = consequence.is_empty() && last.starts_with("clientmount-agent");
         ensure!(nothing_more || last.starts_with(consequence), "{code}: {ended:?}");
         ensure!(!stage.is_quiet(), "{code}");
-        // If Flux does not accept the exception, the prolog fails instead, so that the job does not start.
+        // If Flux does not accept the exception on the job, the prolog fails instead, so that the job does not start.
         let ended = stage.with("F_RAISE", "1").with("F_DRAIN", "1").run()?;
         ensure!(ended.exit == Some(code), "{code}: {ended:?}");
     }
@@ -215,7 +219,8 @@ fn a_signal_to_the_script_ends_the_agent() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When Flux cancels the job, the agent may have any exit status: that is no fault of the node.
+/// When Flux cancels a job, the agent may exit with any status. The prolog must not take that status for a fault of the
+/// node.
 #[test]
 fn a_cancelled_prolog_drains_no_node_whatever_the_agents_status() -> anyhow::Result<()> {
     for code in ["1", "3", "4", "5", "7", "8", "143"] {
@@ -239,7 +244,7 @@ fn a_job_with_storage_and_without_a_workflow_does_not_start() -> anyhow::Result<
     ensure!(ended.exit == Some(0) && !known.is_quiet(), "{ended:?}");
     let raised = last_argument_of(&ended, "flux job raise -s 0 -t prolog-storage ")?;
     ensure!(raised.contains("no Workflow is that of"), "{raised}");
-    // The job does not start either if Flux does not accept the exception.
+    // If Flux does not accept the exception, the prolog fails, so that the job still does not start.
     let ended = known.with("F_RAISE", "1").run()?;
     ensure!(ended.exit == Some(5), "{ended:?}");
     let unknown = prolog()?.with("F_AGENT_SAYS", says).with("F_JOBINFO", "1");

@@ -1,5 +1,5 @@
-//! Runs the prolog and the epilog for Flux as Flux does. Stand-ins for `flux` and `clientmount-agent`, first in PATH, record how
-//! they are called. The tests in `real.rs` use the real agent.
+//! Runs the prolog and the epilog for Flux as Flux does. Stand-ins for `flux` and `clientmount-agent`, first in PATH,
+//! record the calls of both programs. The tests in `real.rs` use the real agent.
 
 mod faults;
 mod real;

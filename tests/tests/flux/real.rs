@@ -1,4 +1,4 @@
-//! The scripts with the real agent: on a cluster with real XFS, and without a running agent.
+//! Tests of the scripts with the real agent's program, on a cluster with real XFS, and on nodes where no agent runs.
 
 use std::{
     io::{BufRead, BufReader},
@@ -72,7 +72,8 @@ fn the_prolog_waits_for_the_mount_and_the_epilog_for_the_unmount() -> anyhow::Re
     fixture.end()
 }
 
-/// Checks that the epilog of a busy mount ends at its deadline and drains the node with the holder in the reason.
+/// Checks that the epilog ends at its deadline if a mount is busy, and drains the node with the holder (the process
+/// that uses the mount) in the reason.
 fn epilog_names_the_holder(fixture: &mut Fixture) -> anyhow::Result<()> {
     let node = fixture.run.cluster.node(COMPUTE)?.node_pid().to_string();
     let path = fixture.run.job.mount_path();
@@ -81,7 +82,7 @@ fn epilog_names_the_holder(fixture: &mut Fixture) -> anyhow::Result<()> {
     holder.arg(format!("cd {path}; echo there; exec tail -f /dev/null")).stdout(Stdio::piped());
     let mut holder = holder.spawn().context("start a holder")?;
     let mut there = String::new();
-    // Kept open until the holder is killed: tail ends when the reader of its output is gone.
+    // Keeps the output open until the holder is killed: tail ends when no process reads its output.
     let mut stdout = BufReader::new(holder.stdout.take().context("stdout")?);
     stdout.read_line(&mut there)?;
     ensure!(there == "there\n", "the holder is not in {path}");
@@ -119,7 +120,7 @@ fn the_coordinator_lets_a_job_without_a_workflow_start() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// The agent is not started, or accepts the connection and closes it.
+/// First no agent runs; then an agent accepts connections, but closes them.
 #[test]
 fn a_node_without_a_working_agent_is_drained_and_the_reason_names_the_agent() -> anyhow::Result<()>
 {
@@ -135,7 +136,7 @@ fn a_node_without_a_working_agent_is_drained_and_the_reason_names_the_agent() ->
         let socket = stage.path().join("agent.sock");
         let broken = is_broken.then(|| UnixListener::bind(&socket)).transpose()?;
         let closing = broken.map(|listener| {
-            // Each connection is closed at once, as by an agent that dies whenever it is started.
+            // Closes each connection immediately, as if the agent died whenever it was started.
             std::thread::spawn(move || listener.incoming().take_while(Result::is_ok).for_each(drop))
         });
         let stage = stage.with("WARREN_LISTEN", socket.to_str().context("a path in UTF-8")?);
@@ -145,7 +146,7 @@ fn a_node_without_a_working_agent_is_drained_and_the_reason_names_the_agent() ->
         ensure!(ended.calls_of("flux job raise").is_empty(), "{script} {is_broken}: {ended:?}");
         let last = ended.calls.last().context("no call")?;
         ensure!(last.starts_with("flux resource drain "), "{script} {is_broken}: {ended:?}");
-        // The client notices a closed connection before the call or during it, with different messages.
+        // Two messages are possible: the client may notice the closed connection before the call or during the call.
         let is_named = last.contains("agent.sock") || is_broken && last.contains("call the agent");
         ensure!(is_named, "the reason names no agent: {last}");
     }

@@ -1,4 +1,4 @@
-//! Runs a script with stand-ins for the programs that it calls, and records those calls.
+//! Runs a script with stand-ins for the programs that the script calls, and records the calls.
 
 use std::{
     fs,
@@ -16,7 +16,8 @@ use nix::{
 use tempfile::TempDir;
 use tests::program::{binary, command, plant};
 
-/// Stand-in for `flux`, like the one of the recordings: the variables `F_*` set its exit statuses and its output.
+/// Stand-in for `flux`, like the stand-in with which the recordings were made: the variables `F_*` set its exit
+/// statuses and its output.
 const FLUX: &str = r#"#!/bin/sh
 printf '%s\n' "flux $*" >>"$CALLS"
 case "$1 $2" in
@@ -29,8 +30,8 @@ case "$1 $2" in
 esac
 "#;
 
-/// Stand-in for the agent: exits with `F_AGENT`, and the first time with `F_AGENT_FIRST`. If `F_AGENT_HANGS` is set, it waits for
-/// SIGTERM and exits with `F_AGENT_CANCELLED`.
+/// Stand-in for the agent: exits with the status `F_AGENT`, but at the first call with `F_AGENT_FIRST`. If
+/// `F_AGENT_HANGS` is set, it waits for SIGTERM and exits with `F_AGENT_CANCELLED`.
 const AGENT: &str = r#"#!/bin/bash
 printf '%s\n' "clientmount-agent $*" >>"$CALLS"
 [ -z "${F_AGENT_SAYS-}" ] || printf '%b\n' "$F_AGENT_SAYS"
@@ -48,7 +49,7 @@ pub(crate) const RABBIT_JOB: &str =
     r##"{"attributes": {"system": {"dw": "#DW jobdw type=xfs capacity=1GiB name=a"}}}"##;
 pub(crate) const ORDINARY_JOB: &str = r#"{"attributes": {"system": {}}}"#;
 
-/// A directory with the stand-ins, and the script with its environment.
+/// A run of a script: a directory with the stand-ins, the script, and its environment.
 pub(crate) struct Stage {
     directory: TempDir,
     script: PathBuf,

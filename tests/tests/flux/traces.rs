@@ -14,14 +14,15 @@ const STATUS: &str = "clientmount-agent status --job f2AVx5nQsoRy";
 const UNMOUNT: &str = "clientmount-agent unmount --job f2AVx5nQsoRy --deadline 300s";
 
 enum Verdict {
-    /// Job and node end as in the recording.
+    /// The effects on job and node are the same as in the recording.
     Agrees,
-    /// Job or node end differently, for this reason.
+    /// The effects on job or node differ from the recording, for this reason.
     Differs(&'static str),
 }
 use Verdict::{Agrees, Differs};
 
-/// Case, verdict, calls of Warren's script, and exit status. Where the last argument is free text, the call here is without it.
+/// Each row has a case, the verdict, the calls of Warren's script, and the exit status. If the last argument of a call
+/// is free text, the row omits it.
 const VERDICTS: [(&str, Verdict, &[&str], i32); 10] = [
     ("rabbit job, mounts arrive", Agrees, &[INFO, CONFIG, MOUNT], 0),
     (
@@ -72,11 +73,11 @@ struct Case {
 /// Effect of a script's run on the job and its node.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
-    /// The script started the site's daemon or called Warren's agent.
+    /// True if the script started the site's daemon, or called Warren's agent.
     calls_daemon: bool,
     /// Type of the exception that the script raised on the job.
     exception: Option<String>,
-    /// The script failed, for which Flux drains the node.
+    /// True if the script failed, after which Flux drains the node.
     fails: bool,
 }
 
@@ -99,7 +100,7 @@ impl Outcome {
     }
 }
 
-/// Translates the recorded conditions into the agent's exit status: mounts that are late (3), and a unit that fails (8).
+/// Translates the recorded conditions into the agent's exit status: 3 if mounts are late, 8 if the daemon's unit fails.
 fn agent_exit_status(conditions: &BTreeMap<String, String>) -> &'static str {
     if conditions.contains_key("F_SYSTEMCTL") {
         "8"

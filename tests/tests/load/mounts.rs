@@ -1,4 +1,5 @@
-//! Requests and events that one ClientMount costs the API server, counted by the audit log and by a watch of the test.
+//! Counts the requests and events that one ClientMount costs the API server, by the audit log and by a watch of the
+//! test.
 
 use std::{collections::BTreeSet, sync::mpsc, thread};
 
@@ -27,9 +28,9 @@ struct Cost {
     reads: f64,
     /// Patches and updates of one ClientMount.
     writes: f64,
-    /// Writes that were sent before the mount was reported as mounted.
+    /// Writes before the ClientMount's status said mounted.
     writes_to_mount: f64,
-    /// Updates, which send the whole object.
+    /// Number of updates, that is, of writes that send the whole object.
     whole_objects: f64,
     /// Bytes of the writes and of their responses.
     bytes: f64,
@@ -37,7 +38,8 @@ struct Cost {
     events: f64,
 }
 
-/// The sites' Go daemon, measured on the same server: updates of whole objects, and events of its watch.
+/// Values of the sites' Go daemon, measured on the same server: the number of updates of whole objects, and the number
+/// of events of its watch.
 const GO: (f64, f64) = (3.0, 8.0);
 
 #[test]
@@ -48,7 +50,8 @@ fn a_mount_costs_few_requests_and_no_whole_object() -> anyhow::Result<()> {
         [(Link::Coordinator, 1), (Link::Coordinator, 8), (Link::Api, 1), (Link::Api, 8)]
     {
         let mut cost = measure(link, computes)?;
-        // On a busy machine a mount may fail once, and that failure is written to the status too: measure again.
+        // Measures again after a failure: on a busy machine a mount may fail once, and the agent writes that failure to
+        // the status too.
         if let Err(error) = check_bounds(&cost, computes) {
             eprintln!("measured once more: {error:#}");
             cost = measure(link, computes)?;
@@ -101,12 +104,12 @@ fn measure(link: Link, computes: u8) -> anyhow::Result<Cost> {
     Ok(Measurement { link, computes, audit, mounted, name, events }.cost())
 }
 
-/// All requests and events while there was one ClientMount for each compute.
+/// All requests and events during the time in which each compute had one ClientMount.
 struct Measurement {
     link: Link,
     computes: u8,
     audit: Vec<AuditEvent>,
-    /// Number of requests in `audit` when all ClientMounts were mounted.
+    /// Number of requests in `audit` at the time when all ClientMounts were mounted.
     mounted: usize,
     /// Name of the ClientMounts, the same in the namespace of each compute.
     name: String,
@@ -147,8 +150,8 @@ impl Measurement {
         }
     }
 
-    /// Counts the watches on ClientMounts of the computes. It leaves out the rabbit's watch on its own namespace and, with agents
-    /// that use the API directly, the coordinator's watch on all namespaces.
+    /// Counts the watches on ClientMounts of the computes. It leaves out the rabbit's watch on its own namespace and,
+    /// with agents that use the API directly, the coordinator's watch on all namespaces.
     fn watches(&self) -> usize {
         let of_computes = |namespace: &str| match self.link {
             Link::Coordinator => namespace.is_empty(),
@@ -168,9 +171,9 @@ fn ours(audit: &[AuditEvent]) -> impl Iterator<Item = &AuditEvent> {
     audit.iter().filter(|event| event.user == DAEMONS && event.code < 300)
 }
 
-/// A watch of the test, which counts the events of ClientMounts with one name.
+/// A watch of the test itself. It counts the events of all ClientMounts with the same name.
 struct EventCounter {
-    /// Number of events so far, and of deletions among them.
+    /// Number of all events so far, and number of deletions among these.
     counted: mpsc::Receiver<(usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Requests of the engine that one workflow costs the API server, for each object of the workflow.
+//! Counts the engine's requests for each object of a workflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,17 @@ use tests::{
     workflow::{AFTER_PROPOSAL, Flow},
 };
 
-/// Highest average of requests for each object except the Workflow: three, and one more where computes end one by one or a write
-/// conflicts with another writer.
+/// Upper limit of the average number of requests per object, without the Workflow. Three requests are usual. A fourth
+/// occurs if computes finish one by one, or if a write conflicts with another writer.
 const EACH: usize = 4;
-/// Most writes of the Workflow in each of its seven states: admission does not accept a new state together with the results of
-/// that state, and a long wait writes a message.
+/// Upper limit of writes of the Workflow in each of its seven states. Three are necessary: admission does not accept a
+/// new state and the results of that state in one write, and the engine writes a message during a long wait.
 const STATE: usize = 3;
-/// Most additional writes of the Workflow for each compute: where computes mount and unmount one by one, as on a busy machine, the
-/// messages of PreRun and PostRun change with each.
+/// Upper limit of additional writes of the Workflow for each compute: on a busy machine, computes mount and unmount one
+/// by one, and each changes the message of PreRun and of PostRun.
 const COMPUTE: usize = 2;
-/// Requests with which the coordinator adds and removes the finalizer of a compute's ClientMount; they are not the engine's.
+/// Number of requests with which the coordinator adds and removes the finalizer of a compute's ClientMount. The engine
+/// does not send them.
 const FINALIZER: usize = 2;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Answers of the verbs when the coordinator is not running, or does not answer.
+//! Tests of the verbs' answers when the coordinator does not run, or does not answer.
 
 use anyhow::ensure;
 use nix::sys::signal::Signal;

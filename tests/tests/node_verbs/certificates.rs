@@ -1,4 +1,5 @@
-//! Certificates that the coordinator or the agent refuses: the verbs report failure, and the agent's log says which certificate.
+//! Tests with certificates that the coordinator or the agent refuses: the verbs must report a failure, and the agent's
+//! log must name the certificate.
 
 use std::{fs, net::TcpListener, path::PathBuf};
 
@@ -14,7 +15,7 @@ use tests::{
 
 use crate::COMPUTE;
 
-/// A certificate authority, whose files lie in the directory of the logs.
+/// A certificate authority. Its files lie in the directory of the logs.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     directory: PathBuf,

@@ -1,4 +1,5 @@
-//! A drive that stops answering under a mounted file system: umount(2) waits in the kernel, where signals do not reach it.
+//! Test with a drive that stops answering while its file system is mounted: umount(2) waits in the kernel, and signals
+//! do not interrupt it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +15,10 @@ use tests::{
 
 use crate::{COMPUTE, end, end_job, is_mounted, mounted_in, ready_in, until_connected};
 
-/// A file system for the files of the file drives. While it is frozen, writes to the drives wait.
+/// A file system that holds the files of the file drives. While it is frozen (fsfreeze(8)), writes to the drives wait.
 struct Disk {
     at: PathBuf,
-    // Dropped last: the file system must be unmounted before.
+    // This field is dropped last: the file system must be unmounted before its directory is removed.
     _directory: TempDir,
 }
 
@@ -45,7 +46,8 @@ impl Drop for Disk {
     }
 }
 
-/// A frozen file system. It is thawed when dropped, after a failed test too: otherwise the waiting processes would never end.
+/// A frozen file system. Dropping the value thaws the file system, also after a failed test; otherwise the waiting
+/// processes would never end.
 struct Frozen<'a>(&'a Disk);
 
 impl Drop for Frozen<'_> {
@@ -76,7 +78,7 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
     let (mut fixture, caller) =
         mounted_in(ready_in(Fixture::without_engine_in_pool(&disk.at, 1, "xfs")?)?)?;
     fixture.run.write()?;
-    // A system call counts as hung after 1 s instead of 30 s.
+    // Restarts the agent so that it counts a system call as hung after 1 s instead of 30 s.
     fixture.run.cluster.stop_one(COMPUTE)?;
     fixture.run.cluster.start_node_with(COMPUTE, &[("WARREN_MOUNT_DEADLINE", "1")])?;
     until_connected(&caller)?;
@@ -86,7 +88,8 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
     for on_timeout in ["report", "signal"] {
         let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", on_timeout];
         let ended = caller.call(&words)?;
-        // The agent may retry meanwhile; it then finds no mount, but a device in use.
+        // Two exit statuses are possible: the agent may have tried again, and then it finds no mount, but a device in
+        // use.
         ensure!(matches!(ended.code, Some(3 | 4)), "not exit status 3 or 4: {ended:?}");
         // The message names the waiting system call and the process's state.
         let ended = ended.saying("umount(2)")?.saying("state D")?;
@@ -95,7 +98,8 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
         ensure!(is_hung, "not reported as hung: {ended:?}");
     }
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "lazy"];
-    // An observation that began before the mount was detached may hang too, and is reported first.
+    // Waits for the report: the agent may have begun to observe the mount before the detachment, may hang in that too,
+    // and reports that first.
     until("the mount to be reported as detached", PATIENCE, || {
         caller
             .call(&words)?

@@ -1,4 +1,4 @@
-//! The verbs for one job, from its prolog to its epilog.
+//! Tests of the verbs for one job, from its prolog to its epilog.
 
 use std::{fs, os::unix::fs::MetadataExt};
 
@@ -88,7 +88,7 @@ fn an_unknown_job_needs_nothing_and_a_known_one_is_waited_for() -> anyhow::Resul
     fixture.run.apply("workflow", &[setup])?;
     caller.call(&["mount", "--job", "1", "--deadline", SHORT])?.with(3)?.saying("computes")?;
     caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?;
-    // The job runs on other computes.
+    // Changes the job's computes to others, so that this compute does not belong to the job.
     let elsewhere = json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Computes",
         "metadata": {"name": "fluxjob-1", "namespace": "default"}, "data": [{"name": "compute-9"}],

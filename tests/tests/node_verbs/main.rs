@@ -1,5 +1,5 @@
-//! The verbs that prolog and epilog call on a compute, with a real coordinator and real XFS, and the faults that a job, a workload
-//! manager and a machine cause.
+//! Tests of the verbs that prolog and epilog call on a compute, with a real coordinator and real XFS, and with faults
+//! that jobs, workload managers and machines cause.
 //!
 //! | bad input or fault | module |
 //! |---|---|
@@ -30,7 +30,8 @@ use tests::{
 
 const COMPUTE: &str = "compute-1";
 
-/// Prepares a job whose storage is made and whose Workflow is in PreRun, and a caller of the verbs on the compute.
+/// Prepares a job whose storage is made and whose Workflow is in PreRun, and returns it with a caller of the verbs on
+/// the compute.
 fn ready() -> anyhow::Result<(Fixture, Caller)> {
     ready_in(Fixture::without_engine(1, "xfs")?)
 }
@@ -43,7 +44,7 @@ fn ready_in(mut fixture: Fixture) -> anyhow::Result<(Fixture, Caller)> {
     Ok((fixture, caller))
 }
 
-/// Does the same as `ready`, and mounts the storage.
+/// Does the same as `ready`, and then mounts the storage.
 fn mounted() -> anyhow::Result<(Fixture, Caller)> {
     mounted_in(ready()?)
 }
@@ -62,7 +63,7 @@ fn enter(fixture: &mut Fixture, state: &str) -> anyhow::Result<()> {
     report(fixture, &json!({"state": state, "ready": false, "status": "DriverWait", "env": env}))
 }
 
-/// Moves the Workflow to PostRun, and sets its ClientMounts to unmounted.
+/// Moves the Workflow to PostRun, and sets the desired state of its ClientMounts to unmounted.
 fn end_job(fixture: &mut Fixture) -> anyhow::Result<()> {
     enter(fixture, "PostRun")?;
     fixture.run.unmount_from_computes()

@@ -1,4 +1,4 @@
-//! An agent that systemd starts when a script connects to its socket, and that ends when it is idle.
+//! Tests of an agent that systemd starts when a script connects to its socket, and that ends when it is idle.
 
 use std::{path::Path, process::Command};
 
@@ -14,10 +14,11 @@ use tests::{
 
 use crate::{COMPUTE, enter};
 
-/// Program of systemd that starts another program as a socket unit does.
+/// Program of systemd, the activator, that starts another program at the first connection to a socket, as a socket unit
+/// does.
 const ACTIVATE: &str = "systemd-socket-activate";
 
-/// A compute whose agent is started on demand. `node` is a process that only keeps the mount namespace.
+/// A compute whose agent is started on demand. The process `node` does nothing but keep the mount namespace.
 struct OnDemand {
     fixture: Fixture,
     node: Program,
@@ -100,7 +101,8 @@ fn the_agent_runs_for_prolog_and_epilog_only_and_the_coordinator_removes_the_fin
     compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     ensure!(!compute.is_mounted()?, "the storage is still mounted");
     compute.wait_for_idle_exit(agent)?;
-    // Deletes the ClientMount and waits until it is gone: without an agent, the coordinator removes the finalizer.
+    // Deletes the ClientMount and waits until it is gone. The agent does not run, so the coordinator must remove the
+    // finalizer.
     compute.fixture.run.withdraw_from_computes()?;
     compute.fixture.run.tear_down_storage()?;
     drop(compute.node);
@@ -121,7 +123,8 @@ fn a_mounted_client_mount_is_not_deleted_while_its_agent_is_away() -> anyhow::Re
     let agent = compute.activate()?;
     compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
     compute.wait_for_idle_exit(agent)?;
-    // Unmounted and mounted again: the coordinator must forget that it was unmounted in between.
+    // Mounts, unmounts and mounts again: the coordinator must forget the report that the file system was unmounted in
+    // between.
     for (state, stage, verb) in
         [("unmounted", "PostRun", "unmount"), ("mounted", "PreRun", "mount")]
     {

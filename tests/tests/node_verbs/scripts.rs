@@ -1,4 +1,4 @@
-//! What workload managers and full file systems do to the scripts that call the verbs.
+//! Tests of scripts that call the verbs: a workload manager kills them, or a file system is full.
 
 use anyhow::ensure;
 use nix::sys::signal::Signal;
@@ -48,7 +48,7 @@ fn a_prolog_that_still_waits_ends_when_the_workflow_is_torn_down() -> anyhow::Re
     fixture.end()
 }
 
-/// The prolog is killed before and during the mount, with the signals that workload managers send.
+/// Kills the prolog before and during the mount, with the signals that workload managers send.
 #[test]
 fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_succeeds()
 -> anyhow::Result<()> {
@@ -112,7 +112,7 @@ fn a_full_file_system_keeps_the_old_environment_file() -> anyhow::Result<()> {
     end(fixture)
 }
 
-/// A mount without a record would be unknown to the agent after its next start.
+/// The agent must not mount without a record in its state directory: after its next start it would not know the mount.
 #[test]
 fn with_a_full_state_directory_nothing_is_mounted() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -167,7 +167,7 @@ impl Drop for Full {
     }
 }
 
-/// The wall clock jumps, as on a machine whose clock is set; deadlines use CLOCK_MONOTONIC.
+/// The wall clock jumps, as on a machine whose clock is set. Deadlines do not change, since they use CLOCK_MONOTONIC.
 #[test]
 fn a_jump_of_the_wall_clock_changes_no_deadline() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::clock() {

@@ -1,4 +1,4 @@
-//! Processes, bind mounts and links that a job's user leaves on the volume.
+//! Tests with processes, bind mounts and links that a job's user leaves on the volume.
 
 use std::{fs::File, time::Duration};
 
@@ -13,11 +13,12 @@ use tests::{
 
 use crate::{COMPUTE, end, end_job, is_mounted, mounted};
 
-/// A process that was left on the compute; it is killed when dropped.
+/// A process that a user left on the compute. Dropping the value kills it.
 struct Stray(std::process::Child);
 
 impl Stray {
-    /// Runs a script on the compute as this user, and then sleeps. Returns once the script has ended.
+    /// Starts a process on the compute that runs a script as this user and then sleeps. Returns once the script has
+    /// ended.
     fn new(fixture: &Fixture, user: u32, script: &str) -> anyhow::Result<Self> {
         let pid = fixture.run.cluster.node(COMPUTE)?.node_pid().to_string();
         let (user, marker) =
@@ -57,8 +58,8 @@ impl Drop for Stray {
     }
 }
 
-/// Calls `unmount` until its answer names a holder, and returns that answer. On a busy machine the agent needs longer than one
-/// deadline to find the holder.
+/// Calls `unmount` until its answer names a holder, a process that keeps the mount busy, and returns that answer. On a
+/// busy machine the agent needs longer than one deadline to find the holder.
 fn unmount_names_holder(caller: &Caller) -> anyhow::Result<serde_json::Value> {
     until("a holder to be named", PATIENCE, || {
         let words = ["unmount", "--job", "1", "--deadline", SHORT, "--json"];
@@ -145,7 +146,8 @@ fn a_holder_in_another_mount_namespace_is_named() -> anyhow::Result<()> {
     }
     let (mut fixture, caller) = mounted()?;
     let path = fixture.run.job.mount_path();
-    // As a user's container does, the holder has a mount namespace with the volume bind-mounted at another path.
+    // The holder is like a user's container: it has its own mount namespace, in which the volume is bind-mounted at
+    // another path.
     let aside = fixture.run.cluster.node_mounts().join("aside");
     let aside = aside.display();
     let script = format!(
@@ -163,7 +165,7 @@ fn a_holder_in_another_mount_namespace_is_named() -> anyhow::Result<()> {
     end(fixture)
 }
 
-/// A user namespace gives any user a mount namespace, without privileges on the node.
+/// In a user namespace, any user can create a mount namespace without privileges on the node.
 #[test]
 fn a_holder_in_a_user_namespace_is_named() -> anyhow::Result<()> {
     if !gate::loop_devices() {

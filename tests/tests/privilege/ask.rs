@@ -1,11 +1,12 @@
-//! Requests of any verb on any resource, and the server's answers. Nothing is stored: every write is a dry run.
+//! Sends requests of any verb on any resource, and reads the server's answers. Every write is a dry run, so nothing is
+//! stored.
 
 use anyhow::Context;
 use http::{Method, Request};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
-/// API groups of the requests, with their versions.
+/// API groups of the resources in requests, with their versions.
 const VERSIONS: [(&str, &str); 9] = [
     (api::names::DWS_GROUP, "v1alpha7"),
     (api::names::NNF_GROUP, "v1alpha11"),
@@ -30,7 +31,7 @@ pub(crate) struct Ask {
     pub(crate) resource: &'static str,
     /// Namespace of the object; `None` for cluster-scoped kinds.
     pub(crate) namespace: Option<String>,
-    /// Name of the object; for a list or watch, the name in its field selector.
+    /// Name of the object. For a list or a watch, the name in the request's field selector.
     pub(crate) name: Option<String>,
 }
 

@@ -1,5 +1,6 @@
-//! Claims of container runs on a real API server: the CRD's rules and the admission policy refuse what `containers::claim::rules`
-//! refuses.
+//! Tests of claims of container runs (the right of one coordinator to work on a run) on a real API server. The CRD's
+//! rules and the admission policy must refuse the same changes as `containers::claim::rules` refuses on the embedded
+//! API.
 
 mod vectors;
 
@@ -24,7 +25,7 @@ fn start_server() -> anyhow::Result<Installed> {
     Ok(installed)
 }
 
-/// Creates a pod of the coordinator, and returns a client with the pod's token, and the pod's UID.
+/// Creates a pod of the coordinator. Returns a client with the pod's token, and the pod's UID.
 async fn client_of_pod(installed: &Installed, pod: &str) -> anyhow::Result<(Client, String)> {
     let (token, uid) = installed.bound_token(SYSTEM, ACCOUNT, pod, "node").await?;
     Ok((installed.client_as(pod, &token).await?, uid))
@@ -45,11 +46,12 @@ async fn one_of_two_coordinators_claims_a_run_and_the_server_refuses_the_other()
     renewed(&c1, &c2).await?;
     foreign_claim_is_refused_by_token(&administrator, &one, &two, &pod1).await?;
     other_namespace_is_refused(&installed).await?;
-    // Each right was used, and none was missing.
+    // Checks that the coordinators used each of their rights, and lacked none.
     let audit = installed.plane.audit()?;
     let user = format!("system:serviceaccount:{SYSTEM}:{ACCOUNT}");
     let is_of_coordinator = |event: &&control_plane::AuditEvent| event.user == user;
-    // An account's rights take effect a moment after they were granted: requests for `probe` may be refused.
+    // Leaves out requests for `probe`. They may be refused, since an account's rights take effect a moment after they
+    // were granted.
     let is_no_probe = |event: &&control_plane::AuditEvent| event.name != "probe";
     let forbidden = audit.iter().filter(is_of_coordinator).filter(is_no_probe);
     let forbidden: Vec<_> = forbidden.filter(|event| event.code == 403).collect();
@@ -72,7 +74,7 @@ async fn one_of_two_coordinators_claims_a_run_and_the_server_refuses_the_other()
     Ok(())
 }
 
-/// Rule S3.1: the token says which pod sends the request, whatever holder the object names.
+/// Rule S3.1: the policy takes the pod that sends a request from its token, not from the holder that the object names.
 async fn foreign_claim_is_refused_by_token(
     administrator: &Client,
     one: &Client,
@@ -122,7 +124,8 @@ async fn the_server_and_the_embedded_api_refuse_the_same_changes() -> anyhow::Re
     let unbound = installed.plane.token(SYSTEM, ACCOUNT, HOUR).await?;
     let unbound = installed.client_as("unbound", &unbound).await?;
     let callers = vectors::Callers { administrator, pods: [(one, pod1), (two, pod2)], unbound };
-    // Removes the CRD's rules for now: the cases' old statuses, which the rules may refuse, must be stored first.
+    // Installs the CRD without rules for a time: the old statuses of the cases must be stored first, and the rules may
+    // refuse them.
     vectors::install_crd(&installed, false)?;
     let mut cases = vectors::golden(&callers)?;
     cases.extend(vectors::every_change(&callers));

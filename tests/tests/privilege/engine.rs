@@ -1,4 +1,5 @@
-//! A workflow on a real API server, driven by a coordinator that has exactly the packaged rights of the engine.
+//! Test of a workflow on a real API server. The coordinator that drives it has exactly the rights that are packaged for
+//! the engine.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,8 @@ use crate::{
     life::{COORDINATOR, credentials, judge_refusals},
 };
 
-/// Returns true for rights that an XFS workflow does not use: those for Lustre, persistent storage, containers and the calls of
-/// workload managers.
+/// Returns true for rights that a workflow with XFS does not use, since they are for Lustre, persistent storage,
+/// containers, or the calls of workload managers.
 fn is_unused_by_xfs((verb, resource): (&str, &str)) -> bool {
     let kind = resource.split('/').next().unwrap_or_default();
     ["nnflustremgts", "persistentstorageinstances"].contains(&kind)
@@ -82,8 +83,8 @@ fn the_engine_has_the_rights_that_a_workflow_needs_and_uses_each() -> anyhow::Re
     Ok(())
 }
 
-/// Checks that a taint, as `kubectl taint` and the sites' `nnf rabbit drain` set it, appears in the rabbit's Storage, which workload
-/// managers read.
+/// Checks that a taint, as `kubectl taint` and the sites' `nnf rabbit drain` set it, appears in the rabbit's Storage
+/// object, which workload managers read.
 fn taints_drain_a_rabbit(installed: &Installed) -> anyhow::Result<()> {
     let rabbit = |wanted: [&str; 2]| {
         until("the rabbit's Storage", patience(), || {
@@ -105,8 +106,8 @@ fn taints_drain_a_rabbit(installed: &Installed) -> anyhow::Result<()> {
     rabbit(["Ready", ""])
 }
 
-/// Returns verbs and resources of the engine's role, without `/finalizers`: no request names them, but the server checks the right
-/// when an owner reference blocks its owner's deletion.
+/// Returns verbs and resources of the engine's role, without the resources `/finalizers`. No request names these; the
+/// server checks the right to them when a write has an owner reference with `blockOwnerDeletion`.
 fn granted() -> anyhow::Result<Vec<(String, String)>> {
     let text = std::fs::read_to_string(tree("packaging/kubernetes/engine/engine-access.yaml"))?;
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).context("decode YAML")?;

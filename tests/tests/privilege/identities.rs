@@ -1,4 +1,4 @@
-//! All identities of an installation, and the rights that each needs: it must have exactly these.
+//! All identities of an installation, and the rights that each needs. Each must have exactly the rights that it needs.
 
 use anyhow::Context;
 use api::names::{DWS_GROUP, NNF_GROUP};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::installed::Installed;
 
-/// Scope of a right.
+/// Where a right is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Only the Kubernetes namespace of this name.
@@ -65,7 +65,7 @@ fn limited_to(name: &'static str, needs: Vec<Need>) -> Vec<Need> {
 const DWS_APPLIED: &str = "clientmounts computes servers storages systemconfigurations workflows";
 const NNF_APPLIED: &str = "nnfnodestorages nnfnodeblockstorages nnflustremgts nnfstorageprofiles";
 
-/// Returns the needs of a compute that uses the API directly.
+/// Returns the rights that a compute needs if it uses the API directly.
 pub(crate) fn compute(node: &'static str) -> Vec<Need> {
     let (own, renewal) = (Place::In(node), Place::In("warren-nodes"));
     [
@@ -101,7 +101,8 @@ fn rabbit(own: &Place) -> Vec<Need> {
     .concat()
 }
 
-/// Returns the needs of a rabbit whose agent systemd starts. All accounts in warren-nodes may read a profile by its name.
+/// Returns the rights that a rabbit needs if systemd starts its agent. One of them, to read a profile by its name, is
+/// granted to all accounts in warren-nodes.
 fn rabbit_by_systemd(node: &'static str) -> Vec<Need> {
     let renewal = need(&Place::In("warren-nodes"), "create", "", "serviceaccounts/token");
     let profile = need(&Place::In("default"), "get", NNF_GROUP, "nnfstorageprofiles");
@@ -143,7 +144,7 @@ fn applier() -> Vec<Need> {
     [viewer(), written.concat()].concat()
 }
 
-/// Creates all identities on a server where all variants are installed.
+/// Creates all identities, on a server on which all variants of the packaging are installed.
 pub(crate) async fn all_identities(installed: &Installed) -> anyhow::Result<Vec<Identity>> {
     installed.identities("apply", &["compute-1", "compute-2"])?;
     installed.identities("apply", &["--role", "rabbit", "rabbit-2"])?;
@@ -173,7 +174,7 @@ pub(crate) async fn all_identities(installed: &Installed) -> anyhow::Result<Vec<
 
 pub(crate) const HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 
-/// Rights of `nnf-clientmount-role`, the role of the sites' Go daemon.
+/// Plural names and verbs of `nnf-clientmount-role`, the role of the sites' Go daemon.
 const GIVEN_BY_SITES: [(&str, &str); 4] = [
     ("clientmounts", "get list watch update patch"),
     ("clientmounts/status", "get update patch"),
@@ -181,7 +182,7 @@ const GIVEN_BY_SITES: [(&str, &str); 4] = [
     ("nnfstorageprofiles", "get list watch"),
 ];
 
-/// Creates the account that all computes of a site share, with that role.
+/// Creates the account that all computes of a site share, with the role of the sites' Go daemon.
 pub(crate) fn account_of_sites(installed: &Installed) -> anyhow::Result<()> {
     let rules: Vec<_> = GIVEN_BY_SITES
         .iter()
@@ -208,8 +209,8 @@ fn a_compute_needs_few_rights_beyond_those_that_sites_grant_already() {
         })
         .map(|need| need.resource)
         .collect();
-    // The sites' token never expires, so the agent need not renew it. Without the rights on workflows and computes, the agent mounts
-    // as before, but its verbs for scripts report that they cannot read the job.
+    // An agent can do without these rights. It need not renew the sites' token, which never expires. Without the rights
+    // on workflows and computes it mounts as before, but its verbs for scripts report that they cannot read the job.
     let workflows = |plural: &str| format!("{DWS_GROUP}/{plural}");
     let jobs = ["workflows", "computes"].map(workflows);
     let expected: Vec<_> = [&jobs[..], &jobs[..], &["/serviceaccounts/token".to_owned()]].concat();

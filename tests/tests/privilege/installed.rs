@@ -1,4 +1,4 @@
-//! A control plane on which Warren is installed as an administrator installs it: with kubectl and packaging/kubernetes.
+//! A control plane on which the test installs Warren as an administrator does, with kubectl and packaging/kubernetes.
 
 use std::{
     io::Write,
@@ -22,7 +22,8 @@ pub(crate) fn tree(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// A control plane and the directory of its files. The fields are dropped in this order.
+/// A control plane and the directory of its files. The fields are dropped in this order, so that the control plane ends
+/// before the directory is removed.
 #[derive(Debug)]
 pub(crate) struct Installed {
     pub(crate) plane: ControlPlane,
@@ -30,7 +31,7 @@ pub(crate) struct Installed {
 }
 
 impl Installed {
-    /// Starts a control plane with our CRDs, a variant of the kustomizations, and these namespaces of nodes.
+    /// Starts a control plane with our CRDs, a variant of the kustomizations, and these namespaces for nodes.
     pub(crate) fn start(variant: &str, nodes: &[&str]) -> anyhow::Result<Self> {
         let installed = Self::bare()?;
         installed.apply_folder(&format!("packaging/kubernetes/{variant}"))?;
@@ -40,9 +41,10 @@ impl Installed {
         Ok(installed)
     }
 
-    /// Starts a control plane with the CRDs and the namespace nnf-system only, as a site has it before Warren is installed.
+    /// Starts a control plane with the CRDs and the namespace nnf-system only, as a site has it before Warren is
+    /// installed.
     pub(crate) fn bare() -> anyhow::Result<Self> {
-        // The directory is on a disk: loop devices over a tmpfs take another code path in the kernel.
+        // The directory is on a disk, as at a site: loop devices over a tmpfs take another code path in the kernel.
         let directory = TempDir::with_prefix_in("warren-test-", "/var/tmp")?;
         let plane = ControlPlane::start(&directory.path().join("plane"), Settings::default())?;
         let installed = Self { plane, directory };
@@ -75,7 +77,7 @@ impl Installed {
         self.kubectl_reads(&["apply", "-f", "-"], &list.to_string()).map(drop)
     }
 
-    /// Applies one object with `--server-side --force-conflicts`: fields that it does not have are removed.
+    /// Applies one object with `--server-side --force-conflicts`, which removes fields that `object` does not have.
     pub(crate) fn server_side_apply(&self, object: &Value) -> anyhow::Result<()> {
         let words = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
         self.kubectl_reads(&words, &object.to_string()).map(drop)
@@ -89,7 +91,7 @@ impl Installed {
         self.kubectl_reads(&[verb, "-f", "-"], &printed).map(drop)
     }
 
-    /// Creates a service account, bound to this ClusterRole in all namespaces if one is given.
+    /// Creates a service account. If `role` is given, binds the account to that ClusterRole in all namespaces.
     pub(crate) fn account(
         &self,
         namespace: &str,
@@ -112,13 +114,13 @@ impl Installed {
         })])
     }
 
-    /// Requests a token as the kubelet does for a pod of the rabbits' DaemonSet on `node`.
+    /// Requests a token as the kubelet of `node` would for a pod of the rabbits' DaemonSet.
     pub(crate) async fn pod_token(&self, node: &str) -> anyhow::Result<String> {
         let (token, _) = self.bound_token("nnf-system", "warren-rabbit", node, node).await?;
         Ok(token)
     }
 
-    /// Requests a token of an account as the kubelet of `node` does for a pod; returns it with the pod's UID.
+    /// Requests a token of an account as the kubelet of `node` would for a pod. Returns the token and the pod's UID.
     pub(crate) async fn bound_token(
         &self,
         namespace: &str,
@@ -166,7 +168,8 @@ impl Installed {
         self.client_as("client", token).await
     }
 
-    /// Returns a client with this token, whose kubeconfig has this name: for several clients at the same time.
+    /// Returns a client with this token. Its kubeconfig is called `name`, so that a test can have several clients at
+    /// the same time.
     pub(crate) async fn client_as(&self, name: &str, token: &str) -> anyhow::Result<Client> {
         control_plane::client(&self.kubeconfig(name, token)?).await
     }

@@ -1,5 +1,5 @@
-//! A job on a real API server, with programs that have exactly the packaged rights. The server's audit log then proves that each
-//! right was used and that no request was refused.
+//! Tests of a job on a real API server, with programs that have exactly the packaged rights. Afterwards the server's
+//! audit log must show that each right was used and that no request was refused.
 
 use std::collections::BTreeSet;
 
@@ -28,9 +28,10 @@ const RABBIT: &str = "system:serviceaccount:nnf-system:warren-rabbit";
 const COMPUTE: &str = "system:serviceaccount:warren-nodes:compute-1";
 const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmount";
 
-/// Rights that one job without faults does not use: to read an object again after a conflict, to read an object that no watch has
-/// delivered yet, to read a Lustre file system's Servers, to record that another pod acts for the rabbit, to renew a token (a script
-/// does), and to watch a job: a prolog that the list can answer may end before the watch begins.
+/// Rights that one job without faults does not use: to read an object again after a conflict, to read an object that no
+/// watch has delivered yet, to read a Lustre file system's Servers, to record that another pod acts for the rabbit, to
+/// renew a token (a script uses that right), and to watch a job (a prolog may end before the watch begins, if the first
+/// list has its answer).
 const UNUSED_BY_ONE_JOB: [(&str, &str, &str); 9] = [
     (COMPUTE, "watch", "dataworkflowservices.github.io/workflows"),
     (COMPUTE, "watch", "dataworkflowservices.github.io/computes"),
@@ -43,7 +44,7 @@ const UNUSED_BY_ONE_JOB: [(&str, &str, &str); 9] = [
     (RABBIT, "patch", "nnf.cray.hpe.com/nnfnodes"),
 ];
 
-/// The tokens of all programs: as kubeconfigs, and as secrets that no compute may have.
+/// The tokens of all programs, both as kubeconfigs and as secrets that no compute may have.
 pub(crate) struct Credentials {
     pub(crate) roles: Roles,
     secrets: Vec<Secret>,
@@ -85,7 +86,7 @@ fn run_job(
     let mut run = Run { cluster, job, narrator: Silent, patient: false };
     run.describe_system()?;
     run.whole_life()?;
-    // A kind that the job does not use.
+    // Creates an object that the job does not use, so that the right to this kind is used too.
     installed.apply(&[lustre_mgt("targets", "rabbit-1")])?;
     let fsname = "jsonpath={.status.claimList[0].fsname}";
     until("the rabbit to give out a file system name", PATIENCE, || {
@@ -132,8 +133,8 @@ fn a_job_uses_every_right_and_needs_no_other() -> anyhow::Result<()> {
     )
 }
 
-/// The computes use the API directly, with the flags of the Go daemon: one with an account of its own, the other with the account
-/// and the role that all computes of a site share.
+/// The computes use the API directly, with the flags of the Go daemon: one has its own account, the other has the
+/// account and the role that all computes of a site share.
 #[test]
 fn a_job_whose_computes_use_the_api_directly_uses_every_right_and_needs_no_other()
 -> anyhow::Result<()> {
@@ -190,7 +191,8 @@ fn needs(identities: &[Identity], who: &str) -> anyhow::Result<Vec<Need>> {
     identity.map(|identity| identity.needs.clone()).context("no such identity")
 }
 
-/// Checks that computes have no token and no connection to the API, and that the same search finds both on the rabbit.
+/// Checks that computes have no token and no connection to the API. The same search must find both on the rabbit, which
+/// proves that the search works.
 fn computes_have_no_credential(
     cluster: &Cluster,
     credentials: &Credentials,

@@ -1,4 +1,4 @@
-//! What each identity may and may not do on a real API server, with the objects that are packaged for clusters.
+//! Tests of the rights of each identity on a real API server, with the objects that are packaged for clusters.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -47,7 +47,8 @@ fn kustomize(variant: &str) -> anyhow::Result<Objects> {
     objects(&run(argv, "").context("kubectl kustomize")?)
 }
 
-/// Runs `helm template`, which renders the chart without a cluster, for a server of helm's own version.
+/// Runs `helm template`, which renders the chart without a cluster. helm assumes the Kubernetes version that it was
+/// built for.
 fn helm_template(words: &[&str]) -> anyhow::Result<String> {
     let program =
         std::env::var_os("WARREN_HELM").context("WARREN_HELM names no helm: run `make kube`")?;
@@ -81,7 +82,8 @@ fn the_chart_and_the_kustomizations_make_the_same_objects() -> anyhow::Result<()
     Ok(())
 }
 
-/// Removes the chart's `caBundle` of webhooks and adds the annotation of the kustomization, by which cert-manager fills it in.
+/// Removes the chart's `caBundle` of webhooks and adds the annotation of the kustomization, by which cert-manager fills
+/// the `caBundle` in.
 fn replace_ca_bundle_by_annotation(objects: &mut Objects) {
     let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
     let is_webhook = |object: &&mut Value| kinds.iter().any(|kind| object["kind"] == *kind);
@@ -155,7 +157,7 @@ fn the_charts_values_reach_every_object_that_uses_them() -> anyhow::Result<()> {
         "--set",
         "nodesNamespace=identities,profileNamespaces={default,projects}",
     ])?;
-    // Two bindings, for profiles and for jobs, in each of the two namespaces.
+    // The group is bound twice in each of the two namespaces: once for profiles, once for jobs.
     ensure!(direct.matches("system:serviceaccounts:identities").count() == 4, "{direct}");
     let unasked =
         helm_template(&["--set", "mode=coordinator,coordinator.workflows=true"]).unwrap_err();
@@ -165,7 +167,7 @@ fn the_charts_values_reach_every_object_that_uses_them() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// On a real server: `helm uninstall` removes the chart's objects, and leaves the namespace that was there before.
+/// On a real server, `helm uninstall` removes the chart's objects, but not the namespace, which existed before.
 #[test]
 fn the_chart_is_installed_upgraded_and_uninstalled() -> anyhow::Result<()> {
     let installed = Installed::bare()?;
@@ -200,7 +202,8 @@ fn the_chart_is_installed_upgraded_and_uninstalled() -> anyhow::Result<()> {
     installed.kubectl(&["get", "namespace", "nnf-system"]).map(drop)
 }
 
-/// Each program is started with its container's arguments and one wrong value: it must complain of that value, and of no flag.
+/// Each program is started with its container's arguments and one wrong value: its error must name that value, and no
+/// flag.
 #[test]
 fn the_arguments_of_containers_are_flags_of_their_programs() -> anyhow::Result<()> {
     let made = kustomize("through-coordinator")?;

@@ -1,5 +1,6 @@
-//! Runs the containers of the packaged pods as a kubelet does: with their own arguments, a service account's files at their place
-//! in a pod, and the probes. Only ports and writable directories are replaced.
+//! Runs the containers of the packaged pods as a kubelet does: with the containers' own arguments, with a service
+//! account's files at the paths that they have in a pod, and with the probes. Only ports and writable directories are
+//! replaced.
 
 use std::{
     fs,
@@ -21,14 +22,15 @@ use tests::{
 
 use crate::{identities::HOUR, installed::Installed};
 
-/// Script that copies the account's files to their place in a pod, in a mount namespace of its own, and executes the program.
+/// Script that, in a new mount namespace, copies the account's files to the paths that they have in a pod, and executes
+/// the program.
 const KUBELET: &str = r#"set -e
 mount -t tmpfs pod /run
 mkdir -p /run/secrets/kubernetes.io/serviceaccount
 cp "$ACCOUNT"/* /run/secrets/kubernetes.io/serviceaccount/
 exec "$@""#;
 
-/// Returns a container's command with its arguments, with the program of this build.
+/// Returns a container's command line, in which the program is that of this build.
 fn command_line(installed: &Installed, kind: &str, name: &str) -> anyhow::Result<Vec<String>> {
     let text = installed.kubectl(&["get", kind, name, "-n", "nnf-system", "-o", "json"])?;
     let object: Value = serde_json::from_str(&text)?;
@@ -172,7 +174,7 @@ fn the_coordinators_pod_logs_nothing_when_a_kubelet_probes_its_port() -> anyhow:
     Ok(())
 }
 
-/// Writes certificates and key into a folder, as cert-manager names them in a Secret.
+/// Writes certificates and a key into a folder, under the names that cert-manager gives them in a Secret.
 fn write_secret(folder: &Path) -> anyhow::Result<()> {
     let authority = Authority::new("nodes")?;
     let server = authority.server()?;

@@ -1,4 +1,5 @@
-//! Tests of the admission policies alone: RBAC lets the identities do everything here, so that only the policies refuse.
+//! Tests of the admission policies alone: in these tests RBAC grants the identities all rights, so that only the
+//! policies refuse requests.
 
 mod cases;
 pub(crate) mod objects;
@@ -16,7 +17,7 @@ use cases::{
 };
 use objects::objects;
 
-/// Grants all rights on the policies' kinds to all identities that the policies limit.
+/// Grants, by RBAC, all rights on the policies' kinds to all identities that the policies limit.
 fn grant_everything(installed: &Installed) -> anyhow::Result<()> {
     let rules = json!([
         {"apiGroups": ["dataworkflowservices.github.io", "nnf.cray.hpe.com", "warren.nnf.cray.hpe.com"], "resources": ["*"], "verbs": ["*"]},
@@ -89,7 +90,8 @@ fn concat<const N: usize>(lists: [Vec<Case>; N]) -> Vec<Case> {
     lists.into_iter().flatten().collect()
 }
 
-/// Compares an answer with the case. The server answers 409 if the object exists, after admission has admitted the request.
+/// Compares an answer with the case. An answer of 409 (the object exists) means that admission has admitted the
+/// request.
 fn is_as_expected(case: &Case, answer: &Answer) -> bool {
     match case.refused {
         None => matches!(answer.code, 200 | 409),

@@ -1,4 +1,5 @@
-//! Every verb on every resource for each identity: by sending each request, and by the server's list of granted rights.
+//! Tests every verb on every resource for each identity, in two ways: sends each request, and reads the server's list
+//! of granted rights.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +58,7 @@ const IN_NONE: [&str; 5] = [
     "admissionregistration.k8s.io/validatingadmissionpolicies",
 ];
 
-/// Returns names that rights are limited to, and one that no right covers.
+/// Returns the object names to which rights on `resource` are limited, and a name that no such right covers.
 fn names(resource: &str) -> &'static [&'static str] {
     match resource {
         "dataworkflowservices.github.io/systemconfigurations" => &["default", "other"],
@@ -73,7 +74,7 @@ fn requests() -> Vec<Ask> {
     let resources = IN_NAMESPACES.map(|resource| (resource, &places[..]));
     let cluster_wide = IN_NONE.map(|resource| (resource, &[None][..]));
     for (resource, places) in resources.into_iter().chain(cluster_wide) {
-        // A subresource has no lists.
+        // Skips lists and watches of subresources, which do not exist.
         let subresource = resource.matches('/').count() > 1;
         for verb in VERBS {
             let many = matches!(verb, "list" | "watch");
@@ -142,7 +143,7 @@ async fn each_identity_can_do_what_it_needs_and_nothing_else() -> anyhow::Result
     Ok(())
 }
 
-/// Rights as text: verb, resource, and the name that the right is limited to.
+/// Rights as text: verb, resource, and the object name to which the right is limited.
 type Rights = BTreeSet<String>;
 
 fn right(verb: &str, resource: &str, name: Option<&str>) -> String {
@@ -177,7 +178,7 @@ fn flatten(rule: &ResourceRule) -> Rights {
     rights
 }
 
-/// Compares the rights of an identity, without those that every account has, with its needs.
+/// Compares the rights of an identity with the rights that it needs. Leaves out rights that every account has.
 fn differences(
     identity: &Identity,
     namespace: &str,

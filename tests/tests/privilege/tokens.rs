@@ -1,4 +1,4 @@
-//! Tokens that expire, are renewed by the node itself, and are revoked.
+//! Tests of tokens: they expire, the node itself renews them, and an administrator revokes them.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ fn payload(token: &str) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&URL_SAFE_NO_PAD.decode(encoded)?)?)
 }
 
-/// An agent's token file, which the script renew-token renews.
+/// The file with an agent's token. The script renew-token replaces the token in it.
 struct TokenFile<'a> {
     installed: &'a Installed,
     file: PathBuf,
@@ -50,7 +50,7 @@ impl<'a> TokenFile<'a> {
         Ok(fs::read_to_string(&self.file)?)
     }
 
-    /// Runs the script, with the directory `before` first in its PATH.
+    /// Runs the script renew-token, with the directory `before` first in PATH.
     fn renew(&self, words: &[&str], before: Option<&Path>) -> anyhow::Result<String> {
         let mut argv = command(tree("packaging/kubernetes/renew-token"));
         let path = std::env::var("PATH").unwrap_or_default();
@@ -65,7 +65,7 @@ impl<'a> TokenFile<'a> {
         run(argv, "")
     }
 
-    /// Runs the script, which must fail and leave the file as it was; returns its error.
+    /// Runs the script renew-token, which must fail and leave the file unchanged. Returns the script's error.
     fn renew_fails(&self, words: &[&str]) -> anyhow::Result<String> {
         let before = self.token()?;
         let why = self.renew(words, None).err().context("it should have failed")?;
@@ -96,7 +96,7 @@ fn list_request() -> Ask {
     }
 }
 
-/// Sends that request with this token and returns the HTTP status.
+/// Sends [`list_request`] with this token, and returns the HTTP status.
 async fn list_status(installed: &Installed, token: &str) -> anyhow::Result<u16> {
     Ok(list_request().send(&installed.client(token).await?, &json!({})).await?.code)
 }
@@ -110,7 +110,7 @@ async fn a_node_renews_its_own_token_and_the_file_is_replaced_as_a_whole() -> an
     holder.renew(&[], None)?;
     ensure!(holder.token()? == first, "a token was renewed before half of its life");
 
-    // A curl that records its arguments, and then executes the real one.
+    // Installs a curl that records its arguments, and then executes the real curl.
     let spy = tempfile::tempdir()?;
     let script = format!(
         "#!/bin/sh\nprintf '%s ' \"$@\" >{0}/argv\nPATH=${{PATH#*:}} exec curl \"$@\"\n",
@@ -151,21 +151,21 @@ async fn a_revoked_token_is_refused_and_the_script_says_what_to_do() -> anyhow::
 
     installed.identities("delete", &["compute-1"]).err().context("the binding was there still")?;
     let gone = async {
-        // The server caches its decision on a token for some seconds.
+        // Waits, since the server caches its decision on a token for some seconds.
         while list_status(&installed, &old).await? != 401 {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
         anyhow::Ok(())
     };
     tokio::time::timeout(PATIENCE, gone).await??;
-    // The file may have a newer token, if the right to renew was removed late.
+    // The file may have a newer token if the right to renew was removed late.
     until("the token to be refused", PATIENCE, || {
         let why = holder.renew_fails(&["--now"])?;
         ensure!(why.contains("takes this token no more"), "{why}");
         Ok(())
     })?;
 
-    // An account of the same name is another account: tokens of the old one stay invalid.
+    // Creates the account again: tokens of the deleted account stay invalid for the new account of the same name.
     installed.identities("apply", &["compute-1"])?;
     let new = installed.plane.token("warren-nodes", "compute-1", HOUR).await?;
     ensure!(list_status(&installed, &old).await? == 401);
@@ -184,7 +184,8 @@ async fn renew_token_says_what_is_wrong_with_a_token() -> anyhow::Result<()> {
         ("no token".to_owned(), "no JSON web token"),
         (forged(json!({"sub": "admin", "iat": 1, "exp": 2})), "not the token of a service account"),
         (forged(json!({"sub": subject})), "never expires"),
-        // More than half of its lifetime is over, so the script asks for a new one; the server refuses the forged signature.
+        // More than half of this token's lifetime is over, so the script requests a new token. The server refuses the
+        // request because the signature is forged.
         (
             forged(json!({"sub": subject, "iat": 1_000_000, "exp": 2_000_000})),
             "takes this token no more",
@@ -199,7 +200,8 @@ async fn renew_token_says_what_is_wrong_with_a_token() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Names that YAML would read as numbers or booleans stay text, and a name that no namespace can have makes it print nothing.
+/// The script quotes names that YAML would read as numbers or booleans. If a name is not valid for a namespace, the
+/// script prints nothing at all.
 #[test]
 fn node_identities_prints_all_or_nothing() -> anyhow::Result<()> {
     let printed = |words: &[&str]| {

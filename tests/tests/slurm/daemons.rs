@@ -1,4 +1,4 @@
-//! A teardown that Slurm loses, and many jobs at once.
+//! Tests in which Slurm loses a teardown call, and in which many jobs run at the same time.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -10,8 +10,8 @@ use tests::{
 
 use super::{XFS, slurm};
 
-/// Slurm sometimes kills its teardown call of a cancelled job before the call reaches Warren, and makes no other. The test delays
-/// that call, which has the same effect.
+/// Slurm sometimes kills its teardown call for a cancelled job before the call reaches Warren, and does not repeat the
+/// call. The test delays the call, which has the same effect.
 #[test]
 fn storage_of_a_cancelled_job_goes_although_slurms_teardown_call_is_lost() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
@@ -26,7 +26,8 @@ fn storage_of_a_cancelled_job_goes_although_slurms_teardown_call_is_lost() -> an
     })?;
     slurm.prints("scancel", &[&job.to_string()])?;
     slurm.wait_for(job, &["JobState=CANCELLED", "BurstBufferState=teardown"])?;
-    // Slurm asks for its pools every 30 s, and Warren then ends forgotten storage.
+    // Waits up to four times as long as usual: Slurm calls for its pools every 30 s, and only then does Warren remove
+    // forgotten storage.
     until("its storage to go", 4 * patience(), || {
         let left = remaining_objects(&slurm.flow.fixture.run)?;
         ensure!(left.is_empty(), "left: {left:?}");

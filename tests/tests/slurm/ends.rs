@@ -1,4 +1,4 @@
-//! Nodes that fail a job: one with a busy mount, and one on which nothing can be mounted.
+//! Tests with a node on which a mount is busy, and with a node on which nothing can be mounted.
 
 use std::{
     io::{BufRead, BufReader},
@@ -14,7 +14,7 @@ use tests::{
 
 use super::{XFS, slurm};
 
-/// Starts a process whose working directory is a directory of a node.
+/// Starts a process on a node whose working directory is `path`, so that it keeps the mount busy.
 fn start_holder(slurm: &Slurm, node: &str, path: &str) -> anyhow::Result<Child> {
     let pid = slurm.flow.fixture.run.cluster.node(node)?.node_pid().to_string();
     let mut holder = command("nsenter");
@@ -38,7 +38,7 @@ fn a_node_that_fails_a_job_is_drained_with_the_reason_and_comes_back() -> anyhow
     slurm.end()
 }
 
-/// Waits until the job prints the path of its storage, and returns it.
+/// Waits until the job prints the path of its storage, and returns the path.
 fn path_of(slurm: &Slurm, job: Job) -> anyhow::Result<String> {
     until("the job to print its path", patience(), || {
         let output = slurm.output(job)?;

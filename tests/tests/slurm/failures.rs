@@ -1,4 +1,4 @@
-//! Storage that fails: `WARREN_ON_FAILURE` says whether the job is requeued, held or cancelled.
+//! Tests in which a job's storage fails. `WARREN_ON_FAILURE` says whether the job is then requeued, held or cancelled.
 
 use anyhow::{Context, ensure};
 use nix::sys::signal::Signal;
@@ -10,11 +10,12 @@ use tests::{
 
 use super::{XFS, slurm};
 
-/// A directive with too few bytes for mkfs.xfs.
+/// A directive with a capacity that is too small for mkfs.xfs.
 const TOO_SMALL: &str = "#DW jobdw type=xfs capacity=16MiB name=scratch";
 
-/// Value of `WARREN_ON_FAILURE`, and how `squeue`'s state and reason then begin: for a job whose storage was not made, and for a job
-/// whose nodes did not mount it in time. A pending job that is cancelled keeps its last reason.
+/// Each row has a value of `WARREN_ON_FAILURE`, and two beginnings of `squeue`'s state and reason. The first is that of
+/// a job whose storage was not made, the second that of a job whose nodes did not mount the storage in time. A pending
+/// job that is cancelled keeps its last reason.
 const CHOICES: [(&str, &str, &str); 3] = [
     ("requeue", "PENDING Burst buffer pre_run error", "PENDING BeginTime"),
     ("hold", "PENDING JobHeldAdmin", "PENDING JobHeldUser"),
@@ -40,14 +41,15 @@ fn storage_is_not_made(slurm: &Slurm, expected: &str) -> anyhow::Result<()> {
     ensure_ended(slurm, job, expected, &["pre_run: ", "no xfs can be made"])
 }
 
-/// Submits a job whose nodes cannot mount in time: the rabbit's agent, which would give them access, is stopped.
+/// Submits a job whose nodes cannot mount in time: the test stops the rabbit's agent, which would give the nodes
+/// access.
 fn storage_is_not_mounted(slurm: &Slurm, expected: &str) -> anyhow::Result<()> {
     let job = slurm.submit_held("start", &["--nodes=2"], &[XFS, "true"])?;
     slurm.wait_for_call("start", job)?;
     let rabbit = slurm.flow.fixture.run.cluster.node("rabbit-1")?.pid()?;
     signal(rabbit, Signal::SIGSTOP)?;
     slurm.let_go("start", job)?;
-    // Both nodes give up. The rabbit continues, since it must free the storage.
+    // Both nodes give up. Then the rabbit's agent continues: it must free the storage.
     let gave_up = slurm.wait_for(job, &["AdminComment="]);
     signal(rabbit, Signal::SIGCONT)?;
     gave_up?;

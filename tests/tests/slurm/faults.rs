@@ -1,5 +1,5 @@
-//! A fault in every state of a job: slurmctld is killed, slurmds are killed, the coordinator is away, the job is cancelled once or
-//! twice.
+//! Tests of a fault in every state of a job. The faults are: slurmctld is killed, slurmds are killed, the coordinator
+//! cannot be reached, the job is cancelled once or twice.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn every_job_completes_after_the_coordinator_was_away_for_a_minute() -> anyhow::
     let Some(mut slurm) = four_computes("WARREN_UNREACHABLE=5m\n")? else { return Ok(()) };
     let jobs = Jobs::begin(&slurm)?.jobs;
     slurm.flow.fixture.run.cluster.stop_one("coordinator")?;
-    // The jobs' scripts continue, and find no coordinator.
+    // Lets the jobs' scripts continue while there is no coordinator.
     Jobs { slurm: &slurm, jobs: jobs.clone() }.release()?;
     pause(Duration::from_secs(60));
     slurm.flow.fixture.run.cluster.start_coordinator()?;

@@ -1,4 +1,4 @@
-//! Burst buffers that slurmctld forgets when it is killed before it has saved its state.
+//! Tests of burst buffers that slurmctld forgets because it is killed before it saves its state.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -10,7 +10,8 @@ use tests::{
 
 use super::{XFS, slurm};
 
-/// Job script that prints that it began, waits for a file, and then lists its storage, which must have only the file of its own.
+/// Job script that prints `begun`, waits for a file, and then lists its storage. The storage must have only the file
+/// that this job made.
 const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
                     until [ -e go.$SLURM_JOB_ID ]; do sleep 0.3; done; ls $DW_JOB_scratch";
 
@@ -18,7 +19,7 @@ const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
 fn storage_that_slurm_forgot_is_removed_or_the_jobs_comment_names_the_loss() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     slurm.watch_calls()?;
-    // Slurm saves its state with this job, and then not again for 30 s.
+    // Slurm saves its state after this job has begun, and then not again for 30 s.
     let before = slurm.submit_held("create", &["--nodes=2"], &[XFS, "true"])?;
     slurm.wait_for_saved_buffers(&[before])?;
     slurm.prints("scancel", &[&before.to_string()])?;
@@ -72,7 +73,7 @@ fn forgotten_storage_is_handled(
         ensure!(has(runs), "the running job lost its storage: {left:?}");
         Ok(())
     })?;
-    // The running job keeps its storage to its end.
+    // The running job must keep its storage until it ends.
     std::fs::write(slurm.jobs().join(format!("go.{runs}")), "").context("end the job")?;
     ensure!(slurm.wait_until_complete(runs)? == "begun\nmine\n", "{}", slurm.output(runs)?);
     slurm.prints("scancel", &[&waits.to_string()])?;

@@ -1,4 +1,4 @@
-//! Every kind of storage, and every kind of job that gets it.
+//! Tests of every kind of storage, and of every kind of Slurm job with storage.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -64,7 +64,7 @@ fn persistent(slurm: &Slurm) -> anyhow::Result<()> {
 
 fn interactive(slurm: &Slurm) -> anyhow::Result<()> {
     let mut salloc = slurm.user_command("salloc")?;
-    // The first step writes and the second reads: the storage stays mounted in between.
+    // The first step writes and the second step reads, so the storage must stay mounted between the steps.
     let steps =
         "srun sh -c 'echo step > $DW_JOB_scratch/name' && srun sh -c 'cat $DW_JOB_scratch/name'";
     salloc.args(["--nodes=2", &format!("--bb={XFS}"), "sh", "-c", steps]);
@@ -97,7 +97,8 @@ fn requeued(slurm: &Slurm) -> anyhow::Result<()> {
     let run = "echo run $SLURM_RESTART_COUNT $(ls $DW_JOB_scratch | wc -l) $DW_JOB_scratch; touch $DW_JOB_scratch/used; \
                [ -n \"$SLURM_RESTART_COUNT\" ] || exit 99";
     let job = slurm.submit(&["--nodes=2", "--requeue", "--open-mode=append"], &[XFS, run])?;
-    // slurm.conf has RequeueExit=99. By itself, Slurm would start a requeued job two minutes later.
+    // slurm.conf has RequeueExit=99. Slurm starts a requeued job only after two minutes; the test does not wait for
+    // that.
     slurm.wait_for(job, &["Restarts=1", "JobState=PENDING"])?;
     slurm.begin_again(job)?;
     let output = slurm.wait_until_complete(job)?;

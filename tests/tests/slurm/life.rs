@@ -1,4 +1,4 @@
-//! A batch job, and what its user sees before, during and after the run.
+//! Test of a batch job, and of the messages that its user sees before, during and after the run.
 
 use anyhow::ensure;
 use tests::{
@@ -49,7 +49,7 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
     for part in ["directive 1", "type=ext4", "raw|xfs|gfs2|lustre"] {
         ensure!(said.contains(part), "no {part:?} in {said}");
     }
-    // Directives that the engine does not support, and lines that are no directive, are refused at submission.
+    // sbatch refuses directives that the engine does not support, and lines that are no valid directive.
     for (line, part) in [
         ("#DW type=xfs capacity=320MiB name=second", "stands where the command belongs"),
         ("#DW jobdw type=xfs capacity=1MiB name=second # for later", "a line of its own"),
@@ -62,13 +62,14 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
         ensure!(!output.status.success() && said.contains(part), "{line}: {said}");
         ensure!(!said.contains("warren workload") && !said.contains("taken"), "{line}: {said}");
     }
-    // Each node asks for less than the largest number of bytes, and both together for more than all rabbits have.
+    // sbatch refuses the job because it adds the bytes for both nodes, and all rabbits together have fewer.
     let output = slurm
         .try_submit(&["--nodes=2"], &["#DW jobdw type=xfs capacity=9TiB name=scratch", "true"])?;
     let said = String::from_utf8_lossy(&output.stderr);
     let is_explained = said.contains("asks for 19791209299968 bytes on all of its nodes together");
     ensure!(!output.status.success() && is_explained, "{said}");
-    // A directive after the first command is reported, and the job accepted: it may belong to a script that the job writes.
+    // sbatch warns about a directive after the first command, but accepts the job: the line may belong to a script that
+    // the job writes.
     let output = slurm.try_submit(&["--hold"], &["true", XFS])?;
     let said = String::from_utf8_lossy(&output.stderr);
     let parts = ["0 #DW directive(s) taken, 1 line(s) not read", "line 3: #DW jobdw type=xfs"];
@@ -80,7 +81,8 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
         format!("#DW jobdw type=$(touch {0}) name=`touch {0}`;'touch {0}'", file.display());
     let output = slurm.try_submit(&[], &[&hostile, "true"])?;
     ensure!(!output.status.success() && !file.exists(), "{output:?}");
-    // The profile is looked up when the storage is set up: it may be created after the submission.
+    // Warren looks for the profile when it sets up the storage, so sbatch accepts a job whose profile does not exist
+    // yet.
     let job = slurm.submit(&["--nodes=1"], &[&format!("{XFS} profile=none"), "true"])?;
     let shown = slurm.wait_for(job, &["no such NnfStorageProfile", "slurm_bb_setup"])?;
     ensure!(shown.contains("JobState=PENDING"), "{shown}");
@@ -110,7 +112,7 @@ fn status_is_shown(slurm: &Slurm) -> anyhow::Result<()> {
     slurm.nothing_is_left()
 }
 
-/// Submits three jobs of one size, two of which fit into the pool: the third waits for storage, not for nodes.
+/// Submits three jobs of the same size. The pool has room for two, and the third must wait for storage, not for nodes.
 fn capacity(slurm: &Slurm) -> anyhow::Result<()> {
     let large = "#DW jobdw type=raw capacity=1900MiB name=scratch";
     let pools = slurm.prints("scontrol", &["show", "burst"])?;

@@ -1,4 +1,5 @@
-//! Real Slurm daemons with `packaging/slurm`: jobs with `#DW` directives from sbatch to their end, on real loop devices and XFS.
+//! Tests of real Slurm daemons with `packaging/slurm`. Jobs with `#DW` directives run from sbatch to their end, on real
+//! loop devices and XFS.
 //!
 //! Each test starts Slurm's daemons once.
 

@@ -1,4 +1,5 @@
-//! Two rabbits, each with one compute: a job's storage is made on the rabbits of the nodes that Slurm allocated.
+//! Test with two rabbits, each with one compute. A job's storage must be made on the rabbits of the nodes that Slurm
+//! allocated.
 
 use std::collections::BTreeSet;
 

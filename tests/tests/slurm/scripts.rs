@@ -1,4 +1,5 @@
-//! A workload manager without a plugin for Warren, whose hooks call `packaging/wlm/storage` and the agents' verbs.
+//! Test of a workload manager without a plugin for Warren. Its hooks call `packaging/wlm/storage` and the agents'
+//! verbs.
 
 use std::{fs, path::Path, process::Command};
 
@@ -32,7 +33,8 @@ impl Hooks<'_> {
         Ok(argv)
     }
 
-    /// Runs the hook on the server before the job starts, and returns the job's variables.
+    /// Runs the hook that a workload manager's server runs before the job starts. Returns the job's environment
+    /// variables.
     fn begin(&self, script: &Path) -> anyhow::Result<String> {
         let (user, script) = (USER.to_string(), script.display().to_string());
         output(self.storage(&["begin", self.job, &script, "compute-[1-2]", &user, &user])?)

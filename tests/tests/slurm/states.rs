@@ -1,4 +1,4 @@
-//! One job in each state at the same time, on four computes.
+//! Holds one job in each state at the same time, on four computes.
 
 use std::fs;
 
@@ -12,14 +12,15 @@ use tests::{
 
 use super::XFS;
 
-/// Job script that prints that it began, waits for a file, and then lists its storage, which must have only the file of its own.
+/// Job script that prints `begun`, waits for a file, and then lists its storage. The storage must have only the file
+/// that this job made.
 const WAIT: &str = "touch $DW_JOB_scratch/mine; echo begun; \
                     until [ -e go.$SLURM_JOB_ID ]; do sleep 0.3; done; ls $DW_JOB_scratch";
 
-/// State of a job, and what keeps the job in it.
+/// States of a job. The comment of each says what keeps the job in the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The user holds the job.
+    /// The user has submitted the job with `--hold`.
     Pending,
     /// The call that checks the job's directives is delayed.
     StagingIn,
@@ -36,7 +37,8 @@ pub(crate) enum State {
     Teardown,
 }
 
-/// Order in which the jobs are brought to their states: an agent that is stopped for one job must not delay the next ones.
+/// Order in which the jobs are brought to their states. In this order, an agent that is stopped for one job does not
+/// delay the next jobs.
 const STATES: [State; 9] = [
     State::DataOut,
     State::Teardown,
@@ -50,7 +52,7 @@ const STATES: [State; 9] = [
 ];
 
 impl State {
-    /// Call of burst_buffer.lua that the test delays.
+    /// Returns the call of burst_buffer.lua that the test delays.
     fn held_call(self) -> Option<&'static str> {
         match self {
             Self::StagingIn => Some("create"),
@@ -65,7 +67,7 @@ impl State {
         }
     }
 
-    /// Node whose agent the test stops.
+    /// Returns the node whose agent the test stops.
     fn stopped_node(self) -> Option<&'static str> {
         match self {
             Self::PreRun => Some("rabbit-1"),
@@ -94,7 +96,7 @@ impl State {
         }
     }
 
-    /// Words that `scontrol show job` prints in this state.
+    /// Returns words that `scontrol show job` prints in this state.
     fn words_of_scontrol(self) -> &'static [&'static str] {
         match self {
             Self::Pending => &["JobState=PENDING", "BurstBufferState=pending"],
@@ -115,7 +117,7 @@ impl State {
     }
 }
 
-/// State, row of docs/use/slurm.md about `squeue`, and what `squeue` prints.
+/// Each row has a state, the row of docs/use/slurm.md about it, and the words that `squeue` prints.
 const SEEN: [(State, &str, &str); 5] = [
     (
         State::StagingIn,
@@ -136,7 +138,7 @@ const SEEN: [(State, &str, &str); 5] = [
     ),
 ];
 
-/// Jobs, one in each state.
+/// The jobs, one in each state.
 #[derive(Debug)]
 pub(crate) struct Jobs<'a> {
     pub(crate) slurm: &'a Slurm,
@@ -183,7 +185,7 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// Checks that `squeue` prints what docs/use/slurm.md says.
+    /// Checks that `squeue` prints the words that docs/use/slurm.md gives.
     pub(crate) fn ensure_documented(&self) -> anyhow::Result<()> {
         let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/slurm.md");
         let documents = fs::read_to_string(documents).context("read the documents")?;
@@ -223,7 +225,7 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// Checks that all jobs run to their end, each once and on storage of its own, and that nothing is left.
+    /// Checks that all jobs run to their end, that each runs once and on its own storage, and that nothing is left.
     pub(crate) fn complete(&self) -> anyhow::Result<()> {
         for (state, job) in &self.jobs {
             if *state == State::Pending {
@@ -246,11 +248,12 @@ impl<'a> Jobs<'a> {
         self.slurm.wait_for_nodes("idle")
     }
 
-    /// Cancels all jobs, and checks that all but those whose scripts had ended are cancelled, and that nothing is left.
+    /// Cancels all jobs. Checks that all jobs are cancelled except those whose scripts had ended, and that nothing is
+    /// left.
     pub(crate) fn cancel_all(&self, times: usize) -> anyhow::Result<()> {
         for _ in 0..times {
             for (_, job) in &self.jobs {
-                // The second scancel may fail: the job is cancelled already.
+                // The second scancel may fail, since the job is cancelled already.
                 let scancel = self.slurm.command("scancel").arg(job.to_string()).status();
                 scancel.context("start scancel")?;
             }

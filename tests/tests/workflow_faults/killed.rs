@@ -1,4 +1,4 @@
-//! The coordinator is killed or stopped, again and again.
+//! Tests in which the coordinator is killed or stopped, often several times.
 
 use std::{env, time::Duration};
 
@@ -12,10 +12,11 @@ use tests::{
 
 use crate::{RAW, XFS};
 
-/// Part of each log line about a write of the engine.
+/// Text in every log line about a write of the engine.
 const WRITE: &str = "workflow::execute";
 
-/// Starts a coordinator that logs its writes, and a workload manager that repeats unanswered requests.
+/// Starts a coordinator that logs its writes. Requests of the test are repeated while no coordinator answers, as a
+/// workload manager repeats them.
 fn flow(computes: u8) -> anyhow::Result<Flow> {
     let mut flow = Flow::new(computes, "life")?;
     let cluster = &mut flow.fixture.run.cluster;
@@ -54,7 +55,8 @@ fn a_workflow_succeeds_if_the_coordinator_is_killed_after_every_write() -> anyho
     let coordinator = flow.fixture.run.cluster.coordinator()?;
     coordinator.lift_trap();
     let deaths = writes(coordinator)? / times;
-    // A real API server has also carried out writes that the killed coordinator could not log.
+    // The test can count only logged writes. A real API server has also executed writes that the coordinator could not
+    // log before it was killed.
     ensure!(deaths > 20 / times, "only {deaths} deaths");
     flow.end()
 }
@@ -63,7 +65,8 @@ fn lives() -> Option<usize> {
     env::var("WARREN_TEST_LIVES").ok()?.parse().ok()
 }
 
-/// Runs `WARREN_TEST_LIVES` workflows; the coordinator is killed once in each, at writes that are spread over the workflow.
+/// Runs `WARREN_TEST_LIVES` workflows. The coordinator is killed once in each, after a write; these writes are spread
+/// over all states.
 #[test]
 fn a_workflow_succeeds_if_the_coordinator_is_killed_once() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -87,7 +90,7 @@ fn a_workflow_succeeds_if_the_coordinator_is_killed_once() -> anyhow::Result<()>
 
 const RAW_TOO: &str = "#DW jobdw type=raw capacity=64MiB name=other";
 
-/// The coordinator is stopped in each state; the embedded API, which it serves, hangs too.
+/// The coordinator is stopped in each state. The embedded API, which the coordinator serves, then hangs too.
 #[test]
 fn a_workflow_succeeds_if_the_coordinator_hangs_in_each_state() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -1,7 +1,9 @@
-//! Workflows with faults, with all programs: every workflow ends as without the fault, and leaves nothing.
+//! Tests of workflows with faults, with all programs. Every workflow must end as it would without the fault, and leave
+//! nothing behind.
 //!
-//! `FAULTS` says which test covers which fault in which states. `WARREN_TEST_LIVES` is the number of workflows in each of which
-//! the coordinator is killed once; `WARREN_TEST_AWAY` is how long an API is away, in seconds. `make kube LONG=1` sets both.
+//! `FAULTS` says which test covers which fault in which states. `WARREN_TEST_LIVES` is the number of workflows in each
+//! of which the coordinator is killed once; `WARREN_TEST_AWAY` is how long an API is away, in seconds. `make kube
+//! LONG=1` sets both.
 
 mod deleted;
 mod killed;
@@ -20,9 +22,10 @@ const ALL: &[&str] = &["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "Data
 /// States in which no agent has work to do.
 const IDLE: &[&str] = &["Proposal", "DataIn", "DataOut"];
 
-/// Fault, states, and the test that covers the fault in these states.
+/// Each row has a fault, states, and the test that covers the fault in these states.
 const FAULTS: [(&str, &[&str], &str); 29] = [
-    // The tests run in memory, with real programs, or with a control plane of their own (`tests/tests/faults`).
+    // Some of these tests run in memory, some with real programs, and some with their own control plane
+    // (`tests/tests/faults`).
     (
         "the engine dies after every change",
         ALL,

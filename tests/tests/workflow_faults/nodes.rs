@@ -1,4 +1,4 @@
-//! The agent of a rabbit or a compute is stopped or killed.
+//! Tests in which the agent of a rabbit or of a compute is stopped or killed.
 
 use anyhow::ensure;
 use nix::sys::signal::Signal;
@@ -12,7 +12,7 @@ use tests::{
 
 use crate::{IDLE, RAW, XFS};
 
-/// Part of each log line about a step of a node.
+/// Text in every log line about a step of a node.
 const STEP: &str = "storage::execute";
 
 /// Waits until the Workflow's message says that it waits for this node.
@@ -26,7 +26,8 @@ fn waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
     })
 }
 
-/// The agent is stopped, which looks dead to all other programs, and is then killed without having continued.
+/// The agent's process is stopped, so that it looks dead to all other programs, and is killed later without having
+/// continued.
 #[test]
 fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<()> {
     if !gate::loop_devices() {
@@ -69,7 +70,7 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
     flow.fill_computes()?;
     flow.reach("Setup")?;
     flow.reach("DataIn")?;
-    // Before the mount: its machine is down. During the mount: its agent is killed after its first step.
+    // Before the mount, the machine of compute-2 is down. During the mount, its agent is killed after the first step.
     flow.fixture.run.cluster.stop_one("compute-2")?;
     flow.ask("PreRun")?;
     waits_for(&flow, "PreRun", "compute-2")?;
@@ -81,7 +82,7 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
     ensure!(!agent.trap_is_set(), "the agent took no step");
     let path = workflow["status"]["env"]["DW_JOB_scratch"].as_str().unwrap_or_default().to_owned();
     flow.run_on("compute-2", &format!("echo hello > {path}/hello"))?;
-    // After the mount: it boots again, with nothing mounted.
+    // After the mount, compute-2 boots again, and nothing is mounted on it.
     flow.fixture.run.cluster.stop_one("compute-2")?;
     flow.ask("PostRun")?;
     waits_for(&flow, "PostRun", "compute-2")?;

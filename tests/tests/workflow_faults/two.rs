@@ -1,4 +1,4 @@
-//! Two coordinators that drive the same workflows.
+//! Test with two coordinators that drive the same workflows.
 
 use anyhow::Context;
 use tests::{
@@ -10,8 +10,9 @@ use tests::{
 
 use crate::XFS;
 
-/// During the first workflow both coordinators run; a coordinator whose write conflicts plans again. During the second,
-/// the test kills one of them in each state, alternately, while the other one works on.
+/// During the first workflow both coordinators run, and a coordinator whose write conflicts plans again. During the
+/// second workflow, the test kills a coordinator in each state, first one and then the other, and the coordinator that
+/// still runs continues.
 #[test]
 fn two_coordinators_at_once_drive_a_workflow_to_its_end() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -1,7 +1,8 @@
 //! Starts a real control plane, runs a command against it, and ends with the command's exit code.
 //!
-//! `control-plane [--node NAME] COMMAND [ARGUMENT...]`: `WARREN_KUBE` and `KUBECONFIG` name the administrator's kubeconfig for the
-//! command. With `--node`, the same directory has a kubeconfig for that node's kubelet, which the command must start.
+//! `control-plane [--node NAME] COMMAND [ARGUMENT...]`: In the command's environment, `WARREN_KUBE` and `KUBECONFIG`
+//! name the administrator's kubeconfig. With `--node`, the directory of that kubeconfig also has one for the node's
+//! kubelet; the command must start the kubelet.
 
 use std::process::{Command, ExitCode};
 

@@ -1,4 +1,4 @@
-//! Programs that run beside a measurement, and those that are stopped for it.
+//! Programs that run beside a measurement, and programs that are stopped during it.
 
 use std::process::Child;
 
@@ -34,7 +34,7 @@ impl Drop for Beside {
     }
 }
 
-/// The programs of other hosts, stopped until this is dropped.
+/// The programs that would run on other hosts. They are stopped until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Frozen(Vec<u32>);
 

@@ -1,5 +1,5 @@
-//! Counts that the kernel keeps of a process: context switches and page faults from proc(5), and system calls from a
-//! tracepoint that perf counts in the kernel without stopping the process.
+//! Numbers of a process's events: context switches and page faults, from proc(5), and system calls, from a tracepoint
+//! that perf counts inside the kernel, without stopping the process.
 
 use std::{
     fs,
@@ -15,22 +15,22 @@ use super::super::{
 };
 use crate::program::command;
 
-/// Script that mounts tracefs for perf alone, unless it is there, and runs perf.
+/// Script that runs perf, and first mounts tracefs, visible to perf alone, unless tracefs is mounted already.
 const PERF: &str = "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; \
     exec perf stat -x, -e raw_syscalls:sys_enter -p \"$1\" -- sleep \"$2\"";
 
-/// Counts of one mode, per minute.
+/// Numbers of events per minute in one mode.
 #[derive(Debug, Default)]
 pub struct Counted {
     processes: f64,
     switches: f64,
     faults: f64,
-    /// System calls; none where perf cannot count them.
+    /// System calls; `None` where perf cannot count them.
     calls: Option<f64>,
 }
 
 impl Counted {
-    /// Makes rows that compare these counts with those of another mode.
+    /// Returns rows of the table that compare these counts with the counts in another mode.
     pub fn compare(&self, other: &Self, ours: &str, others: &str) -> Vec<Row> {
         let row = |what: &str, ours_count, other_count, unit| {
             Row::ratio(&format!("{what}, {ours}"), ours_count, others, other_count, unit)
@@ -98,7 +98,8 @@ fn counts(pid: u32) -> anyhow::Result<(f64, f64)> {
     Ok((switches(pid)?, faults(&stat).context("no page faults in a process's stat")?))
 }
 
-/// Returns minor and major faults: the tenth and twelfth field. The second field is a name in parentheses.
+/// Returns the sum of minor and major page faults, fields 10 and 12. Field 2 is a name in parentheses, which may
+/// contain blanks.
 fn faults(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let count = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();
@@ -111,7 +112,7 @@ fn perf(pid: u32, length: Duration) -> Option<Child> {
     perf.env("LC_ALL", "C").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()
 }
 
-/// Reads perf's count. A process that never ran was not counted, and made no system calls.
+/// Reads perf's count. If the process never ran, perf prints `<not counted>`, which means no system calls.
 fn read_count(perf: Child) -> Option<f64> {
     let output = perf.wait_with_output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr);

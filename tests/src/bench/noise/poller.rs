@@ -1,12 +1,12 @@
-//! A stand-in for a daemon that polls. It wakes as often as the Go agent did when it was recorded, and then does
-//! nothing: a daemon that wakes so often cannot cost less.
+//! A stand-in for a daemon that polls. It wakes as often as the sites' Go agent did when its wake-ups were recorded,
+//! and then does nothing: any daemon that wakes so often costs at least as much.
 
 use std::time::Duration;
 
 use super::rank::pin;
 use crate::program::pause;
 
-/// Wake-ups a minute: the Go agent's context switches, as in `docs/develop/performance.md`.
+/// Wake-ups per minute: the number of the Go agent's context switches in `docs/develop/performance.md`.
 const WAKES_A_MINUTE: u32 = 730;
 
 /// Polls on one core until it is killed.

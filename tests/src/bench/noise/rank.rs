@@ -1,4 +1,4 @@
-//! One rank of a job that computes: the same work again and again, alone or with a barrier after each.
+//! One rank of a job that computes: it repeats the same work, alone or with a barrier after each repetition.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::bench::row::say;
 
 /// Rounds of the inner loop: about ten microseconds on the machines of 2026.
 const WORK: u64 = 20_000;
-/// Largest number of durations that a rank records: it touches the memory for them before it begins.
+/// Largest number of durations that a rank records. The rank touches the memory for all of them before it begins.
 const MOST: usize = 16_000_000;
 
 /// Distribution of the times of iterations, in microseconds.
@@ -34,8 +34,8 @@ pub struct Spread {
     pub p999: f64,
 }
 
-/// Runs one rank. Its arguments: directory of the sockets, its index, the number of ranks, its core,
-/// its duration in milliseconds.
+/// Runs one rank. The arguments are the directory of the sockets, the rank's index, the number of ranks, the rank's
+/// core, and the duration in milliseconds.
 ///
 /// # Errors
 /// When an argument is missing or no number, the rank cannot be pinned, or another rank fails.
@@ -94,8 +94,8 @@ fn spread(times: &mut [u32]) -> Spread {
     Spread { p50: at(500), p99: at(990), p999: at(999) }
 }
 
-/// Ranks that wait for each other without sleeping, as MPI's do: each sends a datagram to the
-/// first, which answers each.
+/// A barrier: ranks wait for each other without sleeping, as MPI's ranks do. Each rank sends a datagram to the first
+/// rank, which answers all of them.
 #[derive(Debug)]
 struct Barrier {
     socket: UnixDatagram,
@@ -106,7 +106,7 @@ struct Barrier {
 impl Barrier {
     fn join(directory: &Path, index: usize, ranks: usize) -> anyhow::Result<Self> {
         let path = |index: usize| directory.join(format!("rank-{index}"));
-        // An earlier run may have left its socket.
+        // An earlier run may have left its socket at this path.
         let _ = fs::remove_file(path(index));
         let socket = UnixDatagram::bind(path(index)).context("bind a rank's socket")?;
         socket.set_nonblocking(true)?;
@@ -115,7 +115,8 @@ impl Barrier {
         Ok(Self { socket, others, first })
     }
 
-    /// Waits for the other ranks, and returns whether there is another iteration, which the first rank decides.
+    /// Waits for the other ranks, and returns whether there is another iteration. The first rank decides that by
+    /// `go_on`.
     fn wait(&self, go_on: bool) -> anyhow::Result<bool> {
         if self.first {
             for _ in &self.others {
@@ -131,7 +132,7 @@ impl Barrier {
 
     fn send(&self, byte: u8) -> anyhow::Result<()> {
         for other in &self.others {
-            // Repeats at the beginning: the other rank may not have its socket yet.
+            // Repeats a failed send: at the beginning, the other rank may not have made its socket yet.
             while let Err(error) = self.socket.send_to(&[byte], other) {
                 match error.kind() {
                     ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::WouldBlock => {}
@@ -154,7 +155,7 @@ impl Barrier {
     }
 }
 
-/// Binds a thread to a core; thread 0 is the calling one.
+/// Binds a thread to a core; 0 means the calling thread.
 ///
 /// # Errors
 /// When there is no such thread or core.

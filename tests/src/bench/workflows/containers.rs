@@ -1,5 +1,5 @@
-//! Containers of one workflow over many simulated rabbits, compared with the server's own cost of the same objects; and
-//! many runs that a coordinator holds while nothing happens.
+//! Measures the containers of one workflow over many simulated rabbits, compared with the server's own cost for the
+//! same objects, and a coordinator that is responsible for many idle container runs.
 
 mod server;
 
@@ -26,15 +26,15 @@ const LINES: &[&str] = &[
 /// Numbers of rabbits of one workflow.
 const RABBITS: [usize; 4] = [1, 16, 256, 700];
 
-/// Runs that are held, on [`HOLDERS`] rabbits of one compute each.
+/// Number of idle container runs that a coordinator is responsible for, on [`HOLDERS`] rabbits of one compute each.
 const HELD: usize = 500;
 const HOLDERS: usize = 50;
-/// How long the held runs are measured.
+/// Length of the measurement of idle runs.
 const REST: Duration = Duration::from_secs(60);
-/// Wait before a measurement: longer than an idle worker thread lives.
+/// Wait before a measurement; an idle worker thread ends sooner.
 const SETTLE: Duration = Duration::from_secs(15);
 
-/// Cost of a run of containers from the end of Setup until all of them were ready.
+/// Cost of a container run, from the end of Setup until all containers of the run were ready.
 #[derive(Debug)]
 pub struct Cost {
     seconds: f64,
@@ -45,7 +45,7 @@ pub struct Cost {
     server: server::Cost,
 }
 
-/// Measures all rows, for rabbits with `computes` computes each.
+/// Makes all rows of the table, for rabbits with `computes` computes each.
 ///
 /// # Errors
 /// When a coordinator does not start, or a workflow does not get to PreRun.
@@ -61,7 +61,7 @@ pub async fn measure(directory: &Path, computes: usize) -> anyhow::Result<Vec<Ro
     Ok(rows)
 }
 
-/// Measures one workflow over `rabbits` rabbits, compared with the first that was measured.
+/// Measures one workflow over `rabbits` rabbits, and compares it with the workflow that was measured first.
 ///
 /// # Errors
 /// When a coordinator does not start, or the workflow does not get to PreRun.
@@ -125,7 +125,8 @@ async fn profile(client: &Client) -> anyhow::Result<()> {
     retry(|| async { Ok(profiles.create(&PostParams::default(), &profile).await?) }).await
 }
 
-/// Measures a coordinator that holds many runs, whose containers are ready, while nothing happens.
+/// Measures a coordinator that is responsible for many runs while nothing happens: all containers of the runs are
+/// ready.
 async fn measure_held(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let (mut coordinator, client) = start_empty(directory, &[]).await?;
     profile(&client).await?;
@@ -134,7 +135,7 @@ async fn measure_held(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let nodes = machine.start();
     let driver = Driver::new(client.clone(), LINES);
     driver.run_all(HELD, HOLDERS, |lane| machine.computes(lane, 1), UP).await?;
-    // The watches of simulated agents belong to the bench, not to the coordinator.
+    // Ends the simulated agents: their watches would count as the coordinator's cost.
     nodes.abort();
     let pid = coordinator.pid()?;
     tokio::time::sleep(SETTLE).await;

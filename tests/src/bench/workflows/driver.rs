@@ -1,4 +1,4 @@
-//! A workload manager that requests each state as soon as the one before is reached.
+//! A workload manager that requests each state as soon as the previous state is reached.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -15,14 +15,14 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// Deadline of a workflow: no workflow of a bench takes longer.
+/// Deadline of a workflow, longer than any workflow of a bench takes.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// States up to the one in which everything is mounted.
+/// States that a workflow passes until all its file systems are mounted.
 pub(super) const UP: &[&str] = &["Setup", "DataIn", "PreRun"];
 const DOWN: &[&str] = &["PostRun", "DataOut", "Teardown"];
 
-/// Drives workflows of these directives.
+/// Drives workflows that have these directives.
 #[derive(Debug)]
 pub(super) struct Driver {
     workflows: Api<Workflow>,
@@ -50,14 +50,14 @@ impl Driver {
         f64::from(self.writes.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of objects that the workload manager sees: of each workflow five, the workflow itself, its
-    /// breakdown, Servers, Computes and pinned profile.
+    /// Returns the number of objects that the workload manager sees. Each workflow has five: the Workflow, its
+    /// DirectiveBreakdown, Servers and Computes, and the pinned profile.
     pub(super) fn objects(&self) -> f64 {
         f64::from(self.created.load(Ordering::Relaxed)) * 5.0
     }
 
-    /// Takes `count` new workflows through these states, concurrently in `lanes` lanes, and deletes those that end in
-    /// Teardown; each lane has computes of its own.
+    /// Takes `count` new workflows through these states, and deletes them if the last state is Teardown. `lanes`
+    /// workflows run at the same time, each on other computes.
     pub(super) async fn run_all(
         &self,
         count: usize,
@@ -73,7 +73,7 @@ impl Driver {
         .await
     }
 
-    /// Takes the workflows that are in PreRun to their deletion.
+    /// Takes the workflows, which are in PreRun, through the remaining states, and deletes them.
     pub(super) async fn finish_all(&self, count: usize, lanes: usize) -> anyhow::Result<()> {
         run_in_lanes(count, lanes, |_, name| async move {
             self.pass(&name, DOWN).await?;
@@ -82,7 +82,7 @@ impl Driver {
         .await
     }
 
-    /// Takes a workflow that is ready in some state through these states.
+    /// Takes a workflow, which is ready in its present state, through these states.
     pub(super) async fn pass(&self, name: &str, states: &[&str]) -> anyhow::Result<()> {
         let (first, rest) = states.split_first().context("a state")?;
         self.request(name, first).await?;
@@ -133,10 +133,11 @@ impl Driver {
         computes: &[String],
         states: &[&'a str],
     ) -> anyhow::Result<()> {
-        // The watcher begins with the object as it is, and continues when the server ends a watch.
+        // The first event of the watcher has the present object; when the server ends a watch, the watcher begins
+        // another.
         let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let seen = watcher(self.workflows.clone(), only).default_backoff().touched_objects();
-        // After the error that a version is too old, the watcher lists anew.
+        // Errors are ignored: if a resource version is too old, the watcher lists the objects again.
         let mut seen = seen.filter_map(async |seen| seen.ok()).boxed();
         let mut next = states.iter().copied();
         while let Some(workflow) = seen.next().await {
@@ -188,7 +189,7 @@ impl Driver {
     }
 }
 
-/// Does something for each of `count` workflows, concurrently in `lanes` lanes.
+/// Runs a future for each of `count` workflows, `lanes` of them at the same time.
 async fn run_in_lanes<F: Future<Output = anyhow::Result<()>>>(
     count: usize,
     lanes: usize,

@@ -1,5 +1,5 @@
-//! A machine whose agents report every request as done at once, without doing it: with two writes for each object and
-//! one for each change, as the real agents have.
+//! Simulated nodes: their agents immediately report every request as done, without doing anything. Like the real
+//! agents, they send two writes for each new object and one for each later change.
 
 use std::sync::{
     Arc,
@@ -18,12 +18,12 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// Writes in flight at the same time.
+/// Number of writes that wait for an answer at the same time.
 const SIDE_BY_SIDE: usize = 64;
-/// Bytes on the drives of a rabbit.
+/// Capacity of all drives of a rabbit, in bytes.
 const BYTES: u64 = 40 << 40;
 
-/// The machine's rabbits, by number, and counts of what their agents have written.
+/// The simulated rabbits, by number, and counters of the agents' writes.
 #[derive(Clone)]
 pub(super) struct Machine {
     client: Client,
@@ -44,12 +44,12 @@ impl Machine {
         Self { client, rabbits, each, counts: Arc::default() }
     }
 
-    /// Returns the number of writes of the agents so far.
+    /// Returns the number of writes that the agents have sent so far.
     pub(super) fn writes(&self) -> f64 {
         f64::from(self.counts.writes.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of objects that the agents have taken on so far.
+    /// Returns the number of objects on which the agents have begun to work so far.
     pub(super) fn objects(&self) -> f64 {
         f64::from(self.counts.objects.load(Ordering::Relaxed))
     }
@@ -148,7 +148,7 @@ impl Machine {
         objects.for_each_concurrent(SIDE_BY_SIDE, act).await;
     }
 
-    /// Makes the one write that an object needs next, if any; the watch brings the object again after the write.
+    /// Sends the next write that an object needs, if any. After the write, the watch delivers the object again.
     async fn act(
         &self,
         object: &DynamicObject,
@@ -179,7 +179,7 @@ impl Machine {
     }
 }
 
-/// Running agents of the simulated machine.
+/// Running agents of the simulated nodes.
 #[derive(Debug)]
 pub(super) struct Agents(JoinSet<()>);
 

@@ -1,4 +1,4 @@
-//! What a node needs for pods with MPI: an image with Debian's Open MPI, and podhelper's image.
+//! Images for pods with MPI: an image with Debian's Open MPI, and podhelper's image.
 
 use std::fs;
 
@@ -29,10 +29,10 @@ ctr -n k8s.io images import podhelper.tar >/dev/null
 rm podhelper.tar
 ";
 
-/// Makes both images on a node, with this script as `/bin/ranks` in the first.
+/// Makes both images on a node, with the script `ranks` as `/bin/ranks` in the image with Open MPI.
 ///
 /// # Errors
-/// When podhelper was not built, or podman or Open MPI is not as expected.
+/// When podhelper was not built, or podman or Open MPI fails.
 pub fn prepare(bench: &Bench, cluster: &mut Cluster, ranks: &str) -> anyhow::Result<()> {
     let built = bench.assets().podhelper()?;
     let files = ["podhelper", "Containerfile"].map(|name| built.join(name));
@@ -44,7 +44,7 @@ pub fn prepare(bench: &Bench, cluster: &mut Cluster, ranks: &str) -> anyhow::Res
     Ok(())
 }
 
-/// Returns every request to the cluster's API so far.
+/// Returns all requests that the cluster's API has received so far.
 ///
 /// # Errors
 /// When the audit log cannot be read.

@@ -1,13 +1,13 @@
-//! The program that enforces NetworkPolicies on a node, and a pod outside of all container runs, which shows their
-//! effect.
+//! The program that enforces NetworkPolicies on a node, and a pod that belongs to no container run, by which tests see
+//! the effect of the policies.
 
 use anyhow::Context;
 
 use super::{IMAGE, kubectl};
 use crate::lab::System;
 
-/// Script that starts the program as in a pod, with the rights that it needs and no others. Packets between pods of one
-/// node have to pass the kernel's filter too.
+/// Script that starts the program as in a pod, with exactly the rights that it needs. The script also makes packets
+/// between pods of one node pass the kernel's filter.
 pub(super) const KEEPER: &str = r#"
 modprobe -a br_netfilter nft_queue nfnetlink_queue
 echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables
@@ -26,8 +26,8 @@ journalctl -u kube-network-policies >&2
 exit 1
 "#;
 
-/// Runs a pod that belongs to no run, lets it connect to each of these ports of a pod, and returns what it saw,
-/// a line per port.
+/// Runs a pod that belongs to no container run and tries to connect to each of these ports of another pod. Returns the
+/// output of the pod, with a line per port.
 ///
 /// # Errors
 /// When the pod does not run, or is not deleted in time.

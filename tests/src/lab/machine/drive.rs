@@ -4,26 +4,27 @@ use serde_json::{Map, Value};
 
 use super::{Machine, words};
 
-/// One NVMe drive in a PCIe slot of its own: an NVM subsystem whose physical function carves namespaces.
+/// An NVMe drive in a PCIe slot: an NVM subsystem in which the physical function can create namespaces.
 ///
-/// With 17 virtual functions it is like a Rabbit's drive: the first for the rabbit, the others for the computes.
+/// With 17 virtual functions the drive is like a Rabbit's drive: the first function is for the rabbit, the others are
+/// for the computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
-    /// Bytes that can be carved.
+    /// Bytes that all namespaces together may have.
     pub capacity: u64,
-    /// Virtual functions; 0 for none.
+    /// Number of virtual functions; may be 0.
     pub virtual_functions: u16,
-    /// Largest number of namespaces at a time.
+    /// Largest number of namespaces that may exist at the same time.
     pub namespaces: usize,
-    /// Milliseconds that the drive takes to make, delete, attach or detach a namespace, one after another; 0 for none.
-    /// A drive with a latency must not lose its power meanwhile.
+    /// Milliseconds that the drive takes to make, delete, attach or detach a namespace; it executes such commands one
+    /// after another. If this is not 0, the drive must not lose its power during a command.
     pub latency: u32,
-    /// Where the drive is, if it is not in this machine.
+    /// The place of the drive, if the drive is in another machine.
     pub elsewhere: Option<Elsewhere>,
 }
 
-/// A drive of another machine, seen through one of its controllers: namespaces appear when that machine attaches them
-/// to the controller, and disappear when it detaches them.
+/// A drive of another machine, which this machine uses through a controller of the drive. Namespaces appear when the
+/// other machine attaches them to the controller, and disappear when it detaches them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
     /// Directory of the guest that has the drive.
@@ -32,25 +33,25 @@ pub struct Elsewhere {
     pub controller: u16,
 }
 
-/// A disk that exists from the start, on a drive that carves nothing, such as the operating system's. Several
+/// A disk that exists from the start, such as the operating system's, on a drive that cannot create namespaces. Several
 /// guests may see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedDisk {
     /// Existing file on the host.
     pub file: PathBuf,
-    /// Serial number of the drive that carries it.
+    /// Serial number of the drive that has the disk.
     pub serial: String,
 }
 
 impl Drive {
-    /// Describes a drive of `capacity` bytes with room for eight namespaces and no virtual functions,
-    /// which answers at once.
+    /// Describes a drive of `capacity` bytes with room for eight namespaces and no virtual functions, which executes
+    /// commands without delay.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self { capacity, virtual_functions: 0, namespaces: 8, latency: 0, elsewhere: None }
     }
 
-    /// Returns the files of its namespaces' media, with their size.
+    /// Returns path and size of the files that are the media of the drive's namespaces.
     pub(super) fn media(
         &self,
         number: usize,
@@ -94,10 +95,11 @@ impl Drive {
         }
     }
 
-    /// Returns the drive's physical function as an emulated device, which is plugged in again after it was pulled.
+    /// Returns the drive's physical function as a device of the emulator's command line. The same device is plugged in
+    /// again after the drive was pulled.
     #[must_use]
     pub fn device(&self, number: usize) -> String {
-        // Two queues and interrupts for each virtual function, two for the physical one.
+        // Each virtual function and the physical function get two queues and two interrupts.
         let flexible = u32::from(self.virtual_functions) * 2;
         let all = flexible + 2;
         let mut device = format!(
@@ -134,13 +136,13 @@ fn medium(directory: &Path, drive: usize, piece: usize) -> PathBuf {
     directory.join(format!("drive{drive}-{piece}.img"))
 }
 
-/// Returns the path of the ledger: namespaces of a drive and their attachments, which a drive keeps while
-/// its machine is off.
+/// Returns the path of the file in which the emulated drive records its namespaces and their attachments, which a drive
+/// keeps while its machine is off.
 fn ledger(directory: &Path, drive: usize) -> PathBuf {
     directory.join(format!("drive{drive}.ledger"))
 }
 
-/// Returns a device of the command line as QMP takes it.
+/// Converts a device from the form of the command line to the form of QMP.
 pub(in crate::lab) fn properties(device: &str) -> Value {
     let (driver, properties) = device.split_once(',').unwrap_or((device, ""));
     let properties = properties.split(',').filter_map(|property| property.split_once('='));

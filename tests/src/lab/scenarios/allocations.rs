@@ -16,11 +16,12 @@ const STEP: Duration = Duration::from_secs(1800);
 
 const DRIVES: usize = 16;
 
-/// Milliseconds that an emulated drive takes for each step, as real ones do, so that waits for drives can be
-/// seen apart from computing.
+/// Milliseconds that an emulated drive takes for each step, as a real drive does. The scenario can then tell waits for
+/// drives from computing.
 const LATENCY: u32 = 250;
 
-/// Steps of an allocation per drive: its namespace is made, then attached; detached, then deleted.
+/// Number of steps to make an allocation, and to delete it: on each drive a namespace is made and attached, or detached
+/// and deleted.
 const STEPS: usize = 2 * DRIVES;
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -57,7 +58,8 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     deaths(&mut guest, &empty)
 }
 
-/// Kills the carver after every fourth step of making an allocation and of deleting it, and starts it again each time.
+/// Makes and deletes an allocation several times. In each round the program `carve` dies after another step (1, 5, 9
+/// and so on), and is started again.
 fn deaths(guest: &mut Guest, empty: &[u64]) -> anyhow::Result<()> {
     for last in (1..=STEPS).step_by(4) {
         for (what, left) in [("allocate 0 1", 2 * GIB - GIB / 16), ("release 0 1", 2 * GIB)] {

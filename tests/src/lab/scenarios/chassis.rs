@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_secs(120);
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine::rabbit(1);
-    // The rabbit boots before its computes: the drives are its own.
+    // The rabbit boots before its computes, because the drives belong to it.
     let mut rabbit = Guest::switch_on(bench, machine.clone())?;
     let mut computes = Vec::new();
     for index in 0..2 {
@@ -65,7 +65,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
 
 const MOUNT: &str = "mkdir -p /mnt/it\nmount $DISK /mnt/it\n";
 
-/// Takes a namespace from a compute that writes to it: the compute can write no more.
+/// Detaches a namespace from a compute that writes to it, and checks that the compute can write no more.
 fn taken_away_while_written(
     rabbit: &mut Guest,
     compute: &mut Guest,

@@ -1,4 +1,5 @@
-//! MPI beside the data of two rabbits, without Kubernetes: what the example of docs/use/containers.md cannot show on one kernel.
+//! MPI ranks on two rabbits, which have the data, without Kubernetes. The scenario shows effects that the test of
+//! docs/use/containers.md cannot show, since its rabbits share one kernel.
 
 use std::time::Duration;
 
@@ -29,9 +30,10 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 const DRIVES: usize = 2;
-/// Deadline of a state of the workflow: each call of podman takes seconds.
+/// Deadline of a state of the workflow. It is long because each call of podman takes seconds.
 const STATE: Duration = Duration::from_secs(1200);
-/// Deadline of the command that waits for the state, which prints the reason when it gives up.
+/// Deadline of the command that waits for the state. It is longer than [`STATE`], so that the command can give up by
+/// itself and print the reason.
 const COMMAND: Duration = Duration::from_secs(1260);
 
 const RABBITS: [&str; 2] = ["rabbit-1", "rabbit-2"];
@@ -45,8 +47,8 @@ const DIRECTIVES: [&str; 3] = [
 ];
 
 /// Script of the job. First two ranks, one on each rabbit, send each other messages. Then each rank prints its host,
-/// its kernel and its limits, and reads by every name in the index trees what a compute writes there, once it does: a
-/// file, and the first line of a device.
+/// its kernel and its limits. It waits for a compute to write, and reads a file and the first line of a device, each by
+/// all names that the rabbit's directories have for them.
 const LAUNCH: &str =
     "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
 const RANKS: &str = r#"
@@ -60,12 +62,12 @@ for each in "$DW_JOB_scratch"/*; do
 done
 "#;
 
-/// Bytes of memory that each worker may use, beside nine tenths of a processor.
+/// Bytes of memory that each worker may use. It may also use nine tenths of a processor.
 const LIMIT: u64 = 512 << 20;
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
-    // The root, images and containers lie in a rabbit's memory too. systemd makes the control groups of pods: in those
-    // that podman 4.3 makes itself no process may make /dev/null.
+    // The memory also holds the root file system, the images and the containers. systemd makes the control groups of
+    // pods: in a control group that podman 4.3 makes itself, no process may create /dev/null.
     let rabbit = Machine { memory: 1536, processors: 1, systemd: true, ..Machine::rabbit(DRIVES) };
     let mut clusters = Cluster::boot_pairs(bench, 2, &rabbit)?;
     let empty = clusters.iter_mut().map(|cluster| unallocated(&mut cluster.rabbit, 0..DRIVES));
@@ -124,7 +126,7 @@ fn profile() -> Value {
     })
 }
 
-/// Brings the workflow to the end of a state.
+/// Requests a state of the workflow, and waits until it is complete.
 fn advance(run: &Run<Silent, System>, state: &str) -> anyhow::Result<()> {
     let timeout = format!("{}s", STATE.as_secs());
     let words = ["workflow", "advance", "ranks", "--to", state, "--timeout", &timeout];
@@ -134,7 +136,7 @@ fn advance(run: &Run<Silent, System>, state: &str) -> anyhow::Result<()> {
     advanced.map(drop).with_context(|| describe(run))
 }
 
-/// Returns what warren prints of the containers, for errors.
+/// Returns the output of `warren containers`, for error messages.
 fn describe(run: &Run<Silent, System>) -> String {
     let verbs = [&["containers", "ranks"][..], &["logs", "ranks"], &["workflow", "show", "ranks"]];
     let printed =
@@ -161,7 +163,7 @@ fn words(compute: &str) -> String {
     format!("written on {compute}")
 }
 
-/// Writes as a job does, to the device first, then a file that gets its name when it is complete.
+/// Writes as a job does: first to the device, then a file, which gets its final name when it is complete.
 fn write(run: &Run<Silent, System>, compute: &str) -> anyhow::Result<()> {
     let text = run.prints(&["get", "workflow", "ranks", "-n", "default", "--json"])?;
     let workflow: Value = serde_json::from_str(&text).context("decode the Workflow")?;
@@ -174,8 +176,8 @@ fn write(run: &Run<Silent, System>, compute: &str) -> anyhow::Result<()> {
     run.cluster.run_on(compute, USER, &script).map(drop)
 }
 
-/// Checks that ranks 0 and 1 ran in the first rabbit's kernel, 2 and 3 in the second's, and that each read
-/// its own rabbit's compute.
+/// Checks that ranks 0 and 1 ran on the first rabbit's kernel and ranks 2 and 3 on the second's, and that each rank
+/// read the line from its rabbit's compute.
 fn read(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let logs = run.prints(&["logs", "ranks"])?;
     let expect_line = |line: &str| {
@@ -186,7 +188,7 @@ fn read(run: &Run<Silent, System>) -> anyhow::Result<()> {
     for (place, (rabbit, compute)) in RABBITS.into_iter().zip(COMPUTES).enumerate() {
         let kernel = run.cluster.run(rabbit, "cat /proc/sys/kernel/random/boot_id")?;
         let (kernel, host) = (kernel.trim(), format!("ranks-worker-{place}"));
-        // A line of the ranks that sent each other messages.
+        // This line comes from the ranks that sent each other messages.
         expect_line(&format!("{place}: {host}"))?;
         for rank in [2 * place, 2 * place + 1] {
             let who = format!(
@@ -197,14 +199,15 @@ fn read(run: &Run<Silent, System>) -> anyhow::Result<()> {
             }
         }
     }
-    // A line of the benchmark about the largest message.
+    // This line of the benchmark is about the largest message.
     ensure!(logs.contains(" 256 bytes "), "no message of 256 bytes: {logs}");
     let reports = logs.lines().filter(|line| line.contains(": rank ")).count();
     ensure!(reports == 8, "not 4 ranks with a directory and a link each: {logs}");
     Ok(())
 }
 
-/// Checks that nothing is left in the API, of containers, on the nodes and on the drives.
+/// Checks that no object of the workflow is left in the API, no container, and nothing of the job on the nodes and
+/// drives.
 fn is_as_before(run: &Run<Silent, System>, empty: &[Vec<u64>]) -> anyhow::Result<()> {
     until("no object to be left", patience(), || {
         let left = workflow::remaining_objects(run)?;

@@ -19,11 +19,12 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// Deadline of a step of the cluster's software.
 const STEP: Duration = Duration::from_secs(180);
 
-/// Deadline of one library test, which makes and removes volumes hundreds of times on an emulated machine.
+/// Deadline of one test of the crate `storage`, which makes and removes volumes hundreds of times on an emulated
+/// machine.
 const STORY: Duration = Duration::from_secs(3600);
 
-/// Returns a script that runs the library test `story`. `WARREN_TEST_REQUIRE` makes the test fail instead of skipping
-/// when it cannot run.
+/// Returns a script that runs the test `story` of the crate `storage`. The script sets `WARREN_TEST_REQUIRE`, so that a
+/// test that cannot run fails instead of being skipped.
 fn script(story: &str, required: &str) -> String {
     format!(
         "modprobe -a dm_mod dm_raid loop xfs

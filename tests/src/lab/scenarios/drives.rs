@@ -26,8 +26,8 @@ nvme attach-ns $CONTROLLER -n 1 -c 1,4 >/dev/null
 nvme attach-ns $CONTROLLER -n 2 -c 3 >/dev/null
 "#;
 
-/// Commands that a drive must refuse, each with the status that names the reason: already attached, not attached, no
-/// such controller, no such namespace, no capacity, thin, a format with metadata, private.
+/// Commands that a drive must refuse, each with another NVMe status. The reasons are: already attached, not attached,
+/// no such controller, no such namespace, no capacity, thin provisioning, a format with metadata, a private namespace.
 const REFUSED: &str = r#"
 refused() { local said; said=$("$@" 2>&1) && { echo "accepted: $*"; exit 1; }; grep -o '0x4[0-9a-f]*' <<< "$said"; }
 refused nvme attach-ns $CONTROLLER -n 1 -c 4
@@ -43,7 +43,7 @@ refused nvme attach-ns $CONTROLLER -n 3 -c 6
 nvme delete-ns $CONTROLLER -n 3 >/dev/null
 "#;
 
-/// Script that prints the controllers of both namespaces, and the remaining capacity.
+/// Script that prints the controllers to which both namespaces are attached, and the remaining capacity.
 const LOOK: &str = r#"
 for namespace in 1 2; do nvme list-ctrl $CONTROLLER -n $namespace | sed -n 's/^\[.*:0x//p' | paste -sd,; done
 nvme id-ctrl $CONTROLLER | sed -n 's/^unvmcap *: //p'

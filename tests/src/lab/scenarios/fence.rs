@@ -21,7 +21,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(120);
 
-/// Script that takes the lock of the file system mounted at `MOUNT`, and writes until it is killed.
+/// Script that takes a lock on the file system mounted at `MOUNT`, and writes until it is killed.
 pub(super) const HOLD: &str = r#"
 touch $MOUNT/lock
 exec 9< $MOUNT/lock
@@ -30,7 +30,8 @@ n=0
 while :; do n=$((n+1)); echo "line $n" >> $MOUNT/log; sync $MOUNT/log; echo $n; done
 "#;
 
-/// Returns a script that waits until the rabbit sees a node as lost but not fenced, with `left` nodes left.
+/// Returns a script that waits until the rabbit's lock manager counts a node as lost but not fenced, and `left` nodes
+/// remain.
 pub(super) fn wait_for_fencing(left: u8) -> String {
     format!(
         r#"
@@ -60,7 +61,8 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         "the rabbit had the lock of a node that nobody had fenced"
     );
 
-    // The fence: a node without a namespace can write no more. The acknowledgement may come only after that.
+    // Fences the node by detaching its namespaces, after which it can write no more. The fence may be acknowledged only
+    // after that.
     for volume in &cluster.volumes {
         let detach = format!("nvme detach-ns $CONTROLLER -n {} -c 2", volume.nsid);
         rabbit.run(&(on_drive(volume.drive) + &detach), STEP)?;
@@ -77,7 +79,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     fenced_compute_changes_nothing(&mut cluster)
 }
 
-/// Lets the fenced compute continue as if nothing had happened, and checks that it changes nothing.
+/// Lets the fenced compute continue as if nothing had happened, and checks that it cannot change the file system.
 fn fenced_compute_changes_nothing(cluster: &mut Cluster) -> anyhow::Result<()> {
     let media = checksum::read("/dev/vg0/lv-0");
     let before = cluster.rabbit.run(&media, STEP)?;
@@ -85,7 +87,7 @@ fn fenced_compute_changes_nothing(cluster: &mut Cluster) -> anyhow::Result<()> {
     compute.thaw()?;
     let seen = compute.run(functions::SEEN, STEP)?;
     ensure!(seen.is_empty(), "the fenced compute sees {seen}");
-    // The compute tries to write; whether that fails or hangs does not matter.
+    // The compute tries to write. The attempt may fail or hang.
     let sync = compute.start("sync")?;
     let _ = compute.wait(sync, Duration::from_secs(20));
     let after = cluster.rabbit.run(&media, STEP)?;

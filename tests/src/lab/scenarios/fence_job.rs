@@ -72,7 +72,7 @@ fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     ensure!(back == synced, "the compute wrote {synced}, the rabbit reads {back}");
     check_fenced(run)?;
 
-    // The other compute lost nothing during all this.
+    // Checks that the other compute lost no data and can still write.
     let own = run.cluster.run(ALIVE, &checksum::write(&format!("{here}/own"), 8))?;
     let read = checksum::read(&format!("{}/node-1/own", run.job.mount_path()));
     let back = run.cluster.run("rabbit", &read)?;
@@ -110,7 +110,8 @@ fn check_fenced(run: &Run<Silent, System>) -> anyhow::Result<()> {
     })
 }
 
-/// Lets the lost compute continue as if nothing had happened, and checks that it has nothing that it could change.
+/// Lets the lost compute continue as if nothing had happened, and checks that it has no namespace that it could write
+/// to.
 fn lost_compute_has_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let mut dead = run.cluster.guest(DEAD);
     dead.thaw()?;
@@ -119,7 +120,8 @@ fn lost_compute_has_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the job without the lost compute: no step waits for it, and nothing of it stays on the rabbit.
+/// Ends the job without the lost compute, and checks that no step waits for it and that the rabbit keeps nothing of the
+/// job.
 fn end_job(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.desire(ALIVE, "unmounted")?;
     let mount = format!("clientmount/{}", run.job.computes_mount());

@@ -22,11 +22,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(120);
 
-/// Index and slot of the compute. An emulated device that is not a drive stands in for the compute.
+/// Index and slot of the compute, for which an emulated device that is not a drive stands.
 const COMPUTE: usize = 2;
 
-/// Script that starts our programs as in production, and two recorders that write, with the time, the kernel's
-/// events and the NnfNode.
+/// Script that starts our programs as in production, and two recorders. One writes the kernel's events, the other the
+/// versions of the NnfNode, each with the time.
 const START: &str = r#"
 cd /var/tmp
 /programs/coordinator --socket c.sock --data-dir data --api-socket api.sock --api-listen 127.0.0.1:0 >/lab/coordinator.log 2>&1 &
@@ -53,7 +53,8 @@ node=
 done >/lab/nodes.txt 2>/lab/watch.err &
 "#;
 
-/// Script that restarts the agent so that it reads the SMART logs every 2 s: drives send no event about them.
+/// Script that restarts the agent so that it reads the drives' SMART logs every 2 s: drives send no event when a SMART
+/// log changes.
 const ASK_OFTEN: &str = r#"
 cd /var/tmp
 export WARREN_API=unix:///var/tmp/api.sock WARREN_COORDINATOR=unix:///var/tmp/c.sock
@@ -62,7 +63,7 @@ while [ -e /proc/$(cat pid) ]; do sleep 0.1; done
 bash agent 2s &
 "#;
 
-/// Script that prints the nodes as the coordinator has them.
+/// Script that prints the nodes that the coordinator knows.
 const TOLD: &str = "WARREN_COORDINATOR=unix:///var/tmp/c.sock /programs/warren nodes --json";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -77,7 +78,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let offline = rabbit.until("without its compute", |node| compute(node) == "Offline")?;
     rabbit.lateness("a compute's link", &link, offline)?;
     rabbit.wait_for_message("compute-1 (index 0): its PCIe link is down")?;
-    // The kernel's event comes before the emulator has released the device's name.
+    // Waits for the emulator, which may release the device's name only after the kernel's event.
     rabbit.guest.qmp().event("DEVICE_DELETED", STEP, |event| event["device"] == "compute")?;
     rabbit.plug_compute()?;
     rabbit.until("with its compute", |node| compute(node) == "Ready")?;
@@ -115,7 +116,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Boots a rabbit with two drives and a device in the compute's place.
+/// A rabbit with two drives and a device in the compute's place.
 struct Rabbit {
     guest: Guest,
 }
@@ -139,7 +140,7 @@ impl Rabbit {
         self.guest.qmp().execute("device_add", &device).map(drop)
     }
 
-    /// Makes drive 0 warn: sets bits of its SMART log's Critical Warning.
+    /// Makes drive 0 warn: sets these bits of the field Critical Warning in its SMART log.
     fn warn(&mut self, bits: u8) -> anyhow::Result<()> {
         let warning = json!({
             "path": "/machine/peripheral/drive0", "property": "smart_critical_warning", "value": bits,
@@ -153,7 +154,8 @@ impl Rabbit {
         Ok(format!("{}.0", address.trim()))
     }
 
-    /// Waits until `holds` is true of the newest NnfNode; returns the guest's time at which it first was, in seconds.
+    /// Waits until `holds` is true for the newest version of the NnfNode. Returns the guest's time, in seconds, of the
+    /// first version for which it was true.
     fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> anyhow::Result<f64> {
         let begun = Instant::now();
         let since = until(&format!("the NnfNode to be {what}"), STEP, || {
@@ -168,7 +170,7 @@ impl Rabbit {
         Ok(since)
     }
 
-    /// Returns every NnfNode that the watch brought, with the time.
+    /// Returns every version of the NnfNode that the watch delivered, with the time.
     fn nodes(&self) -> anyhow::Result<Vec<(f64, Value)>> {
         let text = self.file("nodes.txt");
         let read = |line: &str| {
@@ -202,7 +204,7 @@ impl Rabbit {
         Ok(())
     }
 
-    /// Returns the state and the message of the rabbit, as the coordinator has them.
+    /// Returns the rabbit's state and message that the coordinator shows.
     fn health_and_message(&mut self) -> anyhow::Result<(String, String)> {
         let nodes: Value = serde_json::from_str(&self.guest.run(TOLD, STEP)?)?;
         let all = nodes["nodes"].as_array().cloned().unwrap_or_default();

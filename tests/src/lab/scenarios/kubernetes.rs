@@ -28,21 +28,22 @@ pub(super) use self::{job::SCENARIO as JOB, mpi::SCENARIO as MPI};
 const DRIVES: usize = 2;
 /// Deadline of a state of a workflow.
 const STATE: Duration = Duration::from_secs(900);
-/// Deadline of the command that waits for the state, which prints the reason when it gives up.
+/// Deadline of the command that waits for the state. It is longer than [`STATE`], so that the command can give up by
+/// itself and print the reason.
 const COMMAND: Duration = Duration::from_secs(960);
 
 const RABBIT: &str = "rabbit-1";
 const COMPUTE: &str = "compute-1";
 const USER: u32 = 1050;
 
-/// Runs `story` on a rabbit that is a node of a cluster, and checks that nothing of it is left. `prepare` installs what
-/// else the node needs.
+/// Runs `story` on a rabbit that is the only node of a cluster, and checks that nothing of the story is left. `prepare`
+/// installs additional files that the story needs on the node.
 fn run_story(
     bench: &Bench,
     prepare: impl FnOnce(&mut Cluster) -> anyhow::Result<()>,
     story: impl FnOnce(&mut Run<Silent, System>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    // The root, programs, images and containers lie in the rabbit's memory too.
+    // The memory also holds the root file system, programs, images and containers.
     let rabbit = Machine { memory: 4096, systemd: true, ..Machine::rabbit(DRIVES) };
     let mut clusters = Cluster::boot_pairs(bench, 1, &rabbit)?;
     let mut cluster = clusters.remove(0);
@@ -82,7 +83,7 @@ fn create(run: &mut Run<Silent, System>, name: &str, directives: &[&str]) -> any
     run.warren(&[&create[..], directives].concat())
 }
 
-/// Takes a workflow to the end of a state.
+/// Requests a state of a workflow, and waits until it is complete.
 fn advance(run: &Run<Silent, System>, name: &str, state: &str) -> anyhow::Result<()> {
     let timeout = format!("{}s", STATE.as_secs());
     let words = ["workflow", "advance", name, "--to", state, "--timeout", &timeout];
@@ -96,14 +97,14 @@ fn advance(run: &Run<Silent, System>, name: &str, state: &str) -> anyhow::Result
     })
 }
 
-/// Returns the variables that the workflow gives the job.
+/// Returns the environment variables that the workflow gives the job.
 fn environment(run: &Run<Silent, System>, name: &str) -> anyhow::Result<Value> {
     let text = run.prints(&["get", "workflow", name, "-n", "default", "--json"])?;
     let mut workflow: Value = serde_json::from_str(&text).context("decode the Workflow")?;
     Ok(workflow["status"]["env"].take())
 }
 
-/// Checks that `number` pods run on the rabbit; the kubelet gave each an address.
+/// Checks that `number` pods run on the rabbit, each with an address from the kubelet.
 fn are_pods(system: &System, number: usize) -> anyhow::Result<()> {
     let pods = pods(system, RABBIT)?;
     ensure!(pods.len() == number, "not {number} pods: {pods:#?}");
@@ -116,8 +117,8 @@ fn are_pods(system: &System, number: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes on the compute as a job does, a file that gets its name when it is complete, and reads there the containers'
-/// answer: that `who` wrote it, as the job's user.
+/// Writes on the compute as a job does, a file that gets its final name when it is complete. Then reads, on the
+/// compute, the containers' answer, which must come from `who` and belong to the job's user.
 fn containers_answer(
     run: &Run<Silent, System>,
     environment: &Value,
@@ -139,14 +140,15 @@ fn as_user(script: &str) -> String {
     format!("setpriv --reuid {USER} --regid {USER} --clear-groups sh -e <<'END'\n{script}\nEND\n")
 }
 
-/// Checks that nothing is left in the API, of containers, on the nodes and on the drives.
+/// Checks that no object of the workflow is left in the API, no container, and nothing of the job on the nodes and
+/// drives.
 fn is_as_before(run: &Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     until("no object to be left", patience(), || {
         let left = workflow::remaining_objects(run)?;
         ensure!(left.is_empty(), "left: {left:?}");
         Ok(())
     })?;
-    // A kubelet removes containers that are not needed once a minute.
+    // Once a minute, a kubelet removes containers that are no longer needed.
     until("nothing of pods to be left", patience(), || nothing_is_left(&run.cluster, RABBIT))?;
     run.cluster.until_empty()?;
     let left = unallocated(&mut run.cluster.guest(RABBIT), 0..DRIVES)?;

@@ -17,7 +17,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut guest = Guest::boot(bench, machine)?;
     let told = guest.run("/programs/demo 2>&1", Duration::from_secs(300))?;
     ensure!(told.contains("nothing is left"), "the demo ended early: {told}");
-    // The demo checks its own view; the kernel is checked here.
+    // The demo has checked its own files and mounts; this script checks that the kernel has nothing left.
     let left = guest.run(
         "losetup --list --noheadings; findmnt --list --noheadings --types xfs || true",
         Duration::from_secs(30),

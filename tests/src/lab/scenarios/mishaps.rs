@@ -45,20 +45,21 @@ const STEP: Duration = Duration::from_secs(300);
 
 const COMPUTE: &str = "compute-0";
 
-/// Fewest mishaps in a life; with fewer, this scenario no longer recognizes the steps in the log.
+/// Fewest mishaps during a job. If there are fewer, this scenario no longer recognizes the steps in the log.
 const FEWEST: usize = 16;
 
 /// Script that puts the state directory of the rabbit's programs on a disk, so that it survives a loss of power. A
-/// compute keeps nothing.
+/// compute has no such disk.
 const KEEP: &str =
     "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
 
 type Life = Run<Silent, Afflicted>;
 
-/// Runs lives of jobs with these file systems, one after another.
+/// Runs jobs with these file systems, each from its first to its last state, one after another.
 fn lives(bench: &Bench, kinds: &[&'static str], mishap: Mishap) -> anyhow::Result<()> {
     ensure!(STATE == "/var/lib/warren", "the programs keep their state in {STATE}");
-    // Only as many virtual functions as hosts, because they are made again after each loss of power.
+    // A drive has only as many virtual functions as there are hosts, because the functions are set up again after each
+    // loss of power.
     let drive = Drive { virtual_functions: 2, ..Drive::new(2 * GIB) };
     let rabbit = Machine { drives: vec![drive; 4], ..Machine::plain("rabbit") };
     let rabbit = with_system(bench, rabbit)?;
@@ -77,7 +78,7 @@ fn lives(bench: &Bench, kinds: &[&'static str], mishap: Mishap) -> anyhow::Resul
     outcome.map_err(|error| run.cluster.system().explained(error))
 }
 
-/// Runs a whole life with its mishaps, and checks that nothing is left of it.
+/// Runs a whole job with mishaps, and checks that nothing of the job is left.
 fn live_with_mishaps(run: &mut Life, before: &Before) -> anyhow::Result<()> {
     run.cluster.begin()?;
     life(run).with_context(|| format!("after {} mishaps", run.cluster.mishaps()))?;
@@ -87,11 +88,12 @@ fn live_with_mishaps(run: &mut Life, before: &Before) -> anyhow::Result<()> {
     check_nothing_left(run, before)
 }
 
-/// Runs a job's life; a GFS2 is mounted on the rabbit while the compute has it, an XFS afterwards.
+/// Runs a job from its first to its last state. The rabbit mounts a GFS2 while the compute has it mounted, and an XFS
+/// only afterwards.
 fn life(run: &mut Life) -> anyhow::Result<()> {
     run.carve_and_mount()?;
     let file = format!("{}/data", run.job.mount_path());
-    // The mount is checked on the compute: the API's status may be older than the last loss of power.
+    // Looks for the mount on the compute itself: the status in the API may be older than the last loss of power.
     let mounted = format!("findmnt {}", run.job.mount_path());
     until("the mount on the compute", patience(), || {
         run.cluster.system().run(COMPUTE, &mounted).map(drop)
@@ -122,7 +124,8 @@ fn check_read(run: &mut Life, written: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that nothing of ours is left on either node, and that foreign data is unchanged.
+/// Checks that nothing of the job is left on either node, and that foreign data, which Warren did not write, is
+/// unchanged.
 fn check_nothing_left(run: &Life, before: &Before) -> anyhow::Result<()> {
     let system = run.cluster.system();
     before.check_unchanged(&mut system.guest("rabbit"))?;
@@ -137,7 +140,7 @@ fn check_nothing_left(run: &Life, before: &Before) -> anyhow::Result<()> {
     })
 }
 
-/// Mounts the rabbit's disks when a computer has its power again, as an administrator or systemd does.
+/// Mounts the rabbit's disks after a loss of the node's power, as an administrator or systemd would.
 fn restore(system: &System, node: &str) -> anyhow::Result<()> {
     if node != COMPUTE {
         mount_again(&mut system.guest(node))?;
@@ -146,7 +149,7 @@ fn restore(system: &System, node: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Restores the node, and lets it join the cluster with which it shares locks.
+/// Mounts the rabbit's disks as [`restore`] does, and lets the node join the cluster of the lock manager.
 fn rejoin(system: &System, node: &str) -> anyhow::Result<()> {
     restore(system, node)?;
     joining(1, Fencing::Off).iter().try_for_each(|step| system.run(node, step).map(drop))

@@ -26,7 +26,7 @@ const STEP: Duration = Duration::from_secs(120);
 const LIFE: Duration = Duration::from_secs(900);
 const LIVE: &str = "export WARREN_TEST_DRIVES=nvme WARREN_TEST_PATIENCE=400\n/programs/lives";
 
-/// Serial number of the disk that this computer works from: an NVMe drive too, whose data survives a loss of power.
+/// Serial number of the system's disk, which is an NVMe drive too, and whose data survives a loss of power.
 const SYSTEM: &str = "SYSTEM";
 
 /// Script that sets `DISK` to the block device of the controller with serial number `SERIAL`, whose
@@ -77,7 +77,7 @@ fn power(bench: &Bench) -> anyhow::Result<()> {
     rabbit.is_as_before()
 }
 
-/// Mounts, after a loss of power, the system's disk at /var/tmp, and the foreign file system.
+/// After a loss of power, mounts the system's disk at /var/tmp, and the foreign file system, which Warren did not make.
 pub(super) fn mount_again(guest: &mut Guest) -> anyhow::Result<()> {
     let mount = |serial: &str, at: &str| {
         format!("SERIAL={serial}\n{DISK}mkdir -p {at}\nmount $DISK {at}\nunset DISK\n")
@@ -86,7 +86,7 @@ pub(super) fn mount_again(guest: &mut Guest) -> anyhow::Result<()> {
     guest.run(&mounts, STEP).map(drop)
 }
 
-/// A rabbit with four drives, two of them with foreign data, and a system's disk of its own.
+/// A rabbit with four drives, two of which have foreign data, and with a system's disk.
 struct Rabbit {
     guest: Guest,
     before: Before,
@@ -98,7 +98,7 @@ impl Rabbit {
         Ok(Self { guest, before })
     }
 
-    /// Runs `lives` and returns what it printed; on an error adds the end of the rabbit-agent's log.
+    /// Runs the program `lives` and returns its output. An error gets the end of rabbit-agent's log.
     fn live(&mut self, what: &str) -> anyhow::Result<String> {
         let outcome = self.guest.run(&format!("{LIVE} {what}"), LIFE);
         outcome.map_err(|error| {
@@ -112,14 +112,15 @@ impl Rabbit {
     }
 }
 
-/// Boots a computer with four drives and its system's disk at /var/tmp, and makes foreign namespaces on two drives.
+/// Boots a computer with four drives, mounts its system's disk at /var/tmp, and makes foreign namespaces, which Warren
+/// must not touch, on two of the drives.
 pub(super) fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<(Guest, Before)> {
     let mut guest = Guest::boot(bench, with_system(bench, machine)?)?;
     let before = Before::prepare(&mut guest)?;
     Ok((guest, before))
 }
 
-/// Adds an empty disk for the system to a machine.
+/// Adds an empty system's disk to a machine.
 pub(super) fn with_system(bench: &Bench, machine: Machine) -> anyhow::Result<Machine> {
     let file = bench.directory().join("system.img");
     File::create(&file).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
@@ -146,7 +147,7 @@ impl Before {
         Ok(Self { foreign, unallocated })
     }
 
-    /// Checks that all bytes that were free are free again, and that foreign data is unchanged.
+    /// Checks that each drive has as many unallocated bytes as before, and that the foreign data is unchanged.
     pub(super) fn check_unchanged(&self, guest: &mut Guest) -> anyhow::Result<()> {
         let (before, now) = (&self.unallocated, unallocated(guest, 0..4)?);
         ensure!(now == *before, "drives had {before:?} bytes left, and now {now:?}");
@@ -157,7 +158,7 @@ impl Before {
     }
 }
 
-/// Makes foreign namespaces: one with data on drive 1, one that is mounted on drive 3.
+/// Makes foreign namespaces: on drive 1 a namespace with data, and on drive 3 a namespace that is mounted.
 fn plant(guest: &mut Guest) -> anyhow::Result<String> {
     let make = r#"
 nvme create-ns $CONTROLLER -s 16384 -c 16384 -f 4 -m 1 >/dev/null

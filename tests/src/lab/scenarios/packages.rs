@@ -1,4 +1,5 @@
-//! Packages on a node with systemd: installed, configured, a job, an upgrade in the middle of it, removed, purged.
+//! Installs and configures the packages on a node with systemd, runs a job, upgrades the packages during the job, and
+//! then removes and purges them.
 
 mod format;
 mod node;
@@ -36,7 +37,7 @@ const STEP: Duration = Duration::from_secs(240);
 /// Directory beneath which the compute mounts.
 const MOUNT_ROOT: &str = "/mnt/nnf";
 
-/// Script that prints a line for each record that it has written to the mount and the disk, until it is stopped.
+/// Script that writes records to the mount until it is stopped, and prints a line for each record that is on the disk.
 const WRITER: &str = "cd \"$MOUNT\"
 for line in $(seq 1000000); do
     [ ! -e /run/stop ] || break
@@ -74,8 +75,9 @@ fn whole_life(job: &mut Run<Silent, Node>) -> anyhow::Result<()> {
     job.cluster.purge()
 }
 
-/// Checks that systemd stops the agents before the mount, and the mount before the services on which its storage may
-/// lie. systemd's default order of file systems would make a cycle.
+/// Checks the order of systemd at shutdown: it stops the agents before it unmounts the file system, and unmounts before
+/// it stops the services that the file system's storage may need. With systemd's default dependencies of mounts, this
+/// order would be a cycle.
 fn stops_in_order(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let unit = format!("unit=$(systemd-escape --path --suffix=mount {})\n", job.job.mount_path());
     let property = |what: &str| {
@@ -148,7 +150,8 @@ fn upgrade_while_written(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the packages' default: the socket starts the agent, and the agent ends while file systems stay mounted.
+/// Checks the packages' default: systemd starts the agent when a program connects to the socket, and an idle agent ends
+/// while file systems stay mounted.
 fn runs_on_demand(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     let node = &job.cluster;
     node.run(

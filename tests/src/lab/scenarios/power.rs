@@ -46,6 +46,6 @@ fn is_there(guest: &mut Guest, volume: Volume, written: &str) -> anyhow::Result<
     let back = guest.run(&(mount + &checksum::read("/mnt/it/file")), STEP)?;
     ensure!(back == written, "wrote {written}, read {back}");
     guest.run("umount /mnt/it", STEP)?;
-    // The mount has replayed the log: now the file system must be consistent.
+    // The mount has replayed the XFS log, so the file system must now be consistent.
     guest.run(&(volume.find_script() + "xfs_repair -n $DISK"), STEP).map(drop)
 }

@@ -14,7 +14,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(180);
 
-/// Shell functions: `state FIELD` prints one field of the volume; `wait_for CONDITION` waits two minutes at most.
+/// Shell functions: `state FIELD` prints a field of `lvs` for the volume; `wait_for CONDITION` waits at most two
+/// minutes until the command CONDITION succeeds.
 const LOOK: &str = r#"
 state() { lvs --noheadings -o "$1" vg0/lv-0 2>/dev/null | tr -d ' '; }
 wait_for() {
@@ -38,7 +39,7 @@ mkdir -p /mnt/it
 mount /dev/vg0/lv-0 /mnt/it
 "#;
 
-/// Script that writes until it is stopped, and fails when a write fails.
+/// Script that writes until the file /run/enough exists, and fails when a write fails.
 const WRITE: &str = "n=0; until [ -e /run/enough ]; do n=$((n+1)); dd if=/dev/urandom of=/mnt/it/more bs=256k count=8 conv=fsync status=none; echo $n; done";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -59,7 +60,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let health = guest.run(&format!("{LOOK}state lv_health_status"), STEP)?;
     ensure!(health == "partial\n", "health of a volume that has lost a drive: {health}");
 
-    // The only drive of the group that has room is the spare.
+    // LVM must choose the spare: no other drive of the group has room.
     let repair = "lvconvert -q -y --repair vg0/lv-0 >/dev/null\nwait_for whole\nvgreduce -q --removemissing vg0 >/dev/null\n";
     guest.run(&format!("{LOOK}{repair}"), STEP)?;
     guest.run("touch /run/enough", STEP)?;
@@ -69,7 +70,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     consistent(&mut guest)
 }
 
-/// Checks every stripe: reads it and compares it with its parity.
+/// Reads every stripe of the volume, and compares it with its parity.
 fn consistent(guest: &mut Guest) -> anyhow::Result<()> {
     let check = "lvchange --syncaction check vg0/lv-0\nidle() { [ \"$(state raid_sync_action)\" = idle ]; }\nwait_for idle\nstate raid_mismatch_count";
     let mismatches = guest.run(&format!("{LOOK}{check}"), STEP)?;

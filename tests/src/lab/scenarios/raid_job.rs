@@ -25,15 +25,15 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// The drive that is pulled, and the number of its slot.
+/// Number of the drive that is pulled, and of its slot.
 pub(super) const LOST: usize = 1;
-/// The drive that takes its place.
+/// Number of the drive that replaces the pulled drive.
 pub(super) const SPARE: usize = 4;
 
-/// Script that writes until it is stopped, and fails when a write fails.
+/// Script that writes until the file /run/enough exists, and fails when a write fails.
 pub(super) const WRITE: &str = "n=0; until [ -e /run/enough ]; do n=$((n+1)); dd if=/dev/urandom of=$FILE bs=256k count=4 conv=fsync status=none; echo $n; done";
 
-/// Script that reads every stripe and compares it with its parity.
+/// Script that reads every stripe of the volume, and compares it with its parity.
 const CHECK: &str = r#"
 volume=$(lvs --noheadings -o vg_name,lv_name --separator / --devicesfile '' | tr -d ' ')
 lvchange --syncaction check $volume
@@ -47,8 +47,8 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     with_a_spare(rabbit, 460 << 20, story)
 }
 
-/// Runs a job of `capacity` bytes on a rabbit whose last drive is only a spare; checks that all bytes are free again on
-/// all drives but the one that it loses.
+/// Runs a job of `capacity` bytes on a rabbit whose last drive is only a spare. Afterwards checks that all bytes are
+/// free again on all drives except the lost drive.
 pub(super) fn with_a_spare(
     mut rabbit: Guest,
     capacity: u64,
@@ -98,7 +98,8 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.tear_down()
 }
 
-/// Returns the profile with a volume that survives the loss of one drive, and with the sites' commands that repair it.
+/// Returns the profile, changed so that the volume survives the loss of one drive. The commands that repair the volume
+/// are those of the sites.
 fn redundant(mut profile: Value) -> Value {
     let commands = &mut profile["data"]["xfsStorage"]["blockDeviceCommands"]["rabbitCommands"];
     commands["lvCreate"] = json!(
@@ -110,7 +111,7 @@ fn redundant(mut profile: Value) -> Value {
     profile
 }
 
-/// Waits until a NnfNodeStorage reports this health of its first allocation.
+/// Waits until an NnfNodeStorage reports this health of its first allocation.
 pub(super) fn healthy(run: &Run<Silent, System>, name: &str, wanted: &str) -> anyhow::Result<()> {
     let rabbit = &run.cluster.chassis().rabbit;
     until(&format!("the allocation to be {wanted}"), patience(), || {

@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(180);
 
-/// Script that writes files in turn, each complete once it has its name, until it is stopped.
+/// Script that writes one file after another until it is stopped. Each file gets its final name when it is complete.
 const WRITE: &str = r#"
 n=0
 until [ -e /run/enough ]; do
@@ -50,7 +50,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let written: Vec<_> =
         computes(run).iter().map(|node| run.cluster.run(node, &file)).collect::<Result<_, _>>()?;
 
-    // Everything is mounted on the rabbit and on its compute at the same time.
+    // The rabbit mounts the file systems while its compute has them mounted.
     run.mount_on_rabbit()?;
     let nodes = computes(run);
     let write = format!("MOUNT={path}\n{WRITE}");
@@ -78,7 +78,7 @@ fn computes(run: &Run<Silent, System>) -> Vec<String> {
     run.cluster.chassis().computes.iter().map(|(name, _)| name.clone()).collect()
 }
 
-/// Checks that the rabbit reads one of the compute's files and then a later one.
+/// Checks that the rabbit reads a file of the compute, and after some time a newer file.
 fn changes(run: &Run<Silent, System>, file: &str) -> anyhow::Result<()> {
     let script = format!(
         "first=$(cat {file})

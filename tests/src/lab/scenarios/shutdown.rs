@@ -1,4 +1,4 @@
-//! A computer with systemd is switched off in order while a job has its file system mounted.
+//! A computer with systemd is shut down properly while the file system of a job is mounted.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -16,11 +16,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(240);
 
-/// Files as packages install them.
+/// Unit files that the packages install.
 const AGENT: &str = include_str!("../../../../systemd/warren-clientmount-agent.service");
 const DROP_IN: &str = include_str!("../../../../systemd/job-mounts.conf");
 
-/// Where the job's file system is mounted.
+/// Mount point of the job's file system.
 const PATH: &str = "/mnt/nnf/job-0";
 
 /// Script that prints on the console that a unit stops, and whether the job's file system is mounted then.
@@ -29,14 +29,15 @@ mounted=$(grep -c ' /mnt/nnf/job-0 ' /proc/self/mountinfo)
 echo \"stops: $1 $mounted.\" > /dev/ttyS0
 ";
 
-/// Unit of the job's own process, whose working directory is in the mount.
+/// Unit of the job's process, whose working directory is in the mounted file system.
 const WORKLOAD_MANAGER: &str = "[Service]
 WorkingDirectory=/mnt/nnf/job-0
 ExecStart=/bin/sleep infinity
 ExecStop=/run/stops %N
 ";
 
-/// Units that a job's file system may lie on: only their order matters, so each only prints when it stops.
+/// Units that a job's file system may depend on. Only the order in which they stop matters, so each unit only prints
+/// when it stops.
 const BELOW: [&str; 5] = ["lvmlockd", "dlm", "corosync", "pacemaker", "blk-availability"];
 const BELOW_UNIT: &str = "[Service]
 Type=oneshot
@@ -49,7 +50,7 @@ Wants=network.target network-online.target
 Before=network.target network-online.target
 ";
 
-/// Unit of the agent without a coordinator: it leaves everything mounted.
+/// Unit of the agent. It has no coordinator here, and so leaves all file systems mounted.
 const AGENT_HERE: &str = "[Service]
 ExecStart=
 ExecStart=/programs/clientmount-agent --node compute-1 --coordinator unix:///run/nobody.sock --listen /run/agent.sock
@@ -72,7 +73,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     is_clean(&mut Guest::boot(bench, machine)?, volume)
 }
 
-/// Makes a volume of LVM, as a job has it, with a file in it.
+/// Script that makes an LVM volume, as for a job, with a file in it.
 const MOUNT: &str = "
 pvcreate -qq $DISK
 vgcreate -qq job $DISK
@@ -103,7 +104,8 @@ fn install(guest: &mut Guest) -> anyhow::Result<()> {
     guest.run(&format!("{script}{stops}systemctl daemon-reload"), STEP).map(drop)
 }
 
-/// Checks the order: units that use the mount stop while it exists, units that carry it stop afterwards.
+/// Checks the order: units that use the mount stop while the mount exists, and units that the mount depends on stop
+/// afterwards.
 fn is_in_order(console: &Path) -> anyhow::Result<()> {
     let printed = fs::read(console).context("read the console")?;
     let printed = String::from_utf8_lossy(&printed).into_owned();
@@ -118,7 +120,7 @@ fn is_in_order(console: &Path) -> anyhow::Result<()> {
     BELOW.iter().chain(&["network-below"]).try_for_each(|unit| stops(unit, 0))
 }
 
-/// Checks that the file system was unmounted before the power went: the next mount has nothing to recover.
+/// Checks that the file system was unmounted before the power went: then the next mount has nothing to recover.
 fn is_clean(guest: &mut Guest, volume: Volume) -> anyhow::Result<()> {
     let again = format!(
         "vgchange -qq -ay job\nmkdir -p {PATH}\nmount /dev/job/data {PATH}\ncat {PATH}/written\ndmesg | grep 'XFS (dm-'\numount {PATH}"

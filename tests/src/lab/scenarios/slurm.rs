@@ -1,4 +1,5 @@
-//! Slurm on guests, each with a kernel of its own. In the suite `slurm` all nodes are mount namespaces of one kernel.
+//! Slurm on guests, each with its own kernel. The suite `slurm` differs: there all nodes are mount namespaces of one
+//! kernel.
 
 use anyhow::{Context, ensure};
 
@@ -25,12 +26,12 @@ pub(super) const REBOOT: Scenario = Scenario {
 
 const DIRECTIVE: &str = "#DW jobdw type=gfs2 capacity=512MiB name=scratch";
 
-/// Directory in which a job's script runs.
+/// Node on which a job's script runs.
 const FIRST: &str = "compute-0";
 const OTHER: &str = "compute-1";
 
-/// Script that writes on each node as the user, reads it again, and prints the node and the file system; it ends
-/// when a file appears.
+/// Script that writes on each node as the user, reads it again, and prints the node and the file system; it ends when a
+/// certain file exists.
 const WRITE: &str = "srun sh -c 'head -c 20M /dev/urandom > $DW_JOB_scratch/data && sync $DW_JOB_scratch/data
     echo $SLURMD_NODENAME > $DW_JOB_scratch/name
     echo $(cat $DW_JOB_scratch/name) $(stat -f -c %T $DW_JOB_scratch) $(stat -c %U,%s $DW_JOB_scratch/data)'
@@ -48,7 +49,7 @@ fn gfs2(slurm: &Slurm) -> anyhow::Result<()> {
     wait_for_writes(slurm, job)?;
     for node in [FIRST, OTHER] {
         let has = slurm.run.cluster.run(node, LEFT)?;
-        // The file system's locks are the cluster's, not only this kernel's.
+        // Checks that the file system uses the cluster's locks, not only locks of this kernel.
         for part in ["/sys/kernel/dlm/lvm_", " gfs2 "] {
             ensure!(has.contains(part), "no {part:?} on {node}: {has}");
         }
@@ -71,7 +72,7 @@ fn wait_for_writes(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends a job, and waits until nothing is left of it.
+/// Ends a job, and waits until nothing of the job is left.
 fn end_job(slurm: &Slurm, job: Job) -> anyhow::Result<()> {
     slurm.run.cluster.run(FIRST, &format!("touch /tmp/go.{job}"))?;
     slurm.wait_for(job, &["JobState=COMPLETED", "BurstBufferState=complete"])?;
@@ -89,7 +90,7 @@ fn reboots(slurm: &Slurm) -> anyhow::Result<()> {
     check_failed(slurm).context("another node reboots")
 }
 
-/// Checks that a requeued job runs again, with storage of its own, on the node that is back.
+/// Checks that a requeued job runs again, with new storage, on the node that has booted again.
 fn check_requeued(slurm: &Slurm) -> anyhow::Result<()> {
     let job = slurm.submit(&["--nodes=2", "--requeue"], &[DIRECTIVE, WRITE])?;
     wait_for_writes(slurm, job)?;

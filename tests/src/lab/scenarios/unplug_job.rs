@@ -32,7 +32,7 @@ const COMPUTE: &str = "compute-0";
 /// Script that writes until a write fails.
 const WRITE: &str = "n=0; while dd if=/dev/zero of=$FILE bs=64k count=16 oflag=direct,sync status=none; do n=$((n+1)); echo written $n; done";
 
-/// Shell function `recovered COUNT`: waits until `COUNT` drives have come through the reset of a link.
+/// Shell function `recovered COUNT`: waits until the kernel has recovered `COUNT` drives after resets of their links.
 const RECOVERED: &str = r#"
 recovered() {
     for try in $(seq 600); do
@@ -43,7 +43,8 @@ recovered() {
     exit 1
 }"#;
 
-/// Script that switches all slots off at once, without the five seconds that a slot's button leaves.
+/// Script that switches the power of all slots off at once, without the delay of five seconds after a slot's button was
+/// pressed.
 const POWER_SLOTS_OFF: &str = r#"
 for slot in /sys/bus/pci/slots/*; do
     [ -d "$slot" ] && echo 0 > "$slot/power" &
@@ -65,7 +66,8 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     outcome.map_err(|error| run.cluster.explained(error))
 }
 
-/// Pulls a compute's drive: the writer gets an error, and the rest is unmounted as usual.
+/// Pulls a drive of the compute, and checks that the writer gets an error and that the file system is unmounted as
+/// usual.
 fn compute_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let writing = start_writing(run)?;
     run.cluster.guest(COMPUTE).unplug(0)?;
@@ -74,13 +76,13 @@ fn compute_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.cluster.guest(COMPUTE).plug(0)
 }
 
-/// Resets the compute's links, as after errors: the writer continues. Then all links are lost, with
-/// every drive, at once.
+/// Resets the compute's PCIe links, as after errors, and checks that the writer continues. Then switches off all links,
+/// and with them all drives, at once.
 fn compute_loses_its_link(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.job = Job::new(2, "xfs", MOUNT_ROOT);
     let writing = start_writing(run)?;
     for slot in 0..DRIVES {
-        // A Data Link Protocol error is fatal: the kernel resets the link.
+        // Injects a Data Link Protocol error. It is fatal, so the kernel resets the link.
         let error = json!({ "command-line": format!("pcie_aer_inject_error slot{slot} DLP") });
         run.cluster.guest(COMPUTE).qmp().execute("human-monitor-command", &error)?;
     }
@@ -104,15 +106,15 @@ fn start_writing(run: &mut Run<Silent, System>) -> anyhow::Result<lab::job::Job>
     Ok(writing)
 }
 
-/// Checks that the writer ends with an error of dd.
+/// Checks that the writer has ended with an error message of dd.
 fn writer_fails(run: &Run<Silent, System>, writing: lab::job::Job) -> anyhow::Result<()> {
     let ended = run.cluster.guest(COMPUTE).wait(writing, STEP)?;
     ensure!(ended.stderr.contains("dd:"), "the writer ended without an error: {}", ended.stderr);
     Ok(())
 }
 
-/// Pulls a rabbit's drive: the compute continues, because its link is its own; the rabbit reports the loss, and
-/// recovers when the drive is back.
+/// Pulls a drive of the rabbit. The compute continues, because it has its own links to the drives. The rabbit reports
+/// the loss, and recovers when the drive is back.
 fn rabbit_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.job = Job::new(3, "xfs", MOUNT_ROOT);
     run.carve_and_mount()?;
@@ -145,7 +147,7 @@ fn end_job(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the NnfNode reports this status of the second drive.
+/// Waits until the NnfNode reports the status `wanted` of the second drive.
 fn drive_is(run: &Run<Silent, System>, wanted: &str) -> anyhow::Result<()> {
     until(&format!("the drive to be {wanted}"), patience(), || {
         let text = run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit", "--json"])?;

@@ -27,7 +27,7 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     nothing_is_left(&mut guest)
 }
 
-/// Checks that no mapping and no loop device is left.
+/// Checks that no device-mapper device and no loop device is left.
 pub(super) fn nothing_is_left(guest: &mut Guest) -> anyhow::Result<()> {
     let left = guest.run("dmsetup ls; losetup --list --noheadings", Duration::from_secs(30))?;
     ensure!(left.trim() == "No devices found", "left in the guest: {left}");

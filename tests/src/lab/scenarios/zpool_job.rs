@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// The Lustre target of the job: a management target needs no other to serve.
+/// Kind of the job's only Lustre target: a management target can serve without other targets.
 const KIND: &str = "mgtmdt";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -60,7 +60,8 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     targets::take_back(run, &[(KIND, 1)])
 }
 
-/// Returns the profile with a pool that survives the loss of one drive, and with the sites' command that replaces it.
+/// Returns the profile, changed so that the ZFS pool survives the loss of one drive. The command that replaces the
+/// drive is that of the sites.
 fn redundant(mut profile: Value) -> Value {
     let lines = &mut profile["data"]["lustreStorage"]["mgtMdtOptions"]["commandlines"];
     lines["zpoolCreate"] = json!("-O canmount=off -o cachefile=none $POOL_NAME raidz $DEVICE_LIST");
@@ -68,7 +69,7 @@ fn redundant(mut profile: Value) -> Value {
     profile
 }
 
-/// Checks that every block of the pool is as it was written, on all four drives.
+/// Checks, by a scrub, that every block of the pool has its correct content on all four drives.
 fn agrees(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let pool = targets::pool(run, KIND, 0);
     let checked =

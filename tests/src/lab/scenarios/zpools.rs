@@ -30,7 +30,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// Log of the rabbit's agent since its computer was switched on.
+/// Log of the rabbit's agent since the rabbit was switched on.
 const LOG: &str = "/var/log/rabbit-agent.log";
 
 /// Script that puts the programs' state directory on a disk, so that it survives a loss of power.
@@ -94,7 +94,7 @@ fn write_data(run: &Run<Silent, System>) -> anyhow::Result<String> {
     run.cluster.run("rabbit", &format!("{LOOK} {source} /mnt/look\n{write}"))
 }
 
-/// Checks that an agent without memory finds nothing to do.
+/// Restarts the agent, and checks that it finds nothing to do.
 fn restarted_agent_finds_nothing_to_do(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let before = steps_taken(run)?;
     run.cluster.run("rabbit", "pkill -KILL rabbit-agent")?;
@@ -106,7 +106,7 @@ fn restarted_agent_finds_nothing_to_do(run: &Run<Silent, System>) -> anyhow::Res
     Ok(())
 }
 
-/// Takes the rabbit's power and checks that nothing of ours is imported before our agent runs.
+/// Switches the rabbit off and on, and checks that no pool of ours is imported before our agent runs.
 fn lose_power(bench: &Bench, run: &Run<Silent, System>) -> anyhow::Result<()> {
     let mut guest = run.cluster.guest("rabbit");
     guest.lose_power()?;
@@ -131,7 +131,7 @@ fn targets_serve_again(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a target whose mkfs.lustre was interrupted is destroyed and made again; its pool stays.
+/// Checks that a target whose mkfs.lustre was interrupted is destroyed and made again, and that its pool stays.
 fn unfinished_target_is_made_anew(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let source = targets::dataset(run, "ost", 1);
     let cut = format!(
@@ -155,7 +155,7 @@ fn unfinished_target_is_made_anew(run: &mut Run<Silent, System>) -> anyhow::Resu
     Ok(())
 }
 
-/// Returns the steps that the agent has taken since its computer was switched on, a line each.
+/// Returns the steps that the agent has taken since the rabbit was switched on, a line for each.
 fn steps_taken(run: &Run<Silent, System>) -> anyhow::Result<String> {
     run.cluster.run("rabbit", &format!("grep {STEP_TAKEN} {LOG} || true"))
 }

@@ -10,8 +10,9 @@ use crate::lab::kubernetes;
 /// Address on which the coordinator listens for nodes.
 const ADDRESS: &str = "192.168.77.1";
 
-/// Shell function `started PROGRAM ARGUMENTS...`: starts a program by its systemd unit where that is installed; else in
-/// the background, with a log of its own and the variables that its unit reads.
+/// Shell function `started PROGRAM ARGUMENTS...`: starts a program by its systemd unit if the unit is installed.
+/// Otherwise starts the program in the background, with its own log and with the variables from the file that its unit
+/// reads.
 const STARTED: &str = r#"
 mkdir -p /run/warren /mnt/nnf /mnt/temp /var/lib/warren/fence
 started() (
@@ -39,30 +40,30 @@ const RABBIT: &str = "--mount-root /mnt/nnf --temp-root /mnt/temp --state-dir /v
     --fence-requests /var/lib/warren/fence/requests --fence-responses /var/lib/warren/fence/responses \
     --allocation-minimum 2";
 
-/// Script that prints the kubeconfig with which a program of another host uses the coordinator's own API.
+/// Script that prints a kubeconfig with which programs on other hosts use the coordinator's embedded API.
 pub(super) const KUBECONFIG: &str = "
 kubeconfig=/var/lib/warren/coordinator/kubeconfig
 for try in $(seq 600); do [ -s $kubeconfig ] && break; sleep 0.1; done
 cat $kubeconfig
 ";
 
-/// Script that opens the coordinator's end of a tunnel: its own API serves its host only, and the agents of other
-/// rabbits come through the tunnel. TLS covers the whole way.
+/// Script that opens the coordinator's end of a tunnel. The coordinator's embedded API listens on loopback only, so the
+/// agents of other rabbits connect through the tunnel. TLS protects the whole connection.
 pub(super) const WAY_IN: &str = "setsid socat TCP-LISTEN:6443,bind=192.168.77.1,fork,reuseaddr TCP:127.0.0.1:6443 >/dev/null 2>&1 </dev/null &\n";
 /// Script that opens the rabbit's end of the tunnel.
 const WAY_OUT: &str = "setsid socat TCP-LISTEN:6443,bind=127.0.0.1,fork,reuseaddr TCP:192.168.77.1:6443 >/dev/null 2>&1 </dev/null &\n";
 
-/// The API of the coordinator's host.
+/// The API on the coordinator's host.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Api {
     /// The coordinator's own API.
     Embedded,
-    /// The API of a Kubernetes cluster whose control plane runs there.
+    /// The API of a Kubernetes cluster whose control plane runs on the coordinator's host.
     Kubernetes,
 }
 
 impl Api {
-    /// Returns the address by which programs of that host reach it.
+    /// Returns the address at which programs on that host reach the API.
     pub(super) fn address(self) -> String {
         match self {
             Self::Embedded => "unix:///run/warren/api.sock".to_owned(),
@@ -70,8 +71,8 @@ impl Api {
         }
     }
 
-    /// Returns the argument with the rabbit's directory of job packages: on Kubernetes only a
-    /// configured rabbit has one.
+    /// Returns the argument with the rabbit's directory of job packages: on Kubernetes, a rabbit has such a directory
+    /// only if it is configured.
     fn packages(self) -> &'static str {
         match self {
             Self::Embedded => "",
@@ -79,7 +80,7 @@ impl Api {
         }
     }
 
-    /// Returns the coordinator's arguments for the API, and the socket that exists once it serves.
+    /// Returns the coordinator's arguments for the API, and a socket that exists once the coordinator serves.
     fn of_coordinator(self) -> (String, &'static str) {
         match self {
             Self::Embedded => {
@@ -109,14 +110,14 @@ pub(super) fn coordinator(api: Api) -> String {
     )
 }
 
-/// Returns a script that starts the agent of the rabbit that has the coordinator.
+/// Returns a script that starts the rabbit agent on the coordinator's host.
 pub(super) fn rabbit_agent(node: &str, api: Api) -> String {
     let here = format!("--api {} --coordinator unix:///run/warren/coordinator.sock", api.address());
     let packages = api.packages();
     format!("{STARTED}started rabbit-agent --node {node} {here} {RABBIT} {packages}\n")
 }
 
-/// Returns a script that starts the agent of another rabbit.
+/// Returns a script that starts the rabbit agent on another host.
 pub(super) fn distant_rabbit_agent(node: &str) -> String {
     let there = format!("--api kubeconfig:/etc/warren/kubeconfig {}", distant_arguments());
     format!("{STARTED}started rabbit-agent --node {node} {there} {RABBIT}\n")
@@ -130,19 +131,20 @@ pub(super) fn clientmount_agent(node: &str) -> String {
     )
 }
 
-/// Returns the arguments by which an agent of another host reaches the coordinator.
+/// Returns the arguments with which an agent on another host reaches the coordinator.
 fn distant_arguments() -> String {
     format!(
         "--coordinator https://{ADDRESS}:7443 --ca /etc/warren/ca --certificate /etc/warren/certificate --key /etc/warren/key"
     )
 }
 
-/// Returns a script that installs the kubeconfig that [`KUBECONFIG`] printed, and opens the tunnel to its address.
+/// Returns a script that installs the kubeconfig that [`KUBECONFIG`] printed, and opens the rabbit's end of the tunnel.
 pub(super) fn way_out(kubeconfig: &str) -> String {
     format!("{}{WAY_OUT}", file("kubeconfig", kubeconfig))
 }
 
-/// Returns scripts that give every node a certificate of its own name and its key only. `head` has the coordinator.
+/// Returns scripts that install, on each node, a certificate with the node's name, and its key. No node gets the key of
+/// another. `head` is the coordinator's node.
 pub(super) fn certificates<'a>(
     head: &str,
     nodes: impl Iterator<Item = &'a String>,

@@ -1,5 +1,5 @@
-//! Changes of a ContainerRun's status, and which rules refuse each: the recorded vectors, and every change of phase
-//! with every kind of claim, attempt and writer stamp (`status.writer`).
+//! Changes of a ContainerRun's status, each with the rules that refuse it. There are recorded cases (vectors), and a
+//! case for every change of phase with every kind of claim, attempt and writer stamp (`status.writer`).
 
 use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
@@ -16,22 +16,23 @@ use tests::{claims::NAMESPACE, cluster::PATIENCE};
 
 use crate::installed::{Installed, tree};
 
-/// Number of requests at the same time.
+/// Number of requests that are sent at the same time.
 const CONCURRENCY: usize = 16;
 /// Names of all rules.
 const NAMES: [&str; 12] = ["R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "V1", "V2"];
 
-/// Clients: the administrator, two pods of a coordinator with their UIDs, and a token of the coordinator's account without a pod.
+/// Clients with the credentials of the administrator, of two coordinator pods (with the pods' UIDs), and of the
+/// coordinator's account without a pod.
 pub(super) struct Callers {
     pub(super) administrator: Client,
     pub(super) pods: [(Client, String); 2],
     pub(super) unbound: Client,
 }
 
-/// A change, and the rules that refuse it.
+/// A change of the status, and the names of the rules that refuse it.
 pub(super) struct Case {
     name: String,
-    /// Name of the ContainerRun; cases share one, since each change is a dry run.
+    /// Name of the ContainerRun. Several cases may use the same ContainerRun, since each change is a dry run.
     run: String,
     /// Index of the pod that sends the request; `None` for a client without a pod.
     caller: Option<usize>,
@@ -70,9 +71,9 @@ pub(super) fn golden(callers: &Callers) -> anyhow::Result<Vec<Case>> {
     vectors.iter().enumerate().map(case).collect()
 }
 
-/// Returns a case for each change from a phase, or from no status, to another: with and without a higher epoch, writer
-/// stamp and attempt, by the holder and by another pod. The embedded API's code says which rules must refuse the
-/// change.
+/// Returns cases for each change from a phase, or from no status, to another phase: with the same or a higher epoch,
+/// sequence number of the writer stamp, and attempt, by the holder and by another pod. The expected refusals are those
+/// of the embedded API's code.
 pub(super) fn every_change(callers: &Callers) -> Vec<Case> {
     let mut cases = Vec::new();
     let phases: Vec<Option<&str>> =
@@ -82,7 +83,7 @@ pub(super) fn every_change(callers: &Callers) -> Vec<Case> {
         let before = old.map(|phase| status(callers, phase, 0, (3, 3, 2)));
         for new in &phases {
             for raised in 0..16 {
-                // A status can be removed in one way only, and only if there is one.
+                // The removal of a status needs only one case, and none if there is no status.
                 if new.is_none() && (raised > 0 || old.is_none()) {
                     continue;
                 }
@@ -134,7 +135,7 @@ fn case(
     }
 }
 
-/// Installs the CRD with its rules, or without.
+/// Installs the CRD, with its rules or without them.
 pub(super) fn install_crd(installed: &Installed, has_rules: bool) -> anyhow::Result<()> {
     let crds = if has_rules { api::ruled_crd_values() } else { api::crd_values() };
     let crd = crds.into_iter().find(|crd| crd["spec"]["names"]["kind"] == "ContainerRun");
@@ -146,7 +147,7 @@ fn runs(client: &Client) -> Api<ContainerRun> {
     Api::namespaced(client.clone(), NAMESPACE)
 }
 
-/// Creates each run with its old status, as the administrator.
+/// Creates, as the administrator, each ContainerRun with its old status.
 pub(super) async fn store(callers: &Callers, cases: &[Case]) -> anyhow::Result<()> {
     until_rules_are_gone(&callers.administrator).await?;
     let mut made = BTreeSet::new();
@@ -165,7 +166,8 @@ pub(super) async fn store(callers: &Callers, cases: &[Case]) -> anyhow::Result<(
     stored.await
 }
 
-/// Sends each change as a dry run, and fails with those that the server answered differently.
+/// Sends each change as a dry run. Fails if the server's refusals differ from the expected ones, and lists the cases in
+/// which they do.
 pub(super) async fn judge(callers: &Callers, cases: &[Case]) -> anyhow::Result<()> {
     let answers = stream::iter(cases).map(|case| async move {
         let refused = refusing_rules(callers, case).await.with_context(|| case.name.clone())?;
@@ -174,11 +176,11 @@ pub(super) async fn judge(callers: &Callers, cases: &[Case]) -> anyhow::Result<(
     let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).try_collect().await?;
     let mut wrong = String::new();
     for (case, refused) in answers {
-        // The server asks the policy only about changes that the CRD's rules admit.
+        // If a rule of the CRD (R…) refuses a change, the server does not evaluate the policy (rules V…).
         let is_rule = |name: &&String| name.starts_with('R');
         let of_crd: BTreeSet<String> = case.refused_by.iter().filter(is_rule).cloned().collect();
         let expected = if of_crd.is_empty() { &case.refused_by } else { &of_crd };
-        // The policy names only the first rule that refuses.
+        // The policy's answer names only the first rule that refuses the change.
         let agrees = match expected.iter().any(|name| name.starts_with('V')) {
             true => !refused.is_empty() && refused.is_subset(expected),
             false => refused == *expected,
@@ -226,8 +228,8 @@ fn status_patch(is_there: bool, new: Option<&Value>) -> anyhow::Result<Patch<Con
     Ok(Patch::Json(serde_json::from_value(operations)?))
 }
 
-/// Waits until the CRD's rules and the policy are in force, about a second after their creation: each must refuse a change
-/// that the other one admits.
+/// Waits until the CRD's rules and the policy are in force, about a second after their creation. It sends two changes,
+/// one that only the rules refuse and one that only the policy refuses.
 pub(super) async fn until_in_force(administrator: &Client, caller: &Client) -> anyhow::Result<()> {
     let run = ContainerRun::new("probe", from_value(json!({}))?);
     runs(administrator).create(&PostParams::default(), &run).await?;
@@ -243,7 +245,7 @@ pub(super) async fn until_in_force(administrator: &Client, caller: &Client) -> a
     Ok(())
 }
 
-/// Waits until the server applies the CRD without rules.
+/// Waits until the server uses the CRD that has no rules.
 async fn until_rules_are_gone(administrator: &Client) -> anyhow::Result<()> {
     let run = ContainerRun::new("unruled", from_value(json!({}))?);
     runs(administrator).create(&PostParams::default(), &run).await?;
@@ -259,7 +261,7 @@ async fn until_rules_are_gone(administrator: &Client) -> anyhow::Result<()> {
     .await
 }
 
-/// Sends a patch as a dry run and returns the HTTP status; 403 until the caller's rights take effect.
+/// Sends a patch as a dry run, and returns the HTTP status. The status is 403 until the caller's rights take effect.
 async fn dry_run(client: &Client, patch: &Patch<Value>) -> anyhow::Result<u16> {
     let dry = PatchParams { dry_run: true, ..PatchParams::default() };
     match runs(client).patch_status("probe", &dry, patch).await {

@@ -46,7 +46,8 @@ fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
 }
 
-/// Returns writes of ClientMounts by an identity that may report on those of `here`, and not on those of `there`.
+/// Returns writes of ClientMounts by an identity that may write the statuses of ClientMounts in the namespace `here`,
+/// but not in `there`.
 pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
     let free = ("patch", CLIENT_MOUNTS, here, "free");
     let held = ("patch", CLIENT_MOUNTS, here, "held");
@@ -121,7 +122,7 @@ pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
     ]
 }
 
-/// Returns writes of the other kinds by the rabbit `here`.
+/// Returns writes of kinds other than ClientMount by the rabbit `here`.
 pub(super) fn on_rabbits(here: &str, there: &str) -> Vec<Case> {
     let storage = ("patch", "nnf.cray.hpe.com/nnfnodestorages", here, "work");
     let blocks = ("patch", "nnf.cray.hpe.com/nnfnodeblockstorages", here, "work");
@@ -233,7 +234,7 @@ pub(super) fn on_tokens(own: &str, other: &str) -> Vec<Case> {
     ]
 }
 
-/// Returns writes by the coordinator, which reports for every compute and may not change what is desired.
+/// Returns writes by the coordinator. It may write the statuses for every compute, but may not change any `spec`.
 pub(super) fn of_the_coordinator() -> Vec<Case> {
     let everywhere =
         ["compute-1", "compute-2"].into_iter().flat_map(|node| on_client_mounts(node, "none"));
@@ -242,7 +243,7 @@ pub(super) fn of_the_coordinator() -> Vec<Case> {
         .collect()
 }
 
-/// Returns the same writes by another identity, which the policies do not limit.
+/// Returns the same writes as [`of_the_coordinator`], by an identity that the policies do not limit.
 pub(super) fn of_others() -> Vec<Case> {
     let cases = on_client_mounts("compute-1", "compute-2")
         .into_iter()
@@ -250,7 +251,7 @@ pub(super) fn of_others() -> Vec<Case> {
     cases.map(|case| Case { refused: None, ..case }).collect()
 }
 
-/// Returns writes with a rabbit's token that is bound to no node, such as one copied from a Secret.
+/// Returns writes with a rabbit's token that is bound to no node, such as a token that was copied from a Secret.
 pub(super) fn of_the_unbound() -> Vec<Case> {
     let reports =
         on_client_mounts("rabbit-1", "rabbit-2").into_iter().filter(|case| case.what == "report");

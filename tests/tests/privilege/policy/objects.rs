@@ -4,7 +4,7 @@ use api::names::finalizer;
 use serde_json::{Value, json};
 use tests::centre::{Chassis, Job};
 
-/// Returns an NnfLustreMGT that is asked for one file system name.
+/// Returns an NnfLustreMGT with one request for a file system name.
 pub(crate) fn lustre_mgt(name: &str, namespace: &str) -> Value {
     json!({
         "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfLustreMGT",
@@ -32,7 +32,7 @@ pub(super) fn nnf_node(name: &str, namespace: &str) -> Value {
     })
 }
 
-/// Returns a NodeContainers object: the job packages and containers that a rabbit is to have.
+/// Returns a NodeContainers object, which lists the job packages and containers that a rabbit must have.
 fn node_containers(rabbit: &str) -> Value {
     json!({
         "apiVersion": "warren.nnf.cray.hpe.com/v1alpha1", "kind": "NodeContainers",

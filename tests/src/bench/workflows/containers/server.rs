@@ -1,4 +1,5 @@
-//! Measures the API server without an engine: creates the objects of a run at once, for the same simulated agents.
+//! Measures the API server without an engine: creates all objects of a container run at once, and the same simulated
+//! agents report on them.
 
 use std::{path::Path, time::Instant};
 
@@ -22,7 +23,7 @@ use super::super::{
 };
 use crate::cluster::PATIENCE;
 
-/// Requests in flight at the same time, as many as the engine has.
+/// Number of requests that wait for an answer at the same time; the engine has the same limit.
 const SIDE_BY_SIDE: usize = 64;
 
 /// The objects that were created between the end of Setup and the moment when all containers were ready.
@@ -39,11 +40,11 @@ pub(super) struct Objects {
 pub(super) struct Cost {
     pub(super) seconds: f64,
     pub(super) processor: f64,
-    /// Bytes of all ConfigMaps and NodeContainers, from which the rabbits learn of containers.
+    /// Size in bytes of all ConfigMaps and NodeContainers: the rabbits read from them which containers to run.
     pub(super) bytes: f64,
 }
 
-/// Collects the objects where an engine created them.
+/// Reads the objects from the server on which an engine created them.
 pub(super) async fn collect(client: &Client) -> anyhow::Result<Objects> {
     Ok(Objects {
         mounts: list::<ClientMount>(client).await?,
@@ -61,7 +62,7 @@ async fn list<K: Resource<DynamicType = ()>>(
     Ok(all.list(&ListParams::default()).await.context("list")?.items)
 }
 
-/// Creates the objects on a server of their own, and waits until the agents have reported all of them.
+/// Creates the objects on a new server, and waits until the agents have reported the status of each.
 pub(super) async fn measure(
     directory: &Path,
     rabbits: usize,
@@ -109,7 +110,7 @@ async fn create_all<K: Resource<DynamicType = ()>>(
     .await
 }
 
-/// Creates objects, and writes the status that they had.
+/// Creates objects, and writes the status that each had on the server that they were read from.
 async fn create_with_status<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
@@ -123,7 +124,7 @@ async fn create_with_status<K: Resource<DynamicType = ()>>(
     .await
 }
 
-/// Creates objects, and waits until agents have reported each.
+/// Creates objects, and waits until agents have reported the status of each.
 async fn create_and_await<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
@@ -139,7 +140,7 @@ async fn create_and_await<K: Resource<DynamicType = ()>>(
         let mut open = objects.len();
         while open > 0 {
             match events.try_next().await? {
-                // An agent reports each object once.
+                // Counts each object once: an agent writes an object's status once.
                 Some(WatchEvent::Modified(object)) if is_reported(&object.data) => open -= 1,
                 Some(WatchEvent::Error(status)) => bail!("watch: {}", status.message),
                 None => bail!("the watch ended, and {open} are not reported"),
@@ -165,7 +166,7 @@ async fn for_each<K: Resource<DynamicType = ()>>(
     stream::iter(each).buffer_unordered(SIDE_BY_SIDE).try_collect().await
 }
 
-/// Returns the object without the status and the metadata that it got after its creation.
+/// Returns the object as it was created: without its status, and without the metadata that the server added.
 fn new_object(object: &DynamicObject) -> DynamicObject {
     let mut new = object.clone();
     let metadata = &object.metadata;

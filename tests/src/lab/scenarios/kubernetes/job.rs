@@ -1,4 +1,5 @@
-//! Containers beside a rabbit's data, run by a real kubelet: what a cluster without kubelets cannot show.
+//! Containers on a rabbit with the job's data, run by a real kubelet. The scenario shows effects that a cluster without
+//! kubelets cannot show.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -31,9 +32,9 @@ const DIRECTIVES: [&str; 3] = [
 ];
 const FAILS: [&str; 1] = ["#DW container name=fails profile=fails"];
 
-/// Script of the container. It prints its host, its user, its limits and rights; reads by every name in the index trees
-/// what the compute writes there, once it does: a file, and the first block of a device; answers in both; and at last
-/// prints what a program on the compute sends to its port.
+/// Script of the container. It prints its host, user, limits and rights. It waits for the compute to write, and reads a
+/// file and the first block of a device, each by all names that the rabbit's directories have for them. It writes an
+/// answer to both, and at last prints the text that a program on the compute sends to the container's port.
 const VIEW: &str = r#"
 read -r kernel < /proc/sys/kernel/random/boot_id
 read -r memory < /sys/fs/cgroup/memory.max
@@ -54,7 +55,7 @@ mv "$DW_JOB_scratch/node-0/new" "$DW_JOB_scratch/node-0/answer"
 echo "port: $(socat -u TCP-LISTEN:$NNF_CONTAINER_PORTS STDOUT)"
 "#;
 
-/// Bytes of memory that the container may use, beside nine tenths of a processor.
+/// Bytes of memory that the container may use. It may also use nine tenths of a processor.
 const LIMIT: u64 = 64 << 20;
 
 fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -96,8 +97,8 @@ fn container_succeeds(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.warren(&["workflow", "delete", "view"])
 }
 
-/// Checks that a pod of another user reaches no port of the container. The port next to the container's is called: the
-/// program at the container's own port accepts one caller only, which is the compute.
+/// Checks that a pod of another user reaches no port of the container. The pod calls the port next to the container's:
+/// at the container's own port, the program accepts only one connection, which must be the compute's.
 fn strangers_are_kept_out(system: &System, port: &str) -> anyhow::Result<()> {
     let words =
         "get pods -n default -l job-name=view-rabbit-1 -o jsonpath='{.items[0].status.podIP}'";
@@ -108,8 +109,8 @@ fn strangers_are_kept_out(system: &System, port: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a container that fails, and checks that its exit code and the end of its log are reported, which
-/// only the kubelet knows.
+/// Runs a container that fails, and checks that Warren reports its exit code and the end of its log, which it can get
+/// only from the kubelet.
 fn failure_is_reported(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     create(run, "fails", &FAILS)?;
     advance(run, "fails", "PreRun")?;

@@ -1,4 +1,4 @@
-//! MPI in pods that a real kubelet runs: what simulated kubelets cannot show.
+//! MPI in pods that a real kubelet runs. The scenario shows effects that simulated kubelets cannot show.
 
 use anyhow::{Context, ensure};
 use control_plane::AuditEvent;
@@ -37,8 +37,9 @@ const DIRECTIVES: [&str; 2] = [
 ];
 const BESIDE: [&str; 1] = ["#DW container name=beside profile=beside"];
 
-/// Script of each rank. It prints its host, kernel, user and rights, and the content of the job package; and reads by
-/// every name in the index tree what the compute writes there, once it does. Rank 0 answers in the same file system.
+/// Script of each rank. It prints its host, kernel, user and rights, and the content of the job package. It waits for
+/// the compute to write a file, and reads the file by all names that the rabbit's directory has for it. Rank 0 writes
+/// an answer to the same file system.
 const RANKS: &str = r#"
 read -r kernel < /proc/sys/kernel/random/boot_id
 while read -r name value; do
@@ -58,7 +59,8 @@ echo "written by rank 0 on $(hostname)" > "$DW_JOB_scratch/node-0/new"
 mv "$DW_JOB_scratch/node-0/new" "$DW_JOB_scratch/node-0/answer"
 "#;
 
-/// Script that starts a rank in each pod, which send each other messages, and then a rank per slot.
+/// Script that first starts a rank in each pod, and these ranks send each other messages; then it starts a rank per
+/// slot.
 const BETWEEN: &str =
     "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
 
@@ -73,10 +75,10 @@ sha256sum < /srv/packages/input | cut -d' ' -f1
 stat -c %s /srv/packages/input
 ";
 
-/// User that the rabbit's kubelet is to the cluster's API.
+/// User name of the rabbit's kubelet at the cluster's API.
 const KUBELET: &str = "system:node:rabbit-1";
-/// Other users that may have sent requests: the cluster's own parts, this test with the
-/// agent, and Warren's coordinator.
+/// Other users that may send requests: the cluster's own programs, the administrator, as whom this test and the agent
+/// log in, and Warren's coordinator.
 const KNOWN: [&str; 7] = [
     "admin",
     "system:apiserver",
@@ -104,7 +106,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     until("no package to be left", patience(), || packages_are_gone(&run.cluster))
 }
 
-/// Runs ranks in a worker, beside the job's data.
+/// Runs ranks in a worker on the rabbit that has the job's data.
 fn reads_the_data(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     create(run, "ranks", &DIRECTIVES)?;
     advance(run, "ranks", "PreRun")?;
@@ -126,8 +128,8 @@ fn reads_the_data(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.warren(&["workflow", "delete", "ranks"])
 }
 
-/// Checks that a pod of another user cannot reach a worker's port, which answers the launcher's. The pod does reach the
-/// launcher, where no program listens on that port.
+/// Checks that a pod of another user cannot reach a worker's port, which the launcher can reach. The pod's packets do
+/// arrive at the launcher, where no program listens on that port.
 fn strangers_are_kept_out(system: &System) -> anyhow::Result<()> {
     for (role, expected) in [("launcher", "Connection refused"), ("worker", "timed out")] {
         let words = format!(
@@ -146,11 +148,11 @@ fn talks_between_pods(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     advance(run, "beside", "PostRun")?;
     let hosts = ["beside-launcher", "beside-launcher", "beside-worker-0", "beside-worker-0"];
     let mut lines = ranks_on(run, &hosts, "none")?;
-    // Lines of the ranks that sent each other messages.
+    // These lines come from the ranks that sent each other messages.
     lines.extend(["0: beside-launcher", "1: beside-worker-0"].map(str::to_owned));
     check_log(run, "beside", lines)?;
     let logs = run.prints(&["logs", "beside"])?;
-    // A line of the benchmark about the largest message.
+    // This line of the benchmark is about the largest message.
     ensure!(logs.contains(" 256 bytes "), "no message of 256 bytes: {logs}");
     advance(run, "beside", "Teardown")?;
     run.warren(&["workflow", "delete", "beside"])
@@ -176,7 +178,7 @@ fn mpi_profile(name: &str, mut data: Value, command: &[&str], is_worker: bool) -
     profile(name, data)
 }
 
-/// Returns what each rank prints of itself when rank `k` is on the host `hosts[k]`.
+/// Returns the lines that the ranks print about themselves when rank `k` runs on the host `hosts[k]`.
 fn ranks_on(
     run: &Run<Silent, System>,
     hosts: &[&str],
@@ -215,7 +217,7 @@ fn check_log(
     Ok(())
 }
 
-/// Checks that no job package is left, and no object that requests one.
+/// Checks that no job package is left, and no object that requests a job package.
 fn packages_are_gone(system: &System) -> anyhow::Result<()> {
     let objects = kubectl(system, RABBIT, "get nodecontainers -A -o name")?;
     let files = system.run(RABBIT, "find /var/lib/warren/rabbit/packages -type f")?;
@@ -223,15 +225,15 @@ fn packages_are_gone(system: &System) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that the keys are gone when the launcher has ended.
+/// Checks that the Secret with the run's TLS keys is deleted when the launcher has ended.
 fn keys_are_gone(system: &System) -> anyhow::Result<()> {
     let secrets = kubectl(system, RABBIT, "get secrets -n default -o name")?;
     ensure!(secrets.is_empty(), "the launcher has ended, and there is still {secrets}");
     Ok(())
 }
 
-/// Checks that ranks were started without the cluster's API: only the cluster itself and the programs that drive it
-/// sent requests, and no request opened a way into a pod.
+/// Checks that ranks were started without the cluster's API: only known users sent requests, and no request asked for
+/// exec, attach or port forwarding in a pod.
 fn no_request_entered_a_pod(system: &System) -> anyhow::Result<()> {
     let requests = requests(system, RABBIT)?;
     let is_known = |user: &str| user == KUBELET || KNOWN.contains(&user);

@@ -6,15 +6,15 @@ pub(super) enum Format {
     Rpm,
 }
 
-/// Script that purges the debs. The store stays, with its owner; the script removes it and checks that
-/// nothing else is left.
+/// Script that purges the debs. The coordinator's store and its owner, a user, stay. The script removes both, and
+/// checks that nothing else is left.
 const PURGE_DEBS: &str = "
 dpkg -P warren-clientmount-agent warren-rabbit-agent warren-coordinator warren warren-kubernetes >/dev/null 2>&1
 test -s /var/lib/warren/coordinator/objects.redb && rm -r /var/lib/warren/coordinator && userdel warren && rmdir /var/lib/warren
 ";
 
-/// Script that erases the RPMs. rpm has no purge: files that the programs wrote stay, and the site's
-/// configuration is kept aside.
+/// Script that erases the RPMs. rpm has no purge: files that the programs wrote stay, and the site's configuration is
+/// renamed to .rpmsave.
 const ERASE_RPMS: &str = "
 rpm -e --nodeps warren-clientmount-agent warren-rabbit-agent warren-coordinator warren warren-kubernetes 2>/dev/null
 test -s /etc/warren/coordinator.rpmsave && test -s /var/lib/warren/coordinator/objects.redb
@@ -22,8 +22,8 @@ test -z \"$(ls -A /var/lib/warren/clientmount-agent/mounts)\"
 rm -r /var/lib/warren && userdel warren
 ";
 
-/// Script after a reinstallation, which rpm treats as a first one: it has kept the settings aside, and the
-/// preset enables the socket.
+/// Script for use after a reinstallation, which rpm treats as a first installation: it puts the settings, which rpm had
+/// renamed, back into place, and undoes the preset, which enables the socket.
 const AGAIN_AS_CONFIGURED: &str = "
 mv /etc/warren/clientmount-agent.rpmsave /etc/warren/clientmount-agent
 systemctl --quiet disable --now warren-clientmount-agent.socket
@@ -47,7 +47,7 @@ impl Format {
 
     pub(super) fn install_again(self, name: &str) -> String {
         match self {
-            // dpkg leaves a unit enabled that was enabled.
+            // dpkg keeps the state of units: a unit that was enabled is still enabled.
             Self::Deb => {
                 format!("dpkg -i /lab/now/{name}_*.deb </dev/null; systemctl start {name}")
             }

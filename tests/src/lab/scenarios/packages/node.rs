@@ -10,15 +10,16 @@ use crate::{
     run::Machines,
 };
 
-/// Variable that names the directory of the packages that `tests/packages/run` built: `before` and `now`.
+/// Environment variable with the directory in which `tests/packages/run` built the packages. It has the directories
+/// `before` and `now`.
 const PACKAGES: &str = "WARREN_LAB_PACKAGES";
 
-/// Shell function that puts a file in its place only when its content is complete.
+/// Shell function `file PATH MODE`: writes its standard input to a file with this mode, and creates the directory.
 const FILES: &str =
     "file() { mkdir -p \"$(dirname \"$1\")\"; cat > \"$1\"; chmod \"$2\" \"$1\"; }\n";
 
-/// Settings as a site adds them after the packages' examples. Coordinator, rabbit and compute are one computer here,
-/// and each agent has its own way to the coordinator: the rabbit the socket, the compute TLS.
+/// Settings that a site adds below the examples in the packages' files. In this scenario one computer is coordinator,
+/// rabbit and compute. The rabbit's agent reaches the coordinator by the Unix socket, the compute's agent by TLS.
 const SETTINGS: &str = "
 cat >> /etc/warren/coordinator <<'END'
 WARREN_COORDINATOR_LISTEN=127.0.0.1:7443
@@ -45,7 +46,7 @@ cp /usr/share/doc/warren-coordinator/examples/credentials.conf /etc/systemd/syst
 printf '[Service]\\nPrivateUsers=no\\n' > /etc/systemd/system/warren-coordinator.service.d/slurm.conf
 ";
 
-/// Script that lets the agent run all the time, which a site may choose instead of its socket.
+/// Script that lets the agent run all the time. A site may choose this instead of the start by the socket.
 const START: &str = "
 systemctl --quiet disable --now warren-clientmount-agent.socket
 systemctl --quiet enable --now warren-coordinator warren-rabbit-agent warren-clientmount-agent
@@ -54,8 +55,8 @@ ps -o user= -C coordinator
 stat -c %U:%a /etc/warren/key
 ";
 
-/// Script that calls `warren workload` as the user of slurmctld, through the socket at its default path, for another
-/// user's job.
+/// Script that calls `warren workload` for a job of another user. It calls as the user of slurmctld, over the
+/// coordinator's socket at the default path.
 const AS_SLURM: &str = "
 as_slurm='setpriv --reuid slurm --regid slurm --clear-groups warren --coordinator unix:///run/warren/workloads.sock'
 $as_slurm workload capacity
@@ -63,7 +64,7 @@ $as_slurm workload create 1 --manager slurm --user 1050 --group 1050 '#DW jobdw 
 $as_slurm workload teardown 1 --manager slurm
 ";
 
-/// Script that prints what is left of packages, processes, units and a job.
+/// Script that prints all files of packages, processes, units and parts of a job that are left.
 const LEFT: &str = "
 ps -e -o comm= | grep -E '^(coordinator|rabbit-agent|clientmount-age)' || true
 # systemctl also lists, as not-found, a removed unit of which only the site's drop-in is left.
@@ -76,7 +77,7 @@ losetup --list --noheadings
 findmnt --list --noheadings --types xfs || true
 ";
 
-/// One computer with systemd that is coordinator, rabbit and compute.
+/// One computer with systemd, which is coordinator, rabbit and compute at the same time.
 #[derive(Debug)]
 pub(super) struct Node {
     guest: RefCell<Guest>,
@@ -101,27 +102,27 @@ impl Node {
             }
         }
         let node = Self { guest: RefCell::new(guest), format, chassis: Chassis::new(1) };
-        // The guests' disk leaves documentation out, but the example in it is used here.
+        // dpkg's settings on the guests' disk exclude documentation, but this scenario uses an example in it.
         node.run("rm -f /etc/dpkg/dpkg.cfg.d/*")?;
         Ok(node)
     }
 
-    /// Installs all packages, or upgrades to them.
+    /// Installs all packages of the directory `age`, or upgrades to them.
     pub(super) fn install(&self, age: &str) -> anyhow::Result<()> {
         self.run(&self.format.install(age)).map(drop)
     }
 
-    /// Removes one package, but not its configuration.
+    /// Removes the package `name`, but not its configuration.
     pub(super) fn remove_one(&self, name: &str) -> anyhow::Result<()> {
         self.run(&self.format.remove(name)).map(drop)
     }
 
-    /// Installs one package again, with its configuration, and starts its service.
+    /// Installs the package `name` again, with the configuration that it had, and starts its service.
     pub(super) fn install_one(&self, name: &str) -> anyhow::Result<()> {
         self.run(&self.format.install_again(name)).map(drop)
     }
 
-    /// Does what docs/operate/install.md tells a site to do.
+    /// Configures the node by the steps of docs/operate/install.md.
     pub(super) fn configure(&self) -> anyhow::Result<()> {
         let socket = self.run("systemctl is-active warren-clientmount-agent.socket")?;
         ensure!(socket.trim() == "active", "after the installation the socket is {socket}");
@@ -143,7 +144,7 @@ impl Node {
         self.run(AS_SLURM).map(drop)
     }
 
-    /// Removes all packages, and checks that nothing is left but the site's files.
+    /// Removes all packages, and checks that only the site's files are left.
     pub(super) fn purge(&self) -> anyhow::Result<()> {
         self.run(self.format.purge())?;
         let left = self.run(LEFT)?;

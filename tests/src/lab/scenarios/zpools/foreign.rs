@@ -6,13 +6,13 @@ use crate::lab::{Guest, Volume, checksum, functions::on_drive};
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// Name of the foreign pool.
+/// Name of the foreign pool, which Warren did not make.
 const POOL: &str = "elses";
 
-/// Bytes at the start of each drive in which labels are looked for.
+/// Number of MiB at the start of each drive in which the test looks for labels of pools.
 const LOOKED_AT: u32 = 256;
 
-/// A foreign pool on a foreign namespace.
+/// A ZFS pool on a namespace, neither of which Warren made.
 pub(super) struct Foreign {
     volume: Volume,
     /// Checksum of the data in the pool.
@@ -39,7 +39,7 @@ impl Foreign {
         Ok(())
     }
 
-    /// Checks that the pool is not imported after a loss of power, and that it can be.
+    /// Checks that the pool is not imported after a loss of power, but can be imported.
     pub(super) fn is_at_rest(&self, guest: &mut Guest) -> anyhow::Result<()> {
         let imported = guest.run(&format!("zpool list -H -o name | grep {POOL} || true"), STEP)?;
         ensure!(imported.is_empty(), "the foreign pool was imported");
@@ -63,7 +63,7 @@ impl Foreign {
     }
 }
 
-/// Checks that a namespace carved next has no label of a pool on it, nor other data.
+/// Checks that a namespace that is made next has no label of a pool and no other data.
 pub(super) fn no_labels(guest: &mut Guest) -> anyhow::Result<()> {
     for drive in 0..guest.machine().drives.len() {
         let volume = Volume::carve(guest, drive, LOOKED_AT, "0")?;

@@ -13,10 +13,11 @@ use crate::{
 /// Kind and index of each target, in the order in which they are made.
 pub(super) const TARGETS: [(&str, u32); 3] = [("mgtmdt", 0), ("ost", 0), ("ost", 1)];
 
-/// The kinds, with the number of targets of each.
+/// Each kind of target, with the number of its targets.
 pub(super) const KINDS: [(&str, u32); 2] = [("mgtmdt", 1), ("ost", 2)];
 
-/// Script that prints drive and namespace id of each device at the bottom of pool `POOL`, as this kernel knows them.
+/// Script that prints the drive and the namespace id of each device of the pool `POOL`, according to this guest's
+/// kernel.
 const DEVICES: &str = r#"
 zpool list -v -H -P -L $POOL | awk -F'\t' '$2 ~ "^/dev/" { print $2 }' | while read -r part; do
     disk=$(dirname "$(readlink -f "/sys/class/block/${part##*/}")")
@@ -32,7 +33,7 @@ pub(in super::super) fn dataset(run: &Run<Silent, System>, kind: &str, index: u3
     format!("{}/{kind}", pool(run, kind, index))
 }
 
-/// Makes the file system as central controllers request it: first its management targets, then those for objects.
+/// Makes the file system as central controllers request it: first the management targets, then the object targets.
 pub(in super::super) fn make(
     run: &mut Run<Silent, System>,
     kinds: &[(&str, u32)],
