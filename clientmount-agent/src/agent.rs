@@ -1,9 +1,9 @@
-//! The agent's main loop: takes events about objects, starts a worker for each object, and reports the workers'
-//! results.
+//! The agent's main loop: takes events about objects, starts a worker for each object, and
+//! reports the workers' results.
 //!
-//! The agent mounts and unmounts nothing before it knows every object that exists. Then the clean-up removes Warren's
-//! mounts that no object requests. Until the clean-up has ended, the agent works only on objects whose paths the
-//! clean-up leaves alone.
+//! The agent mounts and unmounts nothing before it knows every object that exists. Then the clean-up removes
+//! Warren's mounts that no object requests. Until the clean-up has ended, the agent works only on objects whose
+//! paths the clean-up leaves alone.
 
 mod clean_up;
 mod health_report;

@@ -162,8 +162,8 @@ pub struct Config {
 }
 
 impl Args {
-    /// Reads the environment and a command line. The first word of the command line is the name under which the
-    /// program was started.
+    /// Reads the environment and a command line. The first word of the command line is the name under which
+    /// the program was started.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let known = [&KubernetesArgs::FLAGS[..], &ZapArgs::FLAGS[..]].concat();
         let arguments = translate(arguments, &known);

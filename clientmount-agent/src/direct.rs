@@ -1,5 +1,5 @@
-//! Direct mode: a compute watches its ClientMounts in the Kubernetes API and patches them itself, without a
-//! coordinator.
+//! Direct mode: a compute watches its ClientMounts in the Kubernetes API and patches them
+//! itself, without a coordinator.
 //!
 //! ```text
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)
@@ -182,8 +182,8 @@ impl Direct {
         }
     }
 
-    /// Answers questions. Answers none while the watch is broken, because the agent does not know then what the API
-    /// stores.
+    /// Answers questions. Answers none while the watch is broken, because the agent does not know then
+    /// what the API stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());

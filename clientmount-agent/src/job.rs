@@ -18,8 +18,8 @@ pub use judge::{Evidence, Goal, Judgement, judge};
 pub use lines::lines;
 pub use wait::{Call, Shared, wait};
 
-/// A request of a verb to the agent's main loop. A pass is one attempt to bring an object's mounts into the desired
-/// state.
+/// A request of a verb to the agent's main loop. A pass is one attempt to bring an object's mounts
+/// into the desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Begins a pass on these objects now, by uid.

@@ -31,8 +31,8 @@ pub struct KubernetesArgs {
     /// File with the bearer token for the API; it is read for every request, so it may be replaced at any time
     #[arg(long, env = "DWS_CLIENT_MOUNT_SERVICE_TOKEN_FILE", value_name = "FILE")]
     pub service_token_file: Option<String>,
-    /// File with the certificates of the authorities that may sign the API's certificate, PEM; it is read for every
-    /// connection
+    /// File with the certificates of the authorities that may sign the API's certificate, PEM; it is
+    /// read for every connection
     #[arg(long, env = "DWS_CLIENT_MOUNT_SERVICE_CERT_FILE", value_name = "FILE")]
     pub service_cert_file: Option<String>,
     /// The same as --command-deadline: seconds, or a time like 1m30s; 0 leaves that as it is

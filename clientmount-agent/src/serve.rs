@@ -1,5 +1,5 @@
-//! Serves the node's own socket: scripts wait for a job's mounts; operators of this node list its mounts and the
-//! agent's plans.
+//! Serves the node's own socket: scripts wait for a job's mounts; operators of this node list its mounts
+//! and the agent's plans.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,8 +33,8 @@ use agent::{
 const NO_PROFILE: &str = "no NnfStorageProfile was given: add the one that the ClientMount's labels name to the files, or apply it first";
 /// How long a status waits for the coordinator's answer about a job.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Number of messages that may wait for a script to read them. A script that reads no messages delays only its own
-/// call.
+/// Number of messages that may wait for a script to read them. A script that reads no messages delays
+/// only its own call.
 const IN_FLIGHT: usize = 8;
 
 /// Serves the node's socket until it fails.

@@ -65,8 +65,8 @@ impl Subcommand {
         })
     }
 
-    /// Runs the subcommand and prints what it did. Exit codes: systemctl's, 4 when root is needed, 1 for other
-    /// failures.
+    /// Runs the subcommand and prints what it did. Exit codes: systemctl's, 4 when root is needed,
+    /// 1 for other failures.
     #[must_use]
     pub fn run(self, program: &OsString) -> ExitCode {
         let changes = !matches!(self, Self::Status | Self::Version);

@@ -110,8 +110,8 @@ impl View {
         self.inner.lock().objects.get(uid).cloned()
     }
 
-    /// Returns the objects of a job: of the Workflow that the coordinator named, else the objects whose labels fit the
-    /// job's name.
+    /// Returns the objects of a job: of the Workflow that the coordinator named, else the objects whose labels
+    /// fit the job's name.
     pub fn of_job(&self, job: &JobName, state: Option<&JobState>) -> Vec<(String, Viewed)> {
         let mut all = self.all();
         all.retain(|(_, viewed)| {

@@ -19,15 +19,15 @@ use tokio::time::sleep;
 use workload::lease::{LABEL, Watched};
 use workload::{Flow, Progress, Refused, progress};
 
-/// Interval between two reads of the leases. Leases are few: only a command that drives a Workflow itself holds a
-/// lease.
+/// Interval between two reads of the leases. Leases are few: only a command that drives a Workflow
+/// itself holds a lease.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
 /// Longest gap between two reads of a lease in which the lease can expire. After a longer gap the expiry clock starts
 /// again: the API may have been unreachable for the command too.
 const LONGEST_GAP: Duration = Duration::from_secs(40);
 
-/// Reads all leases periodically, for ever. While no Workflow carries a lease, this task sends no request and runs no
-/// timer.
+/// Reads all leases periodically, for ever. While no Workflow carries a lease, this task sends no request
+/// and runs no timer.
 pub(crate) async fn remove_abandoned(client: Client) {
     let (has_leases, leases) = channel(false);
     tokio::join!(watch_leases(client.clone(), has_leases), check_leases(client, leases));

@@ -1,8 +1,8 @@
-//! Completes new objects, and decides which changes of objects the coordinator refuses, before the API stores them.
-//! Pure.
+//! Completes new objects, and decides which changes of objects the coordinator refuses, before the
+//! API stores them. Pure.
 //!
-//! The embedded API calls [`complete`] and [`admit`] directly; a cluster's API server asks over HTTPS
-//! ([`crate::webhook`]).
+//! The embedded API calls [`complete`] and [`admit`] directly; a cluster's API server
+//! asks over HTTPS ([`crate::webhook`]).
 
 use api::SystemConfiguration;
 use containers::claim::rules::{self, Part};
@@ -21,18 +21,18 @@ pub(crate) struct Change<'a> {
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
     /// The client that makes the change: the uid of the pod that the client's token is bound to; with the embedded
-    /// API, the user. A claim on a ContainerRun (which names the coordinator that works on the run) has its holder in
-    /// the same form.
+    /// API, the user. A claim on a ContainerRun (which names the coordinator that works on the run) has its holder
+    /// in the same form.
     pub(crate) caller: Option<&'a str>,
     /// The stored object; `None` when the change creates it.
     pub(crate) old: Option<&'a Value>,
     pub(crate) new: &'a Value,
 }
 
-/// Refuses to delete a pinned profile (the copy of a profile that a Workflow or a persistent storage uses) while its
-/// owner exists: the storage of the Workflow, or the persistent storage, cannot be removed without the profile.
-/// Kubernetes' garbage collector deletes the profile after its owner is gone; this function does not check the
-/// collector's deletions.
+/// Refuses to delete a pinned profile (the copy of a profile that a Workflow or a persistent storage uses) while
+/// its owner exists: the storage of the Workflow, or the persistent storage, cannot be removed without the
+/// profile. Kubernetes' garbage collector deletes the profile after its owner is gone; this function does not
+/// check the collector's deletions.
 pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
     let is_profile = group == "nnf.cray.hpe.com"
         && ["nnfstorageprofiles", "nnfcontainerprofiles"].contains(&resource);

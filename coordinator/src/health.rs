@@ -1,9 +1,9 @@
 //! Status of the coordinator's services for the gRPC health service.
 //!
-//! `NodeLink` is SERVING once all objects were listed and while the watch on ClientMounts works: otherwise a node that
-//! connects has to wait, and another coordinator may serve it sooner. `Cluster` and the process as a whole (the empty
-//! service name) are SERVING even while the API is unreachable: restarting the coordinator would not bring the API
-//! back.
+//! `NodeLink` is SERVING once all objects were listed and while the watch on ClientMounts works: otherwise a node
+//! that connects has to wait, and another coordinator may serve it sooner. `Cluster` and the process as a whole
+//! (the empty service name) are SERVING even while the API is unreachable: restarting the coordinator would not
+//! bring the API back.
 
 use proto::v1::cluster_server::ClusterServer;
 use proto::v1::node_link_server::NodeLinkServer;

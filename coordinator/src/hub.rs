@@ -114,8 +114,8 @@ impl Hub {
         self.exchange.close(&session.node, session.epoch);
     }
 
-    /// Returns the next message to the session's node. `None` if there is no message now: the session then waits for
-    /// its `Notify`.
+    /// Returns the next message to the session's node. `None` if there is no message now: the session then
+    /// waits for its `Notify`.
     pub(crate) fn next(
         &self,
         session: &Session,

@@ -132,8 +132,8 @@ async fn serve(
     }
 }
 
-/// Serves a session until the node disconnects (`Ok`) or the coordinator ends the session (`Err`, with the reason for
-/// the node).
+/// Serves a session until the node disconnects (`Ok`) or the coordinator ends the session (`Err`, with the
+/// reason for the node).
 async fn serve_session(
     hub: &Hub,
     session: &Session,

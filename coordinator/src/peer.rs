@@ -44,16 +44,16 @@ impl Peer {
         Ok(Self::Certificate(names))
     }
 
-    /// Returns the time at which the certificate of a request's caller expires, in seconds since 1970; `None` without a
-    /// certificate.
+    /// Returns the time at which the certificate of a request's caller expires, in seconds since 1970;
+    /// `None` without a certificate.
     pub(crate) fn expires<T>(request: &Request<T>) -> Option<i64> {
         let certificates = request.extensions().get::<OnTcp>()?.peer_certs()?;
         let (_, certificate) = X509Certificate::from_der(certificates.first()?).ok()?;
         Some(certificate.validity().not_after.timestamp())
     }
 
-    /// Checks that the caller may act as `node`. Every local caller may do so: only root and the coordinator's own
-    /// user can connect.
+    /// Checks that the caller may act as `node`. Every local caller may do so: only root and the coordinator's
+    /// own user can connect.
     pub(crate) fn check_node(&self, node: &str) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),

@@ -1,5 +1,5 @@
-//! The questions of a node about jobs. The coordinator answers each question at once, and again whenever the answer
-//! changes.
+//! The questions of a node about jobs. The coordinator answers each question at once, and again
+//! whenever the answer changes.
 
 use jobs::Questions;
 use proto::limits::{NAME, shortened};
@@ -8,8 +8,8 @@ use proto::v1::{JobAnswer, JobName, WatchJob};
 
 use crate::hub::{Hub, Session};
 
-/// Largest number of open questions of one node: each script that waits for a job opens a question, and so does the
-/// agent.
+/// Largest number of open questions of one node: each script that waits for a job opens a question, and
+/// so does the agent.
 const MOST_QUESTIONS: usize = 64;
 
 /// Opens a question of the node. If the node has too many questions, closes the oldest.

@@ -65,8 +65,8 @@ pub(crate) enum RejectedHello {
          run the agent for a {configured} there, or correct the SystemConfiguration"
     )]
     WrongRole { node: String, configured: &'static str, connected_as: &'static str },
-    /// A newer agent of the same boot has connected. This refusal is final: within a boot the order of starts is
-    /// certain.
+    /// A newer agent of the same boot has connected. This refusal is final: within a boot the order
+    /// of starts is certain.
     #[error(
         "a newer agent of node {node} has connected (boot {boot}, started {started_at} ns after boot): \
          stop this agent, or give it a name of its own with --node"
@@ -135,8 +135,8 @@ impl Roster {
         }
     }
 
-    /// Records the expiry of the certificate of a session, in seconds since 1970, unless a newer session replaced this
-    /// one.
+    /// Records the expiry of the certificate of a session, in seconds since 1970, unless a newer
+    /// session replaced this one.
     pub(crate) fn set_certificate_expiry(&mut self, node: &str, epoch: u64, expires: i64) {
         if let Some(session) = self.session(node, epoch) {
             session.expires = Some(expires);
@@ -158,8 +158,8 @@ impl Roster {
         self.invalid_name = None;
     }
 
-    /// Returns the location of `name` in the system, `Some(None)` if no node has that name; `None` while the layout is
-    /// unknown.
+    /// Returns the location of `name` in the system, `Some(None)` if no node has that name; `None` while
+    /// the layout is unknown.
     pub(crate) fn location(&self, name: &str) -> Option<Option<&Location>> {
         self.locations.as_ref().map(|locations| locations.get(name))
     }

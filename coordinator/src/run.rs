@@ -93,8 +93,8 @@ pub struct Coordinator {
     servers: JoinSet<Result<(), ServeError>>,
     /// Tasks that watch and write objects. A write that a stop interrupts is repeated when the node reports again.
     work: JoinSet<()>,
-    /// The bound TCP addresses of the embedded API, of the listener for nodes, and of the listener for probes and
-    /// metrics.
+    /// The bound TCP addresses of the embedded API, of the listener for nodes, and of the listener
+    /// for probes and metrics.
     pub api_address: Option<SocketAddr>,
     pub node_address: Option<SocketAddr>,
     pub http_address: Option<SocketAddr>,

@@ -109,8 +109,8 @@ fn set_keepalive(listener: &TcpListener) -> io::Result<()> {
     Ok(setsockopt(listener, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?)
 }
 
-/// Marks the request's connection as used, so that it is not closed as idle. Every request passes through this
-/// function first.
+/// Marks the request's connection as used, so that it is not closed as idle. Every request passes
+/// through this function first.
 #[expect(clippy::unnecessary_wraps, reason = "an interceptor may refuse")]
 fn mark_connection_used<I: Clone + Send + Sync + 'static>(
     request: Request<()>,

@@ -120,8 +120,7 @@ fn answer(
     Json(answer.into_review())
 }
 
-/// Returns the object before a creation or update (`None` for a creation) and after it; `None` for any other
-/// operation.
+/// Returns the object before a creation or update (`None` for a creation) and after it; `None` for any other operation.
 fn objects(request: &Request) -> Option<(Option<Value>, Value)> {
     let value = |object: &Option<DynamicObject>| {
         object.as_ref().and_then(|object| serde_json::to_value(object).ok())

@@ -124,8 +124,8 @@ impl Job {
         )))
     }
 
-    /// Checks that a job may go to PostRun: a Workflow leaves PreRun only after all computes have mounted, and this
-    /// may never happen.
+    /// Checks that a job may go to PostRun: a Workflow leaves PreRun only after all computes have mounted, and
+    /// this may never happen.
     async fn check_mounted(&self) -> Result<(), Status> {
         let workflow = self.get().await?;
         match step(&workflow, &WorkflowState::PreRun) {

@@ -50,8 +50,8 @@ pub(crate) fn become_user(user: &User) -> Result<(), ConfineError> {
     become_it().map_err(|source| ConfineError::User { uid: user.uid, gid: user.gid, source })
 }
 
-/// Allows reading beneath the source and everything beneath the destination, and no other file access. A kernel without Landlock
-/// restricts nothing.
+/// Allows reading beneath the source and everything beneath the destination, and no other file access. A kernel
+/// without Landlock restricts nothing.
 pub(crate) fn restrict(source: impl AsFd, destination: impl AsFd) -> Result<(), ConfineError> {
     let abi = ABI::V3;
     Ruleset::default()

@@ -77,8 +77,8 @@ fn open(mover: &Mover, file: &Opened) -> Result<(File, u64, BTreeSet<u64>)> {
     Ok((copy, number, BTreeSet::new()))
 }
 
-/// Removes the temporary file that an earlier run made for a name, and that this run has no use for. Later it would change the
-/// folder's times.
+/// Removes the temporary file that an earlier run made for a name, and that this run has no use for. Later it would
+/// change the folder's times.
 pub(crate) fn forget(mover: &Mover, folder: &Folder, name: &CStr) {
     let path = || folder.target_of(name);
     if let Some(number) = mover.resume.as_ref().and_then(|resume| resume.number_of(&path())) {

@@ -46,8 +46,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the next work; `None` once nothing is left and no thread can add more. Every thread that got work calls
-    /// [`Queue::finish`] after it.
+    /// Returns the next work; `None` once nothing is left and no thread can add more. Every thread that got work
+    /// calls [`Queue::finish`] after it.
     pub(crate) fn next(&self) -> Option<Work> {
         let mut state = self.lock();
         loop {

@@ -3,8 +3,8 @@
 //!
 //! Launchers use only a small part of the shell's language: variables before the command (Open MPI sets them if its
 //! installation has a prefix), quotes, and Open MPI's test for `.profile`. This module rejects everything else that
-//! needs a shell, with one exception: patterns of file names (`*`, `?`, `[`, `{`) stay as they are, as in a shell that
-//! finds no match.
+//! needs a shell, with one exception: patterns of file names (`*`, `?`, `[`, `{`) stay as they are, as in a shell
+//! that finds no match.
 
 mod parts;
 mod value;

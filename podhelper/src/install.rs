@@ -1,5 +1,5 @@
-//! Copies the program to a directory that the pod's containers share, because the images of the other containers lack
-//! the program.
+//! Copies the program to a directory that the pod's containers share, because the images of the other
+//! containers lack the program.
 
 use std::{
     fs, io,

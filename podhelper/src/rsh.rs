@@ -156,8 +156,8 @@ async fn carry(
     Err(io::Error::other("the worker closed the connection"))
 }
 
-/// Sends this process's input to the worker. Then keeps the connection open: if the connection ended, the command would
-/// end too.
+/// Sends this process's input to the worker. Then keeps the connection open: if the connection ended, the
+/// command would end too.
 async fn feed(
     mut sink: SplitSink<Messages<TlsStream<TcpStream>>, Message>,
     mut input: Receiver<Bytes>,

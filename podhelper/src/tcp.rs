@@ -1,5 +1,5 @@
-//! Makes the kernel notice dead peers. A rabbit that has lost its power sends nothing any more, and podhelper itself
-//! has no timer.
+//! Makes the kernel notice dead peers. A rabbit that has lost its power sends nothing any more, and podhelper
+//! itself has no timer.
 
 use std::{io, os::fd::AsFd};
 
@@ -12,8 +12,8 @@ const IDLE: u32 = 10;
 const BETWEEN: u32 = 5;
 /// Number of unanswered probes after which the kernel treats the peer as gone.
 const PROBES: u32 = 4;
-/// Milliseconds for which sent data may stay unacknowledged. During this time the kernel does not probe the peer
-/// (tcp(7), `TCP_USER_TIMEOUT`).
+/// Milliseconds for which sent data may stay unacknowledged. During this time the kernel does not probe
+/// the peer (tcp(7), `TCP_USER_TIMEOUT`).
 const UNACKNOWLEDGED: u32 = 30_000;
 
 /// Makes the kernel notice within half a minute that the peer is gone, and send each message without delay.

@@ -156,8 +156,8 @@ fn short(host: &str) -> &str {
     host.split_once('.').map_or(host, |(short, _)| short)
 }
 
-/// Returns the cluster's domain if this host's name is in another domain. The domain comes from the search path that
-/// the kubelet writes.
+/// Returns the cluster's domain if this host's name is in another domain. The domain comes from the search path
+/// that the kubelet writes.
 fn other_domain<'a>(host: &str, resolver: &'a str) -> Option<&'a str> {
     let search = resolver.lines().filter_map(|line| line.strip_prefix("search ")).next_back()?;
     let (_, domain) = search.split_whitespace().next()?.split_once(".svc.")?;

@@ -1,5 +1,5 @@
-//! Tests containers that wait for each other. The two hosts are loopback addresses here. Their names have the usual
-//! form `<rabbit>.<workflow>`.
+//! Tests containers that wait for each other. The two hosts are loopback addresses here. Their names have
+//! the usual form `<rabbit>.<workflow>`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs")]

@@ -50,9 +50,9 @@ pub struct Agent {
     passes: JoinSet<(Key, Pass)>,
     /// The fingerprint of each running pass's object, taken when the pass began.
     handled: BTreeMap<Key, Fingerprint>,
-    /// ClientMounts that existed when the agent started, each with the block storages under it that no pass has worked
-    /// on yet. After a reboot the passes over the block storages bring the devices back; a mount before these passes
-    /// would fail needlessly.
+    /// ClientMounts that existed when the agent started, each with the block storages under it that no pass has
+    /// worked on yet. After a reboot the passes over the block storages bring the devices back; a mount before these
+    /// passes would fail needlessly.
     after_blocks: BTreeMap<String, BTreeSet<String>>,
     /// Failures that the last pass over each failing object logged: a retry that fails in the same way logs nothing.
     failing: BTreeMap<Key, Vec<String>>,
@@ -68,11 +68,11 @@ pub struct Agent {
     mounts_to_keep: BTreeSet<MountPoint>,
     /// Uids of the ClientMounts that this agent has seen mounted.
     mounted: BTreeSet<String>,
-    /// For each object that a pass works on: the resourceVersion of the newest status that a watch brought during the
-    /// pass.
+    /// For each object that a pass works on: the resourceVersion of the newest status that a watch
+    /// brought during the pass.
     status_changed: BTreeMap<Key, String>,
-    /// ClientMounts that were deleted without the agent's finalizer while a pass worked on an object of their name: the
-    /// names, by uid.
+    /// ClientMounts that were deleted without the agent's finalizer while a pass worked on an object of their name:
+    /// the names, by uid.
     deleted: BTreeMap<String, String>,
     /// Objects that were woken during a pass over them, but not by a change of the object itself.
     woken_meanwhile: BTreeSet<Key>,
@@ -248,8 +248,8 @@ impl Agent {
         }
     }
 
-    /// Wakes every object, except ClientMounts on block storages of this rabbit: these wait for the passes over the
-    /// block storages.
+    /// Wakes every object, except ClientMounts on block storages of this rabbit: these wait for the passes
+    /// over the block storages.
     fn wake_everything(&mut self) {
         for key in self.cache.all_keys() {
             match &key {

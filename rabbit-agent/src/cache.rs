@@ -58,8 +58,8 @@ pub enum Wake {
     /// The object is new, or another program than this agent changed it.
     Changed(Key),
     Related(Key),
-    /// The status with this resourceVersion differs from the cached status: a running pass or another writer changed
-    /// it.
+    /// The status with this resourceVersion differs from the cached status: a running pass or
+    /// another writer changed it.
     StatusChanged(Key, String),
     /// The ClientMount with this name and uid was deleted without the agent's finalizer: its mount points are free.
     Deleted(String, String),
@@ -103,8 +103,8 @@ pub trait Cached: Object {
     fn store(cache: &mut Cache) -> &mut Store<Self>;
     /// Returns the key under which the agent works on the object; `None` for kinds that it only reads.
     fn key(&self) -> Option<Key>;
-    /// Returns the further objects to wake after a change. For kinds with a key, the cache calls this function only for objects
-    /// of this rabbit.
+    /// Returns the further objects to wake after a change. For kinds with a key, the cache calls this function only for
+    /// objects of this rabbit.
     fn wakes(_: &mut Cache, _: &Change<Self>) -> Vec<Wake> {
         Vec::new()
     }
@@ -172,8 +172,8 @@ impl Cache {
         wakes
     }
 
-    /// Returns whether every kind was listed completely. Before that, an object that is missing from the cache may
-    /// exist.
+    /// Returns whether every kind was listed completely. Before that, an object that is missing from
+    /// the cache may exist.
     pub fn is_complete(&self) -> bool {
         self.block_storages.is_complete()
             && self.node_storages.is_complete()

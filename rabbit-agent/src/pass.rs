@@ -168,8 +168,8 @@ impl Pass {
         self.holders.extend(failure.holders.iter());
     }
 
-    /// Returns the result of a pass that panicked: the agent retries the object later, and the panic does not affect
-    /// other objects.
+    /// Returns the result of a pass that panicked: the agent retries the object later, and the panic does
+    /// not affect other objects.
     pub fn panicked(key: &Key, panicked: &Panicked) -> Self {
         let failures = vec![format!("{key}: {panicked}")];
         Self { failures, retry: Retry::Later, ..Self::default() }
@@ -209,8 +209,8 @@ impl Pass {
         stored
     }
 
-    /// Adds the agent's finalizer before the pass makes anything for the object, and returns the object with the
-    /// finalizer.
+    /// Adds the agent's finalizer before the pass makes anything for the object, and returns the
+    /// object with the finalizer.
     pub async fn with_finalizer<K: Cached>(
         &mut self,
         context: &Context,

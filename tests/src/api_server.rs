@@ -130,8 +130,8 @@ impl ApiServer {
         }
     }
 
-    /// Returns the requests that the computes' service account has sent so far to a real server, in the order of their
-    /// arrival.
+    /// Returns the requests that the computes' service account has sent so far to a real server, in the
+    /// order of their arrival.
     ///
     /// # Errors
     /// When the server is not a real one, or its audit log cannot be read.

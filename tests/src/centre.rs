@@ -123,8 +123,8 @@ impl Job {
         if self.is_shared() { 0 } else { place }
     }
 
-    /// Returns the path at which each compute mounts its allocation, and beneath which the rabbit mounts all
-    /// allocations.
+    /// Returns the path at which each compute mounts its allocation, and beneath which the
+    /// rabbit mounts all allocations.
     #[must_use]
     pub fn mount_path(&self) -> String {
         format!("{}/{}-0", self.mount_root, self.workflow_uid)
@@ -224,8 +224,8 @@ impl Job {
         })
     }
 
-    /// Returns the NnfNodeStorage that the NnfStorage controller creates beside the NnfNodeBlockStorage, with a file
-    /// system per allocation.
+    /// Returns the NnfNodeStorage that the NnfStorage controller creates beside the NnfNodeBlockStorage, with a
+    /// file system per allocation.
     #[must_use]
     pub fn file_systems(&self, chassis: &Chassis) -> Value {
         let variables = json!([
@@ -341,8 +341,8 @@ const GFS2: &str = "-j2 -J8 -p $PROTOCOL -t $CLUSTER_NAME:$LOCK_SPACE $DEVICE";
 /// Bytes of each allocation that LVM needs in addition to the volume.
 const PADDING: u64 = 32 << 20;
 
-/// Returns a profile's LVM commands: they make a volume group for each allocation, or one group that all nodes share
-/// under locks.
+/// Returns a profile's LVM commands: they make a volume group for each allocation, or one group that all
+/// nodes share under locks.
 fn volume_commands(shared: bool) -> Value {
     let activate = if shared { "ys" } else { "y" };
     let activation = json!({

@@ -133,8 +133,8 @@ impl Coordinator {
         Ok(made.stored.remove(0).object.try_parse()?)
     }
 
-    /// Plans one change of the run and sends it. The API must refuse it, and the coordinator must then plan again soon.
-    /// Returns the reason.
+    /// Plans one change of the run and sends it. The API must refuse it, and the coordinator must then plan again
+    /// soon. Returns the reason.
     async fn lose(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
         let mut made = self.make(self.plan(run, found, 0)?).await;
         ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);

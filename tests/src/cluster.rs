@@ -80,11 +80,11 @@ impl Link {
 /// The program that turns Workflows into objects for the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Centre {
-    /// The coordinator's engine on the embedded API, the test on a real server. The engine runs only on the embedded
-    /// API by default.
+    /// The coordinator's engine on the embedded API, the test on a real server. The engine runs only on the
+    /// embedded API by default.
     Default,
-    /// The coordinator's engine on either server. A real API server asks the coordinator's webhook about changes of
-    /// Workflows.
+    /// The coordinator's engine on either server. A real API server asks the coordinator's webhook
+    /// about changes of Workflows.
     Engine,
     /// The test, instead of a site's controllers.
     Test,
@@ -259,8 +259,8 @@ impl Cluster {
         )
     }
 
-    /// Returns the API's address for a program; `kubeconfig` selects the program's kubeconfig if the server is a real
-    /// one.
+    /// Returns the API's address for a program; `kubeconfig` selects the program's kubeconfig if the server
+    /// is a real one.
     fn api(&self, kubeconfig: impl Fn(&RealServer) -> &PathBuf) -> String {
         match self.server.real() {
             None => format!("unix://{}", self.api_socket().display()),
@@ -268,8 +268,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the directory with the fence requests to the rabbit, the responses, and the configuration of the
-    /// rabbit's corosync cluster.
+    /// Returns the directory with the fence requests to the rabbit, the responses, and the configuration of
+    /// the rabbit's corosync cluster.
     #[must_use]
     pub fn fence(&self) -> PathBuf {
         self.directory.join("fence")
@@ -545,8 +545,8 @@ impl Cluster {
         output(argv).with_context(|| format!("warren {}", words.join(" ")))
     }
 
-    /// Returns the launcher for `warren run`, a script that enters a node's mount namespace: ssh cannot reach these
-    /// nodes.
+    /// Returns the launcher for `warren run`, a script that enters a node's mount namespace: ssh
+    /// cannot reach these nodes.
     ///
     /// # Errors
     /// When a node does not run, or the script cannot be written.
@@ -603,8 +603,8 @@ impl Cluster {
         stop(&mut self.coordinator)
     }
 
-    /// Returns one line for each mount, loop device and program beneath the directory that still exists on this
-    /// computer.
+    /// Returns one line for each mount, loop device and program beneath the directory that still
+    /// exists on this computer.
     ///
     /// # Errors
     /// When the box cannot be inspected.

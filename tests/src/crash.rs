@@ -1,8 +1,8 @@
-//! Kills a program with SIGKILL after every step of a job, and checks that the job still succeeds after the program's
-//! restart.
+//! Kills a program with SIGKILL after every step of a job, and checks that the job still succeeds
+//! after the program's restart.
 //!
-//! An undisturbed run counts the steps. Then there is one run for each step, in which a program is killed after that
-//! step.
+//! An undisturbed run counts the steps. Then there is one run for each step, in which a program is
+//! killed after that step.
 
 use std::{sync::Mutex, thread};
 
@@ -13,8 +13,8 @@ use crate::{fixture::Fixture, program::Program};
 /// Text in every log line about a step: the name of the module that executes steps.
 const STEP: &str = "storage::execute";
 
-/// Number of runs at the same time. More than one is possible because a run spends most of its time waiting for
-/// programs.
+/// Number of runs at the same time. More than one is possible because a run spends most of its
+/// time waiting for programs.
 const AT_A_TIME: usize = 4;
 
 /// Kills a program after each step of each node, always in a new run. `victims` returns the programs to kill after a
@@ -37,8 +37,8 @@ pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<(
     })
 }
 
-/// Takes entries from the shared list until it is empty, and makes one run for each, in which the program is killed as
-/// the entry says.
+/// Takes entries from the shared list until it is empty, and makes one run for each, in which the program is killed
+/// as the entry says.
 fn die(deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> anyhow::Result<()> {
     loop {
         let next = deaths_left.lock().expect("no worker panics with the lock").next();

@@ -87,8 +87,8 @@ pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCo
     }
 }
 
-/// Handles Ctrl-C: stops all programs, removes their files, and prints a message. `story` gets a value when the demo's
-/// thread has ended.
+/// Handles Ctrl-C: stops all programs, removes their files, and prints a message. `story` gets a value when the
+/// demo's thread has ended.
 pub async fn handle_interrupt(
     mut story: oneshot::Receiver<anyhow::Result<()>>,
     directory: &Path,

@@ -1,8 +1,8 @@
 //! A rabbit and a compute that use an API server directly, without a coordinator; and the stand-in for the Go daemon,
 //! which can replace the compute's agent.
 //!
-//! The compute is a mount namespace that outlives the programs on it, so that one program can take over the mounts of
-//! another.
+//! The compute is a mount namespace that outlives the programs on it, so that one program can take over
+//! the mounts of another.
 
 use std::{
     fs::{self, File},
@@ -250,8 +250,8 @@ impl Direct {
         self.stand_in.take().map(drop).context("the stand-in does not run")
     }
 
-    /// Lets the rabbit create the job's volume and give the compute access. Returns the ClientMount that would mount
-    /// the volume.
+    /// Lets the rabbit create the job's volume and give the compute access. Returns the ClientMount that
+    /// would mount the volume.
     ///
     /// # Errors
     /// When the rabbit does not finish in time.
@@ -302,8 +302,8 @@ impl Direct {
         })
     }
 
-    /// Waits until the ClientMount is in this state: its status must have one mount, in that state and ready, and no
-    /// error.
+    /// Waits until the ClientMount is in this state: its status must have one mount, in that state and
+    /// ready, and no error.
     ///
     /// # Errors
     /// The errors of [`Direct::until_object`].

@@ -98,8 +98,8 @@ pub fn pour(stream: &mut TcpStream, bytes: &[u8]) {
     let _ = stream.write_all(bytes);
 }
 
-/// Returns a sender, and a function that blocks until the sender is dropped. An answer that must wait calls the
-/// function.
+/// Returns a sender, and a function that blocks until the sender is dropped. An answer that must
+/// wait calls the function.
 pub fn hold() -> (mpsc::Sender<()>, impl Fn() + Send + Sync + 'static) {
     let (let_go, held) = mpsc::channel();
     let held = Mutex::new(held);

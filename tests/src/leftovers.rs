@@ -17,8 +17,8 @@ use crate::program::{command, until_even_if_interrupted};
 const PROGRAMS: [&str; 6] =
     ["coordinator", "rabbit-agent", "clientmount-agent", "clientmountd", "stand-in", "warren"];
 
-/// Returns one line for each mount, loop device and program that is left. The list is empty if the computer is as
-/// before the run.
+/// Returns one line for each mount, loop device and program that is left. The list is empty if the computer is
+/// as before the run.
 ///
 /// # Errors
 /// When the computer cannot be inspected; an empty list would then prove nothing.
@@ -32,8 +32,8 @@ pub fn leftovers(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(left)
 }
 
-/// Kills Warren's programs that work beneath `directory`, removes their mounts and loop devices, and removes the
-/// directory.
+/// Kills Warren's programs that work beneath `directory`, removes their mounts and loop devices,
+/// and removes the directory.
 ///
 /// # Errors
 /// When a process, mount, loop device or file cannot be removed.

@@ -37,8 +37,8 @@ pub fn raw() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Checks that a raw volume is a block device that the user owns, and that the rabbit reads the data that a compute
-/// wrote to it.
+/// Checks that a raw volume is a block device that the user owns, and that the rabbit reads the data that a
+/// compute wrote to it.
 ///
 /// # Errors
 /// When any step fails.

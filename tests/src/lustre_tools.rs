@@ -1,11 +1,11 @@
 //! Stand-ins for `zpool`, `zfs`, `lctl`, `lfs`, `mkfs.lustre` and `mount -t lustre`: they record in one file what the
 //! real programs would write to devices.
 //!
-//! Options and output are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8), mount.lustre(8),
-//! lctl(8)). Refusals, exit statuses and the properties of targets are those of Lustre 2.17, observed on a real system.
-//! A target's mount is a tmpfs whose source is the dataset; a client's mount is a tmpfs whose source is
-//! `<mgs>:/<fsname>`. Such a mount is in the mount table and can be busy, but two mounts of one file system do not
-//! share files.
+//! Options and output are those of the manual pages (zpool(8) and its parts, zfs(8), mkfs.lustre(8),
+//! mount.lustre(8), lctl(8)). Refusals, exit statuses and the properties of targets are those of Lustre 2.17,
+//! observed on a real system. A target's mount is a tmpfs whose source is the dataset; a client's mount is a tmpfs
+//! whose source is `<mgs>:/<fsname>`. Such a mount is in the mount table and can be busy, but two mounts of one file
+//! system do not share files.
 //!
 //! The state is in the directory `lustre.state`, which lies in the directory of `PATH` that has the stand-ins, with a
 //! log of every command line. If `lustre.state` is missing, ZFS is real, and only Lustre's own programs are stand-ins;
@@ -34,8 +34,8 @@ pub use self::refusal::Refusal;
 /// Names under which the stand-in is installed on a machine that has neither ZFS nor Lustre.
 pub const NAMES: [&str; 6] = ["zpool", "zfs", "lctl", "lfs", "mkfs.lustre", "mount"];
 
-/// Names under which the stand-in is installed on a machine that has ZFS. mount(8) itself finds and runs
-/// `mount.lustre`.
+/// Names under which the stand-in is installed on a machine that has ZFS. mount(8) itself
+/// finds and runs `mount.lustre`.
 pub const LUSTRES_OWN: [&str; 4] = ["lctl", "lfs", "mkfs.lustre", "mount.lustre"];
 
 /// Directory of the state, in the same directory as the names.

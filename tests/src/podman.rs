@@ -137,8 +137,8 @@ impl Podman {
         format!("/proc/{}/ns/net", self.holder.id())
     }
 
-    /// Connects this podman's network with another podman's network. This one gets the first address, the other one the
-    /// second.
+    /// Connects this podman's network with another podman's network. This one gets the first address, the
+    /// other one the second.
     ///
     /// # Panics
     /// When `ip` fails.
@@ -166,8 +166,8 @@ impl Podman {
         Command::new("nsenter").arg(net).args(program).output().expect("nsenter starts")
     }
 
-    /// Returns the processes in podman's network namespace, and their descendants in the network namespaces of
-    /// containers.
+    /// Returns the processes in podman's network namespace, and their descendants in the
+    /// network namespaces of containers.
     fn processes(&self) -> Vec<i32> {
         let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
         let holder = i32::try_from(self.holder.id()).unwrap_or(0);

@@ -72,8 +72,8 @@ pub fn kill_children() {
     }
 }
 
-/// Makes this process the parent of orphans, processes whose parent was a child of this process and has ended
-/// (prctl(2), `PR_SET_CHILD_SUBREAPER`).
+/// Makes this process the parent of orphans, processes whose parent was a child of this process and
+/// has ended (prctl(2), `PR_SET_CHILD_SUBREAPER`).
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -81,8 +81,8 @@ pub fn adopt_orphans() -> anyhow::Result<()> {
     set_child_subreaper(true).context("become the parent of orphans")
 }
 
-/// Kills all child processes, also adopted orphans, and waits for their end. No other thread may wait for a child at
-/// the same time.
+/// Kills all child processes, also adopted orphans, and waits for their end. No other thread may wait for a child
+/// at the same time.
 pub fn end_children() {
     loop {
         kill_children();
@@ -117,9 +117,9 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
-/// Writes an executable script. A separate process writes the file. If this process wrote it, a child of another test
-/// could inherit the open file between fork(2) and execve(2), and execve(2) of the script would fail meanwhile
-/// (ETXTBSY).
+/// Writes an executable script. A separate process writes the file. If this process wrote it, a child of
+/// another test could inherit the open file between fork(2) and execve(2), and execve(2) of the script
+/// would fail meanwhile (ETXTBSY).
 ///
 /// # Errors
 /// When the script cannot be written.
@@ -378,8 +378,8 @@ fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
     }
 }
 
-/// Returns the process id of the supervised program: the only child of the supervisor that is not `sleep` or another
-/// helper.
+/// Returns the process id of the supervised program: the only child of the supervisor that is not
+/// `sleep` or another helper.
 fn supervised_child(supervisor: u32) -> Option<u32> {
     let children =
         fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).ok()?;

@@ -1,5 +1,5 @@
-//! Runs one job from its first to its last state with `warren`, as a workload manager and the sites' central
-//! controllers would.
+//! Runs one job from its first to its last state with `warren`, as a workload manager and the
+//! sites' central controllers would.
 
 use std::time::{Duration, Instant};
 
@@ -128,8 +128,8 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.wait("nnfnodestorage", &name, &rabbit, "ready")
     }
 
-    /// Gives each compute access to its allocation, and creates the compute's ClientMount from the status that the
-    /// rabbit wrote.
+    /// Gives each compute access to its allocation, and creates the compute's ClientMount from the status
+    /// that the rabbit wrote.
     ///
     /// # Errors
     /// When access is not given in time, or an object is refused.
@@ -237,8 +237,8 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.apply("withdraw", &[self.job.block_storage(&chassis, false)])
     }
 
-    /// Creates a ClientMount by which the rabbit mounts all allocations below one directory, and waits until they are
-    /// mounted.
+    /// Creates a ClientMount by which the rabbit mounts all allocations below one directory, and waits
+    /// until they are mounted.
     ///
     /// # Errors
     /// When the rabbit does not mount the tree in time.
@@ -249,8 +249,8 @@ impl<N: Narrator, M: Machines> Run<N, M> {
         self.wait("clientmount", &name, &chassis.rabbit, "mounted")
     }
 
-    /// Reads on the rabbit the file that the compute at index `place` wrote, by the compute's host name and by its
-    /// index.
+    /// Reads on the rabbit the file that the compute at index `place` wrote, by the compute's host name
+    /// and by its index.
     ///
     /// # Errors
     /// When the content differs from what the compute wrote.
@@ -367,8 +367,8 @@ impl<N: Narrator, M: Machines> Run<N, M> {
     }
 }
 
-/// Returns `mount` with the desired state `state`, and without the fields that the server added, as a client would
-/// apply it.
+/// Returns `mount` with the desired state `state`, and without the fields that the server added, as a
+/// client would apply it.
 fn with_desired_state(mount: &Value, state: &str) -> Value {
     let mut spec = mount["spec"].clone();
     spec["desiredState"] = json!(state);

@@ -1,5 +1,5 @@
-//! Searches a running program's memory, environment, arguments and open files for secrets, and lists the program's
-//! connections.
+//! Searches a running program's memory, environment, arguments and open files for secrets, and
+//! lists the program's connections.
 
 use std::{
     collections::BTreeSet,

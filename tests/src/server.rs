@@ -205,8 +205,8 @@ async fn make_namespaces(client: &Client, names: &[String]) -> anyhow::Result<()
     Ok(())
 }
 
-/// Deletes every object of Warren's kinds, and removes the finalizers: the programs that should remove them do not run
-/// any more.
+/// Deletes every object of Warren's kinds, and removes the finalizers: the programs that should remove them do
+/// not run any more.
 async fn clear(client: &Client) -> anyhow::Result<()> {
     for crd in api::crd_values() {
         let crd: Crd = serde_json::from_value(crd).context("decode a CRD")?;

@@ -1,5 +1,5 @@
-//! Real Slurm on a cluster: munge, slurmctld, and a slurmd in the mount namespace of each compute, with the scripts of
-//! `packaging/slurm`.
+//! Real Slurm on a cluster: munge, slurmctld, and a slurmd in the mount namespace of each compute, with
+//! the scripts of `packaging/slurm`.
 
 mod calls;
 mod commands;

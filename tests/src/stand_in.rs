@@ -1,5 +1,5 @@
-//! A stand-in for the sites' Go daemon on a compute, for tests that replace the daemon by Warren and Warren by the
-//! daemon.
+//! A stand-in for the sites' Go daemon on a compute, for tests that replace the daemon by Warren and
+//! Warren by the daemon.
 //!
 //! The stand-in was written from a description of the daemon's outward behaviour, not from the daemon's code. Like the
 //! daemon, it resets the status when the desired state changes, adds its finalizer, mounts with mount(8), and replaces

@@ -1,5 +1,5 @@
-//! The certificate of the coordinator as a cluster's webhook, and the objects with which an administrator registers the
-//! webhook.
+//! The certificate of the coordinator as a cluster's webhook, and the objects with which an
+//! administrator registers the webhook.
 
 use std::{
     ffi::OsString,
@@ -53,8 +53,8 @@ impl Webhook {
         arguments
     }
 
-    /// Returns the packaged objects, changed so that the API server calls this coordinator, at its address, to fill in
-    /// and check Workflows.
+    /// Returns the packaged objects, changed so that the API server calls this coordinator, at its address, to fill
+    /// in and check Workflows.
     ///
     /// # Errors
     /// When a packaged file cannot be read.

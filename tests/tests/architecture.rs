@@ -1,5 +1,5 @@
-//! Tests of ARCHITECTURE.md: its table of crates is generated from `cargo metadata`, and the code keeps some of its
-//! rules.
+//! Tests of ARCHITECTURE.md: its table of crates is generated from `cargo metadata`, and the code keeps
+//! some of its rules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

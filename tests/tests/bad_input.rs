@@ -1,12 +1,12 @@
-//! Gives bad objects to the real programs: each object must get a precise `userMessage`, and must change nothing on the
-//! node.
+//! Gives bad objects to the real programs: each object must get a precise `userMessage`, and must change
+//! nothing on the node.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use tests::{cluster::PATIENCE, fixture::Fixture, gate, program::until};
 
-/// A case: its name, a function that makes a good ClientMount of compute-1 bad, and words that the `userMessage` must
-/// contain.
+/// A case: its name, a function that makes a good ClientMount of compute-1 bad, and words that
+/// the `userMessage` must contain.
 type Case = (&'static str, fn(&mut Value, &str), &'static [&'static str]);
 
 const MOUNTS: [Case; 9] = [
@@ -90,8 +90,8 @@ fn wait_for_error(
     })
 }
 
-/// Lists the mounts and the files below a node's mount root. Mounts elsewhere belong to the machine that runs the
-/// tests.
+/// Lists the mounts and the files below a node's mount root. Mounts elsewhere belong to the machine
+/// that runs the tests.
 fn mounts_of(fixture: &Fixture, node: &str) -> anyhow::Result<String> {
     let root = fixture.run.cluster.mount_root();
     fixture.run.cluster.run_on(

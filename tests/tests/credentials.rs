@@ -1,5 +1,5 @@
-//! A compute that the coordinator serves has no credential of the Kubernetes API, and no connection to a program that
-//! has one.
+//! A compute that the coordinator serves has no credential of the Kubernetes API, and no connection to a
+//! program that has one.
 
 use std::{fs, path::Path};
 
@@ -76,8 +76,8 @@ fn computes_have_no_credential_of_the_api() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// Checks the search for secrets itself: the search must find each secret in the server that uses the secret, and an
-/// open connection.
+/// Checks the search for secrets itself: the search must find each secret in the server that uses the secret,
+/// and an open connection.
 fn secrets_are_found_where_they_are(fixture: &Fixture, secrets: &[Secret]) -> anyhow::Result<()> {
     let coordinator = fixture.run.cluster.coordinator()?.pid()?;
     for secret in secrets {

@@ -13,8 +13,8 @@ use tests::{
     program::{binary, command, pause},
 };
 
-/// Times of the interrupts, in milliseconds after the start. The first is before the demo writes a file, the last after
-/// its last mount.
+/// Times of the interrupts, in milliseconds after the start. The first is before the demo writes a file, the last
+/// after its last mount.
 const MOMENTS: [u64; 12] = [1, 20, 60, 200, 450, 700, 900, 1100, 1300, 1600, 2000, 2400];
 
 #[test]

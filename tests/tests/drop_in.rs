@@ -407,8 +407,8 @@ impl Daemon {
     }
 }
 
-/// Switches from the Go daemon to Warren and back, and from Warren to the Go daemon and back, with a file open on the
-/// mount.
+/// Switches from the Go daemon to Warren and back, and from Warren to the Go daemon and back, with a file
+/// open on the mount.
 #[test]
 fn a_node_is_switched_and_switched_back_with_its_file_system_mounted() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -134,8 +134,8 @@ fn documents() -> anyhow::Result<BTreeMap<PathBuf, String>> {
     found.into_iter().map(|path| Ok((path.clone(), text(&path)?))).collect()
 }
 
-/// Returns the commands in a text: `ExecStart=` of units, indented lines with their continuation lines, and text in
-/// backticks.
+/// Returns the commands in a text: `ExecStart=` of units, indented lines with their continuation lines,
+/// and text in backticks.
 fn commands_in(text: &str) -> Vec<String> {
     let text = text.replace("\\\n", " ");
     let typed = |line: &&str| line.starts_with("    ") || line.starts_with("ExecStart=");

@@ -28,8 +28,8 @@ impl Side {
         Ok(side)
     }
 
-    /// Creates one object per fixture, named like its file: the fixtures come from different systems, and their names
-    /// may clash.
+    /// Creates one object per fixture, named like its file: the fixtures come from different systems, and
+    /// their names may clash.
     fn load(&self) -> anyhow::Result<()> {
         for namespace in ["fixtures", "gone"] {
             self.server.create(&json!({

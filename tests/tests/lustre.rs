@@ -44,8 +44,8 @@ impl Tools {
         Ok(Self { directory, path })
     }
 
-    /// Returns the log of commands, without devices and paths, and with each pool shortened to the end of its name
-    /// (`ost-0`).
+    /// Returns the log of commands, without devices and paths, and with each pool shortened to the end
+    /// of its name (`ost-0`).
     fn log(&self, fixture: &Direct) -> anyhow::Result<Vec<String>> {
         let owner = format!("pool-{}-", fixture.job.storage_uid);
         let lines = lustre_tools::log(&self.directory)?;

@@ -1,7 +1,7 @@
-//! Tests of workflows with Lustre, with the coordinator's engine, the agents of rabbit and computes, real loop devices,
-//! and stand-ins for the programs of ZFS and Lustre (`tests::lustre_tools`). The tests prove that each program runs the
-//! right commands at the right time, and that nothing is left. They do not prove that a kernel with Lustre accepts the
-//! commands.
+//! Tests of workflows with Lustre, with the coordinator's engine, the agents of rabbit and computes, real loop
+//! devices, and stand-ins for the programs of ZFS and Lustre (`tests::lustre_tools`). The tests prove that each
+//! program runs the right commands at the right time, and that nothing is left. They do not prove that a kernel with
+//! Lustre accepts the commands.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};

@@ -16,8 +16,8 @@ const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 /// Command that writes and reads a file on each compute.
 const HELLO: &str = "test ! -e $DW_JOB_scratch/hello; echo $WARREN_NODE > $DW_JOB_scratch/hello; cat $DW_JOB_scratch/hello";
 
-/// Returns a command line of `warren run` with the directive, the computes, the launcher, and `rest` as its last
-/// arguments.
+/// Returns a command line of `warren run` with the directive, the computes, the launcher, and `rest`
+/// as its last arguments.
 fn warren_run(flow: &Flow, rest: &[&str]) -> anyhow::Result<std::process::Command> {
     let cluster = &flow.fixture.run.cluster;
     let user = flow.user.to_string();
@@ -89,8 +89,8 @@ fn storage_that_cannot_be_made_fails_the_run_and_leaves_nothing() -> anyhow::Res
     flow.end()
 }
 
-/// A `warren run` that is killed cannot remove its workflow. The coordinator removes it when the run's lease has
-/// expired.
+/// A `warren run` that is killed cannot remove its workflow. The coordinator removes it when the
+/// run's lease has expired.
 #[test]
 fn the_coordinator_removes_the_workflow_of_a_killed_run() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -239,8 +239,8 @@ fn persistent_storage_keeps_a_file_until_it_is_destroyed() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Runs one workflow from its creation to its deletion, and calls `work` in PreRun with the path of the persistent
-/// storage.
+/// Runs one workflow from its creation to its deletion, and calls `work` in PreRun with the path
+/// of the persistent storage.
 fn run_workflow(
     flow: &mut Flow,
     name: &str,

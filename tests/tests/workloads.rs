@@ -1,5 +1,5 @@
-//! Tests of the gRPC service `Workloads` with all programs: a workload manager's jobs on real loop devices and real
-//! XFS.
+//! Tests of the gRPC service `Workloads` with all programs: a workload manager's jobs on real loop
+//! devices and real XFS.
 
 use std::{
     fs::{Permissions, set_permissions},

@@ -1,5 +1,5 @@
-//! The objects of this node as last received, the object that each path belongs to, and the objects that are gone.
-//! Pure.
+//! The objects of this node as last received, the object that each path belongs to, and the objects
+//! that are gone. Pure.
 
 mod paths;
 
@@ -127,8 +127,8 @@ impl Objects {
         woken
     }
 
-    /// Records the mounts that an object no longer requests (dropped mounts): they belong to the object until the agent
-    /// has unmounted them.
+    /// Records the mounts that an object no longer requests (dropped mounts): they belong to the object until the
+    /// agent has unmounted them.
     fn record_dropped(&mut self, received: &ReceivedMount) {
         let Some(known) = self.known.get(&received.uid) else { return };
         let Some(before) = known.received.object() else {
@@ -215,8 +215,8 @@ impl Objects {
         Some(object.received.report(&self.site, outcome))
     }
 
-    /// Records that dropped mounts of an object are unmounted; returns the uids of other objects that waited for the
-    /// paths.
+    /// Records that dropped mounts of an object are unmounted; returns the uids of other objects that
+    /// waited for the paths.
     pub(super) fn dropped_unmounted(&mut self, uid: &str, result: &WorkResult) -> Vec<String> {
         if result.unmounted.is_empty() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! Begins passes on objects, and handles their outcomes. A pass is one attempt to bring an object's mounts into the
-//! desired state.
+//! Begins passes on objects, and handles their outcomes. A pass is one attempt to bring an object's mounts
+//! into the desired state.
 
 use std::{
     sync::Arc,

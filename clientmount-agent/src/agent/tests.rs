@@ -1,5 +1,5 @@
-//! Tests the whole agent without the kernel: with a node in memory, and a coordinator that speaks gRPC over a unix
-//! socket.
+//! Tests the whole agent without the kernel: with a node in memory, and a coordinator that speaks gRPC
+//! over a unix socket.
 
 use std::{path::PathBuf, pin::Pin};
 
@@ -77,8 +77,8 @@ struct Session {
     to_node: mpsc::Sender<Result<ToNode, Status>>,
     from_node: Streaming<FromNode>,
     health: Option<Health>,
-    /// Reports that arrived before the report that the test waited for: the agent works on several objects at the same
-    /// time.
+    /// Reports that arrived before the report that the test waited for: the agent works on several objects
+    /// at the same time.
     other_reports: Vec<(MountReport, ClientMountStatus)>,
 }
 

@@ -1,9 +1,9 @@
 //! This node's ClientMounts. For each: the version that the agent received, the agent's report, and the pending writes
 //! to the API. Pure.
 //!
-//! The agent receives an object once the object carries the finalizer and its profile was read. The agent receives it
-//! again when the object or its profile changed, or when another client overwrote the status that the agent had
-//! reported.
+//! The agent receives an object once the object carries the finalizer and its profile was read. The agent
+//! receives it again when the object or its profile changed, or when another client overwrote the status that
+//! the agent had reported.
 
 mod entry;
 
@@ -96,8 +96,8 @@ impl State {
         changes.iter().filter_map(|change| self.record_change(change)).collect()
     }
 
-    /// Sends unreadable objects to the agent too: while an object was never readable, the agent must not regard any
-    /// mount as unwanted.
+    /// Sends unreadable objects to the agent too: while an object was never readable, the agent must not regard
+    /// any mount as unwanted.
     fn take_unreadable(&mut self, unread: Vec<Unreadable>) {
         let left = self.store.unreadable().filter_map(|metadata| metadata.name.clone());
         let left: BTreeSet<_> = left.collect();

@@ -166,8 +166,8 @@ fn first_open(
     open.into_iter().next()
 }
 
-/// Judges the job's other nodes, if the script waits for them and a node has not mounted yet. PreRun is ready once all
-/// nodes have mounted.
+/// Judges the job's other nodes, if the script waits for them and a node has not mounted yet. PreRun is ready once
+/// all nodes have mounted.
 fn other_nodes(state: &JobState, all_nodes: bool) -> Option<Judgement> {
     let is_everywhere = state.state == "PreRun" && state.ready;
     (all_nodes && !is_everywhere).then(|| {

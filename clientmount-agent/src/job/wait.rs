@@ -1,5 +1,5 @@
-//! Waits until a job's mounts have reached the state that a script waits for, and reports the reason for the wait to
-//! the script.
+//! Waits until a job's mounts have reached the state that a script waits for, and reports the reason for the
+//! wait to the script.
 
 use std::{sync::Arc, time::Duration};
 
@@ -150,8 +150,8 @@ impl<'a> Waiter<'a> {
         true
     }
 
-    /// Waits for a change of the agent's view or of the coordinator's answer; returns `false` if there is none before
-    /// `until`.
+    /// Waits for a change of the agent's view or of the coordinator's answer; returns `false` if there
+    /// is none before `until`.
     pub(super) async fn until(&mut self, until: Instant) -> bool {
         tokio::select! {
             _ = self.question.answer.changed() => true,

@@ -24,8 +24,8 @@ pub struct Given {
     coordinator: Source,
     /// Where `--api` was given.
     api: Source,
-    /// Where the API's host, port, token or certificate was given; of several such places, the place of the highest
-    /// priority.
+    /// Where the API's host, port, token or certificate was given; of several such places, the place
+    /// of the highest priority.
     service: Source,
     /// The flag that was given there.
     service_flag: &'static str,

@@ -53,8 +53,8 @@ impl Service {
         Self { directory: UNITS.into() }
     }
 
-    /// Writes the unit file, replacing an earlier unit file of this program, and makes systemd start the service at
-    /// boot.
+    /// Writes the unit file, replacing an earlier unit file of this program, and makes systemd start
+    /// the service at boot.
     pub(crate) fn install<E: Error + 'static>(
         &self,
         unit: &str,

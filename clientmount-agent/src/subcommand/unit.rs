@@ -6,8 +6,8 @@ use thiserror::Error;
 
 /// The Go daemon's unit name: sites have drop-ins and tools for it.
 pub(crate) const NAME: &str = "clientmountd.service";
-/// The first line of every unit file that `install` wrote. Unit files without this line are neither replaced nor
-/// removed.
+/// The first line of every unit file that `install` wrote. Unit files without this line are
+/// neither replaced nor removed.
 const MARK: &str =
     "# Written by `clientmount-agent install`, and taken away by `clientmount-agent remove`.";
 /// The packaged unit, which `install` writes with another command line.

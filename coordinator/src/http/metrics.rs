@@ -14,8 +14,8 @@ struct Labels {
     state: &'static str,
 }
 
-/// Renders the number of nodes by role and state, the number of gaps (texts about missing information), and the
-/// engine's own metrics.
+/// Renders the number of nodes by role and state, the number of gaps (texts about missing information), and
+/// the engine's own metrics.
 pub(super) fn text(nodes: &ListNodesResponse, engine: &str) -> String {
     let (by_state, gaps) = (Family::<Labels, Gauge>::default(), Gauge::<i64>::default());
     for role in ["compute", "rabbit", "unknown"] {

@@ -1,5 +1,5 @@
-//! Sends the test vectors of claims on ContainerRuns to the embedded API. A claim names the coordinator that works on
-//! the run.
+//! Sends the test vectors of claims on ContainerRuns to the embedded API. A claim names the coordinator that
+//! works on the run.
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -16,8 +16,8 @@ const OVERFLOW_UID: u32 = 65_534;
 /// The callers that may act for every user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Managers {
-    /// Uids on this host, besides root and the coordinator's own user, each with the workload manager whose jobs this
-    /// uid owns.
+    /// Uids on this host, besides root and the coordinator's own user, each with the workload manager whose
+    /// jobs this uid owns.
     pub users: Arc<[(u32, String)]>,
     /// Names of certificates whose holders may act for every user.
     pub operators: Arc<[String]>,

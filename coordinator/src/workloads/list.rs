@@ -15,8 +15,8 @@ use super::request::NAMESPACE;
 /// Reads the jobs of `manager` that the caller may act on from the API.
 ///
 /// # Errors
-/// If the API does not answer. The log names each Workflow that cannot be read: no call can act on it before it is
-/// corrected.
+/// If the API does not answer. The log names each Workflow that cannot be read: no call can act on it
+/// before it is corrected.
 pub(super) async fn read(
     client: &Client,
     caller: &Caller,

@@ -125,8 +125,8 @@ pub(super) fn command(line: &str) -> Option<Command> {
 }
 
 /// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's fault. If a
-/// node is not ready without such evidence, fails with the node's name. `lost_before` has the rabbits whose computes
-/// were lost earlier.
+/// node is not ready without such evidence, fails with the node's name. `lost_before` has the rabbits whose
+/// computes were lost earlier.
 fn newly_lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],

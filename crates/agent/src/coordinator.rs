@@ -30,8 +30,8 @@ pub struct AddressError {
     problem: &'static str,
 }
 
-/// The certificate files cannot be used now. They may appear later: Kubernetes may mount a Secret after the agent's
-/// start.
+/// The certificate files cannot be used now. They may appear later: Kubernetes may mount a Secret
+/// after the agent's start.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     #[error(transparent)]
@@ -85,8 +85,8 @@ impl CertificateArgs {
 }
 
 impl CoordinatorAddress {
-    /// Returns the endpoint to connect to. Reads the certificate files anew, because they may be replaced while an
-    /// agent runs.
+    /// Returns the endpoint to connect to. Reads the certificate files anew, because they may be replaced
+    /// while an agent runs.
     ///
     /// # Errors
     /// When a file cannot be read or used.

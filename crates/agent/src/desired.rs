@@ -1,11 +1,11 @@
 //! Turns a ClientMount into units of work, and finds everything that is wrong with it before anything is changed.
 //!
-//! If one mount of an object is invalid, the agent makes none of the object's mounts: a job with half of its storage is
-//! worse off than a job without storage. The agent also refuses to mount if it cannot parse the profile's command lines
-//! for the later unmount. To unmount, the agent needs no profile: it unmounts every valid mount of an object, also when
-//! the profile is gone or has unreadable lines, because an unmount must never wait for a profile that was deleted
-//! first. Only while the API forbids the agent to read an existing profile does an unmount wait: the profile may have
-//! hooks for unmounting.
+//! If one mount of an object is invalid, the agent makes none of the object's mounts: a job with half of its storage
+//! is worse off than a job without storage. The agent also refuses to mount if it cannot parse the profile's command
+//! lines for the later unmount. To unmount, the agent needs no profile: it unmounts every valid mount of an object,
+//! also when the profile is gone or has unreadable lines, because an unmount must never wait for a profile that was
+//! deleted first. Only while the API forbids the agent to read an existing profile does an unmount wait: the profile
+//! may have hooks for unmounting.
 
 mod commands;
 mod device;
@@ -40,8 +40,8 @@ pub enum ReferenceError {
     NotReady(String),
 }
 
-/// Function that returns the NVMe namespaces behind a reference: on a rabbit, those of the NnfNodeBlockStorage with the
-/// referenced name.
+/// Function that returns the NVMe namespaces behind a reference: on a rabbit, those of the NnfNodeBlockStorage
+/// with the referenced name.
 pub type References<'a> =
     &'a dyn Fn(&ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError>;
 
@@ -111,8 +111,8 @@ fn object_uid(client_mount: &ClientMount) -> Result<ObjectUid, ObjectError> {
     uid.parse().map_err(ObjectError::Uid)
 }
 
-/// Returns the profile that the labels name; fails if there is no such label, if the profile does not exist, or if it
-/// is not pinned.
+/// Returns the profile that the labels name; fails if there is no such label, if the profile does not exist, or if
+/// it is not pinned.
 fn usable_profile<'a>(
     client_mount: &ClientMount,
     profile: Profile<'a>,
@@ -134,8 +134,8 @@ fn usable_profile<'a>(
     }
 }
 
-/// Refuses a mount whose path equals the path of an earlier mount of the same object, or if one of the two paths lies
-/// within the other.
+/// Refuses a mount whose path equals the path of an earlier mount of the same object, or if one of the two paths
+/// lies within the other.
 fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     let mut taken: Vec<(usize, MountPoint)> = Vec::new();
     for (index, entry) in mounts.iter_mut().enumerate() {

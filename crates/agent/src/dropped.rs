@@ -1,9 +1,9 @@
 //! Dropped mounts: mounts that an object asked for earlier and no longer asks for, because its `spec.mounts` was
 //! changed in place. Pure.
 //!
-//! A dropped mount belongs to its object until it is unmounted; until then the object is not ready, and keeps its
-//! finalizer. When an agent starts, it reads the dropped mounts from the object's record
-//! ([`MountRecords`](crate::records::MountRecords)).
+//! A dropped mount belongs to its object until it is unmounted; until then the object is not
+//! ready, and keeps its finalizer. When an agent starts, it reads the dropped mounts from
+//! the object's record ([`MountRecords`](crate::records::MountRecords)).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -15,9 +15,9 @@ use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label
 pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 
 impl DroppedMounts {
-    /// Records the change of an object from `before` to `after`, which is `None` if the new version cannot be read.
-    /// `was_own(i)` returns whether mount `i` of `before` belonged to this object, not to another object at the same
-    /// path.
+    /// Records the change of an object from `before` to `after`, which is `None` if the new version cannot be
+    /// read. `was_own(i)` returns whether mount `i` of `before` belonged to this object, not to another object
+    /// at the same path.
     pub fn record_change(
         &mut self,
         before: &ClientMount,
@@ -57,8 +57,8 @@ impl DroppedMounts {
         self.0.values().flatten()
     }
 
-    /// Forgets dropped mounts that were unmounted. The map may lack some of them: the object may have asked for them
-    /// again meanwhile.
+    /// Forgets dropped mounts that were unmounted. The map may lack some of them: the object may have asked
+    /// for them again meanwhile.
     pub fn forget_unmounted(&mut self, uid: &str, unmounted: &[ClientMount]) {
         let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {

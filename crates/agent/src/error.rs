@@ -1,5 +1,5 @@
-//! Turns errors into the texts that users and tools read, and decides when to retry. No other module of the agent does
-//! either.
+//! Turns errors into the texts that users and tools read, and decides when to retry. No other module of
+//! the agent does either.
 
 use std::io;
 
@@ -52,8 +52,8 @@ impl Failure {
         Self::new((ErrorType::User, Severity::Fatal, Retry::OnChange), text)
     }
 
-    /// Creates the failure of an object that waits for another object. A change of the other object makes the agent
-    /// retry.
+    /// Creates the failure of an object that waits for another object. A change of the other object
+    /// makes the agent retry.
     pub fn waiting(text: String) -> Self {
         Self::new((ErrorType::Internal, Severity::Minor, Retry::OnChange), text)
     }
@@ -80,8 +80,8 @@ impl Failure {
         Self::new(internal(), panicked.to_string())
     }
 
-    /// Returns the failure with a text that tells the owner to ask the administrators, because only they can apply the
-    /// remedy.
+    /// Returns the failure with a text that tells the owner to ask the administrators, because only they
+    /// can apply the remedy.
     #[must_use]
     pub fn for_operators(self) -> Self {
         let problem = without_remedy(&self.user).to_owned();

@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(boot_time("cpu  1 2 3\n"), None);
     }
 
-    /// The start time must stay the same: if it changed with each connection, two agents of one boot would replace each
-    /// other for ever.
+    /// The start time must stay the same: if it changed with each connection, two agents of one boot would replace
+    /// each other for ever.
     #[test]
     fn a_refreshed_hello_has_the_clocks_boot_time_and_keeps_its_start() {
         let original = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();

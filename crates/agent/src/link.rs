@@ -1,5 +1,5 @@
-//! The stream to the coordinator: sends the hello, passes on events and reports, and reconnects when the stream is
-//! lost.
+//! The stream to the coordinator: sends the hello, passes on events and reports, and reconnects when
+//! the stream is lost.
 //!
 //! While nothing changes the link sends nothing and runs no timer; the kernel's TCP keepalive notices a dead peer.
 
@@ -61,8 +61,8 @@ const STABLE_AFTER: Duration = Duration::from_secs(5);
 enum End {
     /// The coordinator serves a newer agent of this node; the text names that agent.
     Refused(String),
-    /// The network, or a restart of the coordinator, ended the connection. `connected_for` is `None` if it was never
-    /// open.
+    /// The network, or a restart of the coordinator, ended the connection. `connected_for` is `None` if
+    /// it was never open.
     Lost { why: String, connected_for: Option<Duration> },
     /// The agent is stopping: no task receives the events.
     Closed,

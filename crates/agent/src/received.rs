@@ -156,8 +156,8 @@ impl ReceivedMount {
         Outcome::refused(self.goal(), self.count, failure)
     }
 
-    /// Returns every path at which a mount of this object may exist; `None` if the agent does not know all of these
-    /// paths.
+    /// Returns every path at which a mount of this object may exist; `None` if the agent does not know
+    /// all of these paths.
     pub fn possible_paths(
         &self,
         units: Option<&MountUnits>,

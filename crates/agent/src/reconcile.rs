@@ -20,8 +20,8 @@ pub use outcome::{Failed, MountOutcome, Outcome};
 use unknown_path::possibly_mounted;
 pub use work::{DroppedUnits, Work, WorkResult, mount_points_of};
 
-/// Converges the units; blocks until each unit has reached its goal or has failed. The failure of one unit does not
-/// stop the others.
+/// Converges the units; blocks until each unit has reached its goal or has failed. The failure of one unit does
+/// not stop the others.
 pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
     converge_except(converger, units, &[])
 }
@@ -143,8 +143,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns whether a dropped mount that is not unmounted yet blocks this mount: it has an overlapping path, or the
-    /// same file system.
+    /// Returns whether a dropped mount that is not unmounted yet blocks this mount: it has an overlapping path, or
+    /// the same file system.
     fn is_blocked(&self, mount: &Mount) -> bool {
         let is_same = |other: &Mount| match (&other.source, &mount.source) {
             (MountSource::Volume { id: other, .. }, MountSource::Volume { id, .. }) => other == id,
@@ -194,8 +194,8 @@ impl<'a> Pass<'a> {
         self.converge_mounts(converger, &possible);
     }
 
-    /// Converges mounts in parallel, adds failures to the outcome, and returns the indices of the mounts that are
-    /// ready.
+    /// Converges mounts in parallel, adds failures to the outcome, and returns the indices of the
+    /// mounts that are ready.
     fn converge_mounts(
         &mut self,
         converger: &Converger,

@@ -40,8 +40,8 @@ impl MountRecords {
     /// without it: of the record's mounts, the agent then unmounts only those that are provably Warren's.
     ///
     /// # Errors
-    /// When the directory cannot be created or read, or when reading a record fails: the agent then does not know which
-    /// mounts exist.
+    /// When the directory cannot be created or read, or when reading a record fails: the agent then does not
+    /// know which mounts exist.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
         let failed = |source| RecordError::Read { path: directory.clone(), source };

@@ -69,8 +69,8 @@ fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     }
 }
 
-/// Groups failures by their text, as `cause (path, path); cause (path)`: the text of sixteen equal failures appears
-/// only once.
+/// Groups failures by their text, as `cause (path, path); cause (path)`: the text of sixteen equal
+/// failures appears only once.
 fn group_by_text(failures: &[Failed], text: impl Fn(&Failed) -> String) -> String {
     let mut order = Vec::new();
     let mut paths: BTreeMap<String, Vec<&str>> = BTreeMap::new();

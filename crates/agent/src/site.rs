@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::volumes::Volumes;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, NodeName};
 
-/// The node's side of the PCIe switch. It decides which command lines of a profile apply, and whether the node has
-/// index trees.
+/// The node's side of the PCIe switch. It decides which command lines of a profile apply, and whether the
+/// node has index trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// A compute node: `computeCommands` apply, and there are no index trees.

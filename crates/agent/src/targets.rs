@@ -1,9 +1,9 @@
 //! Decides to which object a mount target (the path of a mount) belongs when two objects ask for it. Pure.
 //!
 //! The object that is mounted at a path keeps the path until it is unmounted. Otherwise the object that was created
-//! first gets the path; of objects created in the same second, the object with the lower uid. If the path of an object
-//! belongs to another object, the agent unmounts nothing there for the first object: it would unmount the mount of the
-//! other object.
+//! first gets the path; of objects created in the same second, the object with the lower uid. If the path of an
+//! object belongs to another object, the agent unmounts nothing there for the first object: it would unmount the
+//! mount of the other object.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,8 +19,8 @@ use crate::{
 /// requester gets the target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requester {
-    /// False once the object was mounted: `false` sorts first, so a mounted object comes before all objects that were
-    /// never mounted.
+    /// False once the object was mounted: `false` sorts first, so a mounted object comes before all objects
+    /// that were never mounted.
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,

@@ -22,8 +22,8 @@ impl Iterator for WatchBackoff {
 }
 
 impl Backoff for WatchBackoff {
-    /// Does nothing: kube calls this method for each event, but a watch that yields an event may fail in the next
-    /// moment.
+    /// Does nothing: kube calls this method for each event, but a watch that yields an event may fail
+    /// in the next moment.
     fn reset(&mut self) {}
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //! text ─► Address ─ connect ─► kube::Client ─► kube::Error ─ plain ─► text
 //! ```
-//! Guarantees: the error for an invalid address names the accepted forms; a client sends nothing before its first
-//! request.
+//! Guarantees: the error for an invalid address names the accepted forms; a client sends nothing
+//! before its first request.
 //!
 //! Token files and CA files are read for each request, so they may be replaced at any time.
 //!

@@ -1,5 +1,5 @@
-//! A client that reloads its kubeconfig when the file changes, because the certificates in it may be replaced while a
-//! program runs.
+//! A client that reloads its kubeconfig when the file changes, because the certificates in it may be replaced
+//! while a program runs.
 //!
 //! The client checks the files before it sends a request, so it does nothing while idle. While a file cannot be used,
 //! for example because another program is writing it, the client uses the previous contents.
@@ -37,8 +37,8 @@ struct Current {
     files: Stamps,
 }
 
-/// Stamp of a file: device, inode, size and modification time (seconds, nanoseconds). It changes when the file is
-/// replaced or written.
+/// Stamp of a file: device, inode, size and modification time (seconds, nanoseconds). It changes when the file
+/// is replaced or written.
 type Stamp = (u64, u64, u64, i64, i64);
 /// The stamp of each file; `None` for a file that does not exist.
 type Stamps = Vec<(PathBuf, Option<Stamp>)>;

@@ -90,8 +90,8 @@ pub(crate) fn client(
 
 type Http = HttpClient<HttpsConnector<HttpConnector>, Body>;
 
-/// Connections to one server. A connection is made only if an authority in the CA file, at its last read, has signed
-/// the server's certificate.
+/// Connections to one server. A connection is made only if an authority in the CA file, at its last read, has
+/// signed the server's certificate.
 #[derive(Debug)]
 struct Connections {
     pem: Vec<u8>,

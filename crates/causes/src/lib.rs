@@ -1,5 +1,5 @@
-//! Texts for logs and messages: errors with their causes, and texts of users with escaped control characters and
-//! limited length.
+//! Texts for logs and messages: errors with their causes, and texts of users with escaped control
+//! characters and limited length.
 
 mod text;
 

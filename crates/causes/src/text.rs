@@ -59,8 +59,8 @@ pub fn shortened(mut text: String, limit: usize) -> String {
     text
 }
 
-/// Returns two lengths in bytes if the text was shortened before: that of the part that was kept, and that of the
-/// original text.
+/// Returns two lengths in bytes if the text was shortened before: that of the part that was kept, and that
+/// of the original text.
 fn shortened_before(text: &str) -> Option<(usize, usize)> {
     let (rest, all) = text.strip_suffix(IN_ALL)?.rsplit_once(MISSING)?;
     Some((rest.len(), all.parse().ok()?))

@@ -1,5 +1,5 @@
-//! Checks whether Warren can run a container profile. The workflow's state Proposal reports the faults, before any
-//! object is created.
+//! Checks whether Warren can run a container profile. The workflow's state Proposal reports the faults, before
+//! any object is created.
 
 mod mpi;
 mod on_rabbit;

@@ -96,8 +96,8 @@ fn network_variables(run: &Run<'_>) -> [(String, String); 4] {
     .map(|(name, value)| (name.to_owned(), value))
 }
 
-/// Returns the short host names of the pods. These are the rabbits' names, but not with MPI, which has two pods on the
-/// first rabbit.
+/// Returns the short host names of the pods. These are the rabbits' names, but not with MPI, which has two pods
+/// on the first rabbit.
 fn host_names(run: &Run<'_>) -> Vec<String> {
     if run.profile.mpi_spec.is_none() {
         return run.rabbits().map(str::to_owned).collect();
@@ -106,8 +106,8 @@ fn host_names(run: &Run<'_>) -> Vec<String> {
     std::iter::once(names::launcher(run.workflow)).chain(workers).collect()
 }
 
-/// Returns the variable that names the launcher's rabbit. Only the launcher has the run's ports; the worker on the same
-/// rabbit does not.
+/// Returns the variable that names the launcher's rabbit. Only the launcher has the run's ports; the worker on the
+/// same rabbit does not.
 fn launcher_variable(run: &Run<'_>) -> Option<(String, String)> {
     run.profile.mpi_spec.as_ref()?;
     Some(("NNF_CONTAINER_LAUNCHER".to_owned(), run.rabbits().next()?.to_owned()))

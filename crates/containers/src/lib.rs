@@ -8,9 +8,9 @@
 //!                                     └ on_rabbit ─► NodeContainers for each rabbit, where the agents run containers
 //! Jobs, Pods ─ outcome ─► starting, ready, ended, or failed with a reason
 //! ```
-//! Kubernetes has its usual part: a Job restarts a failed container, enforces its deadline and counts its pods. Each
-//! rabbit needs its own Job, because a Job has a single pod template, and so cannot bind each of its pods to another
-//! rabbit.
+//! Kubernetes has its usual part: a Job restarts a failed container, enforces its deadline and counts its
+//! pods. Each rabbit needs its own Job, because a Job has a single pod template, and so cannot bind each of
+//! its pods to another rabbit.
 //!
 //! # Guarantees
 //! * The objects of a run depend only on the run's inputs. Their names are made of the workflow's and the rabbits'

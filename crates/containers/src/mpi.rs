@@ -26,8 +26,8 @@ pub(crate) const WORKER: &str = "worker";
 /// The role of the pod that runs mpirun.
 pub(crate) const LAUNCHER: &str = "launcher";
 
-/// The attempt of a run to which objects belong. When a run continues after it was suspended, a new attempt with new
-/// keys begins.
+/// The attempt of a run to which objects belong. When a run continues after it was suspended, a new attempt
+/// with new keys begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Number of the attempt, from 1.

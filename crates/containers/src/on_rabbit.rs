@@ -1,5 +1,5 @@
-//! Containers that a rabbit's agent runs without Kubernetes. They have the same names, files, ports and variables as in
-//! a pod.
+//! Containers that a rabbit's agent runs without Kubernetes. They have the same names, files, ports and variables
+//! as in a pod.
 
 mod mpi;
 

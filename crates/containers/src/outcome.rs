@@ -82,8 +82,8 @@ pub fn rabbit_of(job: &Job) -> &str {
     bound_rabbit(job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()))
 }
 
-/// Returns the rabbit to which a pod is bound. The host name does not name the rabbit: MPI pods are named after the
-/// workflow.
+/// Returns the rabbit to which a pod is bound. The host name does not name the rabbit: MPI pods are
+/// named after the workflow.
 #[must_use]
 pub fn rabbit_of_pod(pod: &Pod) -> &str {
     bound_rabbit(pod.spec.as_ref())
@@ -107,8 +107,8 @@ fn is_stopped(job: &Job) -> bool {
     is_asked && has_stopped
 }
 
-/// Returns why the latest pod of a Job failed or waits: the container, the exit code or signal, and the last lines of
-/// the container's log.
+/// Returns why the latest pod of a Job failed or waits: the container, the exit code or signal, and the last lines
+/// of the container's log.
 #[must_use]
 pub fn reason<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<String> {
     let latest = pods.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0))?;

@@ -1,5 +1,5 @@
-//! Job packages: files that a run's containers find on each of the run's rabbits. Each rabbit checks a job package
-//! once.
+//! Job packages: files that a run's containers find on each of the run's rabbits. Each rabbit checks
+//! a job package once.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -83,8 +83,8 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Returns whether the ports of an entry may be given to another requester: the ports have cooled down, or their
-/// workflow is gone.
+/// Returns whether the ports of an entry may be given to another requester: the ports have cooled down, or
+/// their workflow is gone.
 #[must_use]
 pub fn is_free(
     entry: &NnfPortManagerAllocation,
@@ -101,8 +101,8 @@ pub fn is_free(
     }
 }
 
-/// Returns the record after an assignment: the requester has exactly these ports, and entries whose ports are free are
-/// removed.
+/// Returns the record after an assignment: the requester has exactly these ports, and entries whose ports
+/// are free are removed.
 #[must_use]
 pub fn assign(
     record: &[NnfPortManagerAllocation],
@@ -150,8 +150,8 @@ pub fn numbers(entry: &NnfPortManagerAllocation) -> Vec<u16> {
     entry.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()
 }
 
-/// Returns whether a requester uses the ports of an entry. Compares uids, because a later workflow may have the same
-/// name.
+/// Returns whether a requester uses the ports of an entry. Compares uids, because a later workflow may
+/// have the same name.
 #[must_use]
 pub fn is_of(entry: &NnfPortManagerAllocation, requester: &ObjectReference) -> bool {
     entry.status == NnfPortManagerAllocationStatus::InUse && entry.requester.uid == requester.uid

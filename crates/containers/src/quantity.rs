@@ -22,8 +22,8 @@ const SUFFIXES: [(&str, i128, i128); 16] = [
     ("Ei", 1 << 60, 1),
 ];
 
-/// Converts a quantity to a number of parts, rounded up; one unit has `per_unit` parts. Returns `None` if the quantity
-/// is not positive.
+/// Converts a quantity to a number of parts, rounded up; one unit has `per_unit` parts. Returns `None` if the
+/// quantity is not positive.
 #[must_use]
 pub(crate) fn parts(quantity: &Quantity, per_unit: i128) -> Option<i64> {
     let text = quantity.0.as_str();

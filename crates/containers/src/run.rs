@@ -56,8 +56,8 @@ pub struct StoragePath {
 pub enum StorageSource {
     /// The rabbit's agent, for the job.
     Rabbit,
-    /// The site mounts it: a global Lustre, which the rabbit has mounted anyway. A pod gets it by the
-    /// PersistentVolumeClaim `claim`.
+    /// The site mounts it: a global Lustre, which the rabbit has mounted anyway. A pod gets it
+    /// by the PersistentVolumeClaim `claim`.
     Global { claim: String },
 }
 
@@ -87,8 +87,8 @@ impl Run<'_> {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Returns the storages that containers see. Returns each path once, because several variables may have the same
-    /// path.
+    /// Returns the storages that containers see. Returns each path once, because several variables may
+    /// have the same path.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = &StoragePath> {
         let is_first = |(place, storage): &(usize, &StoragePath)| {
             self.storages.iter().take(*place).all(|earlier| earlier.path != storage.path)

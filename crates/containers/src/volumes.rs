@@ -1,9 +1,9 @@
 //! Devices of raw storage where Kubernetes runs the containers: makes for each device a PersistentVolume, and the
 //! PersistentVolumeClaim that the pods use.
 //!
-//! The control group of a container without privileges permits only the block devices that the kubelet gives to the
-//! container. PersistentVolume and PersistentVolumeClaim name each other, so that no provisioner and no other claim
-//! takes part.
+//! The control group of a container without privileges permits only the block devices that the kubelet gives to
+//! the container. PersistentVolume and PersistentVolumeClaim name each other, so that no provisioner and no
+//! other claim takes part.
 
 use std::collections::BTreeMap;
 

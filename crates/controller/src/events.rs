@@ -42,8 +42,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Returns a publisher that names `program` on `node` as the reporter; it works until all of its clones are
-    /// dropped.
+    /// Returns a publisher that names `program` on `node` as the reporter; it works until all of
+    /// its clones are dropped.
     #[must_use]
     pub fn new(client: Client, program: &str, node: &str) -> Self {
         let (queue, notes) = mpsc::channel(WAITING);

@@ -4,8 +4,8 @@
 //! ```text
 //! watch ─► Store ─► Change ─► Queue ─► reconcile (the controller's own) ─► patch, Events
 //! ```
-//! Watching, Events and delays come from kube-runtime. Three parts are our own, because kube-runtime lacks something in
-//! each:
+//! Watching, Events and delays come from kube-runtime. Three parts are our own, because kube-runtime
+//! lacks something in each:
 //! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure. After the API
 //!   was restored from a backup, that watcher does not learn which objects are gone; our watcher lists again.
 //! * [`Store`]: kube-runtime's `reflector::Store` drops an object that cannot be decoded, but the mounts of such an

@@ -22,8 +22,8 @@ pub enum WriteError {
     /// The API refused or could not be reached.
     #[error("write {object}")]
     Api { object: String, source: Box<kube::Error> },
-    /// The write is right only if another object exists or is gone, and the API did not answer the question for the
-    /// other object.
+    /// The write is right only if another object exists or is gone, and the API did not answer the question
+    /// for the other object.
     #[error("look for {object}")]
     Look { object: String, source: Box<kube::Error> },
 }

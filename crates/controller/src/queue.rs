@@ -30,8 +30,8 @@ struct Failing {
 }
 
 impl Failing {
-    /// Returns the retry state after a failure; `None` if no retry is planned, because only a change of an object can
-    /// help.
+    /// Returns the retry state after a failure; `None` if no retry is planned, because only a change of
+    /// an object can help.
     fn after(before: Option<Self>, retry: Retry, now: Instant) -> Option<Self> {
         let known = before.filter(|before| before.retry == retry).map(|before| before.delays);
         let mut delays = known.or_else(|| retry.delays())?;
@@ -125,8 +125,8 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         start
     }
 
-    /// Records the end of a key's task. Unless `retry` is [`Retry::OnChange`], the queue hands the key out again after
-    /// a delay.
+    /// Records the end of a key's task. Unless `retry` is [`Retry::OnChange`], the queue hands the key out
+    /// again after a delay.
     pub fn finished(&mut self, key: &K, retry: Retry, now: Instant) -> Standing {
         if !self.running.remove(key) {
             return Standing::Superseded;

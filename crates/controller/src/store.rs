@@ -25,8 +25,8 @@ pub struct Change<K> {
     pub new: Option<Arc<K>>,
 }
 
-/// The fields of an object on which a reconcile depends. The status is left out, because the controller itself writes
-/// it.
+/// The fields of an object on which a reconcile depends. The status is left out, because the
+/// controller itself writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint {
     uid: Option<String>,

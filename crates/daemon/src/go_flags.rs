@@ -1,8 +1,8 @@
 //! Translates command lines written for Go's `flag` package into the syntax of clap.
 //!
-//! Go accepts one dash or two, a value after `=` or as the next argument, and a switch with or without a value. If a
-//! flag occurs twice, the last occurrence has effect. The systemd units and DaemonSets of the sites use all of these
-//! forms.
+//! Go accepts one dash or two, a value after `=` or as the next argument, and a switch with or without a value.
+//! If a flag occurs twice, the last occurrence has effect. The systemd units and DaemonSets of the sites use
+//! all of these forms.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,5 +1,5 @@
-//! Parts that Warren's daemons have in common: logs, exit codes, listeners, connections, signals, systemd
-//! notifications.
+//! Parts that Warren's daemons have in common: logs, exit codes, listeners,
+//! connections, signals, systemd notifications.
 
 pub mod accept;
 mod blocking;

@@ -40,8 +40,8 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listening {
     pub listener: UnixListener,
-    /// True if systemd passed the socket. systemd keeps listening on it when this process ends, so the daemon must not
-    /// remove the path.
+    /// True if systemd passed the socket. systemd keeps listening on it when this process ends, so the daemon must
+    /// not remove the path.
     pub is_inherited: bool,
 }
 
@@ -59,8 +59,8 @@ pub fn inherit_or_listen(path: &Path) -> Result<Listening, ListenError> {
 /// Listens on `path` with mode 0600. Replaces the socket of a process that has died.
 ///
 /// # Errors
-/// If a running process listens on `path`, if `path` is not a socket, or if a system call fails. In these cases the
-/// existing file stays.
+/// If a running process listens on `path`, if `path` is not a socket, or if a system call fails. In these cases
+/// the existing file stays.
 pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
     listen_with(path, 0o600)
 }

@@ -1,8 +1,8 @@
 //! Tasks and threads whose panic ends the daemon.
 //!
-//! By default, a panic in a task or thread whose result is not awaited goes unnoticed, and the daemon seems to work
-//! without that task. This module makes such a panic abort the process. systemd then starts the process again; mounts
-//! stay meanwhile.
+//! By default, a panic in a task or thread whose result is not awaited goes unnoticed, and the daemon seems to
+//! work without that task. This module makes such a panic abort the process. systemd then starts the process
+//! again; mounts stay meanwhile.
 
 use std::{
     future::poll_fn,

@@ -1,5 +1,5 @@
-//! Tests of connection limits and their log messages. They are a test program of their own, because a process has only
-//! one logger.
+//! Tests of connection limits and their log messages. They are a test program of their own, because a process
+//! has only one logger.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

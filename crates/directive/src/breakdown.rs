@@ -15,8 +15,8 @@ pub struct AllocationSet {
     pub label: Label,
     /// Spread of the allocations over rabbits.
     pub strategy: Strategy,
-    /// Bytes of each allocation with [`Strategy::PerCompute`]; with any other strategy, bytes of all allocations
-    /// together.
+    /// Bytes of each allocation with [`Strategy::PerCompute`]; with any other strategy, bytes
+    /// of all allocations together.
     pub minimum_capacity: u64,
     /// Rabbits on which the allocations may be.
     pub constraints: Constraints,
@@ -112,8 +112,8 @@ pub enum BreakdownFault {
     StandaloneForJob,
 }
 
-/// Returns the paths by which computes reach the allocations of a set. `colocate_computes` matters only for Lustre
-/// sets.
+/// Returns the paths by which computes reach the allocations of a set. `colocate_computes` matters
+/// only for Lustre sets.
 #[must_use]
 pub fn access(label: Label, colocate_computes: bool) -> Vec<Access> {
     let mandatory = |way| Access { way, is_mandatory: true };

@@ -73,8 +73,8 @@ pub fn workflow(
     problems.into_result(commands.into_iter().map(|(_, command)| command).collect())
 }
 
-/// Reads the directives, and reports the faults that do not depend on the site: faults of one directive, and
-/// contradictions between directives.
+/// Reads the directives, and reports the faults that do not depend on the site: faults of one directive,
+/// and contradictions between directives.
 fn read_and_compare(
     directives: &[Directive],
     problems: &mut ProblemList<'_>,

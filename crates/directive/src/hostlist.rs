@@ -62,8 +62,8 @@ struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// Returns the first and last number of a range, and the number of digits to which numbers are padded with
-    /// leading zeros.
+    /// Returns the first and last number of a range, and the number of digits to which numbers are
+    /// padded with leading zeros.
     fn bounds(&self, text: &str) -> Result<(u64, u64, usize), HostlistError> {
         let number = |digits: &str| {
             digits.parse::<u64>().map_err(|_| HostlistError::Malformed(text.to_owned()))

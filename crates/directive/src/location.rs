@@ -1,5 +1,5 @@
-//! Sources and destinations of `copy_in` and `copy_out`: in storage of the job, in persistent storage, or on a global
-//! Lustre.
+//! Sources and destinations of `copy_in` and `copy_out`: in storage of the job, in persistent storage, or
+//! on a global Lustre.
 
 use std::str::FromStr;
 
@@ -21,8 +21,8 @@ pub enum Location {
 pub struct Inside {
     /// Name of the storage, with `-` where the variable has `_`.
     pub name: String,
-    /// Path after the variable, with its leading `/`; empty for the storage itself. A trailing `/` is kept: copies
-    /// depend on it.
+    /// Path after the variable, with its leading `/`; empty for the storage itself. A trailing `/` is kept:
+    /// copies depend on it.
     pub path: String,
 }
 

@@ -10,8 +10,8 @@ pub struct Wanted {
     /// Label of the set, such as `xfs` or `ost`.
     pub label: String,
     pub strategy: Strategy,
-    /// Bytes of each allocation with [`Strategy::PerCompute`]; with any other strategy, bytes of all allocations
-    /// together.
+    /// Bytes of each allocation with [`Strategy::PerCompute`]; with any other strategy, bytes
+    /// of all allocations together.
     pub minimum_capacity: u64,
     /// Number of allocations, if the set prescribes it.
     pub count: Option<u32>,

@@ -48,8 +48,8 @@ pub struct RuleDef {
     pub is_required: bool,
     /// True if the argument must have a value.
     pub is_value_required: bool,
-    /// Mark for a check over a whole workflow: arguments with the same mark must have different values; empty for no
-    /// check.
+    /// Mark for a check over a whole workflow: arguments with the same mark must have different values;
+    /// empty for no check.
     pub unique_within: String,
 }
 
@@ -156,8 +156,8 @@ impl Ruleset {
         problems.into_result(directives)
     }
 
-    /// Returns the entries for `status.drivers`: directive by directive, each driver and state in which the driver
-    /// works.
+    /// Returns the entries for `status.drivers`: directive by directive, each driver and state in
+    /// which the driver works.
     #[must_use]
     pub fn drivers(&self, directives: &[Directive]) -> Vec<Driver> {
         let entry = |directive: usize, rule: &Rule, state: &str| {

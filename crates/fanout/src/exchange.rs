@@ -1,5 +1,5 @@
-//! The shared state of all tasks: objects from the watches, messages to the nodes, the nodes' reports, and writes to
-//! the API.
+//! The shared state of all tasks: objects from the watches, messages to the nodes, the nodes' reports, and
+//! writes to the API.
 //!
 //! Every method takes one lock, calls pure functions, and returns; no method waits while it holds the lock.
 
@@ -118,8 +118,8 @@ impl Exchange {
         self.lock().fanout.serves(node, epoch)
     }
 
-    /// Returns the next message to the node. `None` if there is no message now: the session then waits for its
-    /// `Notify`.
+    /// Returns the next message to the node. `None` if there is no message now: the session then
+    /// waits for its `Notify`.
     pub fn next(
         &self,
         node: &str,
@@ -159,8 +159,8 @@ impl Exchange {
         }
     }
 
-    /// Requests the write of a node's report. Drops a report on an earlier version of the object: a newer report
-    /// follows.
+    /// Requests the write of a node's report. Drops a report on an earlier version of the object:
+    /// a newer report follows.
     pub fn report(&self, report: &MountReport) -> Result<(), InvalidStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();
@@ -177,9 +177,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator writes a refusal into the status
-    /// of an object that is sent to no node, except in namespaces of rabbits: the rabbits' agents refuse objects
-    /// themselves.
+    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator writes a refusal into
+    /// the status of an object that is sent to no node, except in namespaces of rabbits: the rabbits'
+    /// agents refuse objects themselves.
     pub fn set_nodes(&self, nodes: Option<Nodes>) {
         let mut state = self.lock();
         if state.nodes != nodes {
@@ -206,8 +206,8 @@ impl Exchange {
         state.notify_job_watcher(&key.namespace);
     }
 
-    /// Stores the API's answer to a read or write of a ClientMount. Returns `false` if the watch does not know this
-    /// ClientMount.
+    /// Stores the API's answer to a read or write of a ClientMount. Returns `false` if the watch does
+    /// not know this ClientMount.
     pub(crate) fn refresh_mount(&self, object: MountObject) -> bool {
         let key = object.key.clone();
         let known = self.lock().fanout.mount(&key);

@@ -94,8 +94,8 @@ impl Fanout {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch)
     }
 
-    /// Records that the API refused the finalizer: the object is not sent, and the message `Synced` does not wait for
-    /// it.
+    /// Records that the API refused the finalizer: the object is not sent, and the message `Synced` does
+    /// not wait for it.
     pub(crate) fn write_refused(&mut self, key: &Key) {
         if let Some(queue) = self.queues.get_mut(&key.namespace) {
             queue.unsent.remove(&key.name);

@@ -107,8 +107,8 @@ impl MountObject {
         status.is_some_and(|status| status.is_ok_and(|status| status.says_unmounted(self.mounts)))
     }
 
-    /// Returns whether the object lets its node mount: the object is not deleted, and its desired state is not
-    /// `unmounted`.
+    /// Returns whether the object lets its node mount: the object is not deleted, and its desired
+    /// state is not `unmounted`.
     pub(crate) fn may_be_mounted(&self) -> bool {
         !self.version.deleting && self.desired_state != "unmounted"
     }
@@ -154,8 +154,8 @@ impl MountObject {
 }
 
 impl ProfileObject {
-    /// Reads an NnfStorageProfile. The error names a field that every object of an API server has, and that is
-    /// missing here.
+    /// Reads an NnfStorageProfile. The error names a field that every object of an API server has, and
+    /// that is missing here.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
         Ok(Self { key, resource_version, json: json(&object) })

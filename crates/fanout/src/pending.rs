@@ -1,8 +1,8 @@
 //! Holds the pending writes to each ClientMount, and builds the patches for them.
 //!
-//! Pending writes are merged per object: only the newest status is written, and only if the object does not have this
-//! status yet. One writer at a time writes an object, and each patch names the resourceVersion that the patch was
-//! made from.
+//! Pending writes are merged per object: only the newest status is written, and only if the object does not have
+//! this status yet. One writer at a time writes an object, and each patch names the resourceVersion that the
+//! patch was made from.
 
 use std::collections::{HashMap, VecDeque, hash_map};
 use std::sync::Arc;
@@ -92,8 +92,8 @@ impl PendingWrites {
         self.change_pending(object, |pending| pending.add_finalizer = true)
     }
 
-    /// Requests that a status be written and, with `release`, the finalizer removed; returns whether a writer has to
-    /// start.
+    /// Requests that a status be written and, with `release`, the finalizer removed; returns whether a
+    /// writer has to start.
     pub(crate) fn report(&mut self, object: &MountObject, status: Value, release: bool) -> bool {
         self.change_pending(object, |pending| {
             pending.status = Some(status);
@@ -112,8 +112,8 @@ impl PendingWrites {
         self.waiting.pop_front()
     }
 
-    /// Returns the next write of an object that a writer has taken from the queue; `None` ends the writer's work: all
-    /// writes are done.
+    /// Returns the next write of an object that a writer has taken from the queue; `None` ends the writer's work:
+    /// all writes are done.
     pub(crate) fn next(&mut self, key: &Key, object: Option<&MountObject>) -> Option<Write> {
         let pending = self.pending.get(key)?;
         let object = object.filter(|object| object.version.uid == pending.uid);
@@ -227,8 +227,8 @@ pub(crate) fn matches_report(current: Option<&Value>, reported: &Value) -> bool 
     current == Some(&merge_status(current, reported))
 }
 
-/// Returns the current status with the fields of the node's report replaced. Keeps other fields of the status and of
-/// its entries.
+/// Returns the current status with the fields of the node's report replaced. Keeps other fields of the status
+/// and of its entries.
 fn merge_status(current: Option<&Value>, reported: &Value) -> Value {
     let mut merged = current.and_then(Value::as_object).cloned().unwrap_or_default();
     let entries = merged.remove("mounts");

@@ -8,8 +8,7 @@ use controller::{Delays, Retry};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Shortest delay before a refused write is repeated: the API refuses the write until an object or a rule has
-/// changed.
+/// Shortest delay before a refused write is repeated: the API refuses the write until an object or a rule has changed.
 pub(crate) const REFUSED_DELAY: Duration = Duration::from_secs(30);
 /// Longest time that the API may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -28,8 +27,8 @@ impl Backoff {
     }
 }
 
-/// Awaits a request for at most [`REQUEST_TIMEOUT`]: an API server may die after it has read the request, and would
-/// never answer.
+/// Awaits a request for at most [`REQUEST_TIMEOUT`]: an API server may die after it has read the request,
+/// and would never answer.
 pub(crate) async fn with_timeout<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> kube::Result<T> {

@@ -56,8 +56,8 @@ pub fn everywhere<K: Resource<DynamicType = ()>>() -> Watched {
     Watched { resource: resource::<K>(), namespace: None, config: Config::default() }
 }
 
-/// Passes the events of a watch to `take`, until this future is dropped, and records in the exchange whether the
-/// watch works.
+/// Passes the events of a watch to `take`, until this future is dropped, and records in the exchange
+/// whether the watch works.
 pub async fn follow(
     client: Client,
     watched: Watched,

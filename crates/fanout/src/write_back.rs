@@ -36,8 +36,8 @@ struct Writer {
     api: Api<DynamicObject>,
     exchange: Arc<Exchange>,
     key: Key,
-    /// Limits the requests of all writers: each request needs a permit. A writer that waits between requests holds no
-    /// permit.
+    /// Limits the requests of all writers: each request needs a permit. A writer that waits between
+    /// requests holds no permit.
     permits: Arc<Semaphore>,
     backoff: Backoff,
     /// Number of conflicts since the last accepted write.

@@ -1,5 +1,5 @@
-//! Answers questions about a job on one node. The node's agent asks these questions, and so do scripts that wait for
-//! the job's mounts.
+//! Answers questions about a job on one node. The node's agent asks these questions, and so do scripts that wait
+//! for the job's mounts.
 //!
 //! ```text
 //! API ─ watch ─► Jobs ─ state ─► node that waits for a job

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 /// Longest time that a piece of the body waits for its reader; then the body ends.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
-/// Size of a piece, in bytes. While a client reads nothing, the transport buffers one piece for each stream of its
-/// connection.
+/// Size of a piece, in bytes. While a client reads nothing, the transport buffers one piece for each
+/// stream of its connection.
 const PIECE: usize = 64 << 10;
 
 pub(crate) trait RequestBody:
@@ -52,9 +52,9 @@ impl Body {
         Self(Kind::Pieces(spawn_feed(pieces(bytes)), length))
     }
 
-    /// Makes a body of a watch's events. One piece is encoded before the client asks for it. The body ends early when
-    /// the client stops reading the stream but keeps its connection open: a client must not keep objects in memory for
-    /// ever.
+    /// Makes a body of a watch's events. One piece is encoded before the client asks for it. The body ends
+    /// early when the client stops reading the stream but keeps its connection open: a client must not keep
+    /// objects in memory for ever.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Kind::Events(spawn_feed(events)))
     }

@@ -1,5 +1,5 @@
-//! Garbage collection: deletes the dependents of deleted owners, the content of a deleted namespace and the objects of
-//! a deleted CRD.
+//! Garbage collection: deletes the dependents of deleted owners, the content of a deleted namespace and the objects
+//! of a deleted CRD.
 //!
 //! Garbage collection runs inside the write that causes it: a crash cannot leave half of it done, and no thread polls.
 

@@ -86,8 +86,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns a configuration with a history of ten thousand changes, no CRDs, and an [`Admission`] that admits every
-    /// change.
+    /// Returns a configuration with a history of ten thousand changes, no CRDs, and an [`Admission`]
+    /// that admits every change.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),

@@ -135,8 +135,8 @@ impl Query {
         })
     }
 
-    /// Returns the options of a delete: from the body if the request has one, as in kube-apiserver; otherwise from the
-    /// query.
+    /// Returns the options of a delete: from the body if the request has one, as in kube-apiserver;
+    /// otherwise from the query.
     pub(crate) fn delete(&self, body: &Value) -> Result<DeleteOptions, Status> {
         if !body.is_null() {
             return DeleteOptions::read(body);

@@ -1,5 +1,5 @@
-//! A CRD's OpenAPI schema, compiled once. The compiled schema prunes, defaults and validates every object that a client
-//! writes.
+//! A CRD's OpenAPI schema, compiled once. The compiled schema prunes, defaults and validates every object
+//! that a client writes.
 
 mod compile;
 mod default;

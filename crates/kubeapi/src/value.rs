@@ -36,8 +36,8 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Converts numbers to the form in which they are stored: `3.0` to `3`, and an integer that does not fit into an int64
-/// to a float.
+/// Converts numbers to the form in which they are stored: `3.0` to `3`, and an integer that does not fit into an
+/// int64 to a float.
 pub(crate) fn canonical(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(canonical),

@@ -58,8 +58,8 @@ impl Target {
         if wrong_scope || !serves { Err(self.no_such_kind()) } else { Ok(resource) }
     }
 
-    /// Returns the 404 for a path of an unknown kind: as in kube-apiserver, a Status in a built-in group, plain text in
-    /// an unknown group.
+    /// Returns the 404 for a path of an unknown kind: as in kube-apiserver, a Status in a built-in group, plain text
+    /// in an unknown group.
     fn no_such_kind(&self) -> Status {
         match self.group.as_str() {
             "" | "apiextensions.k8s.io" | "coordination.k8s.io" | "events.k8s.io" => {

@@ -1,8 +1,8 @@
 //! Kills the server under write load (`kill -9`), again and again, and checks that no acknowledged write is lost, and
 //! that a watch that resumes by resourceVersion sees every change once.
 //!
-//! The server runs in a child process: this test binary, which runs one ignored test. `KUBEAPI_CRASH_ROUNDS` sets the
-//! number of rounds.
+//! The server runs in a child process: this test binary, which runs one ignored test. `KUBEAPI_CRASH_ROUNDS` sets
+//! the number of rounds.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

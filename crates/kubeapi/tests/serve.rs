@@ -1,5 +1,5 @@
-//! Tests of the unix socket: which clients may connect, how watches end when the server stops, and that the idle server
-//! does not wake.
+//! Tests of the unix socket: which clients may connect, how watches end when the server stops, and that the idle
+//! server does not wake.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

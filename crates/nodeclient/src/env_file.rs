@@ -24,8 +24,8 @@ pub(crate) struct Owner {
     pub group: u32,
 }
 
-/// Writes the file. Skips variables whose names are invalid in a shell, and returns these names. If writing fails, an
-/// existing file stays.
+/// Writes the file. Skips variables whose names are invalid in a shell, and returns these names. If writing fails,
+/// an existing file stays.
 pub(crate) fn write(
     path: &Path,
     env: &BTreeMap<String, String>,

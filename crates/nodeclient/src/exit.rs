@@ -11,8 +11,8 @@ pub enum Exit {
     Done = 0,
     /// A failure that has no other status here.
     Failed = 1,
-    /// The command or its input is wrong, and the verb changed nothing. The argument parser, clap, exits with this
-    /// status too.
+    /// The command or its input is wrong, and the verb changed nothing. The argument parser, clap, exits
+    /// with this status too.
     Usage = 2,
     /// The work is not finished, or is not possible now: a retry may help.
     Retryable = 3,
@@ -24,8 +24,8 @@ pub enum Exit {
     Cancelled = 6,
     /// The coordinator or the API cannot be reached.
     Unreachable = 7,
-    /// The agent of this node cannot be reached, or does not answer. No [`Verdict`] corresponds to this status, because
-    /// agents report verdicts.
+    /// The agent of this node cannot be reached, or does not answer. No [`Verdict`] corresponds to this status,
+    /// because agents report verdicts.
     NoAgent = 8,
 }
 

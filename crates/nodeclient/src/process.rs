@@ -49,8 +49,8 @@ fn to_exit(output: Output, work: impl Future<Output = Result<Exit, Failure>>) ->
     }
 }
 
-/// Runs a verb on a separate thread, so that a signal ends the verb also while it blocks on standard input, a pipe or
-/// its output.
+/// Runs a verb on a separate thread, so that a signal ends the verb also while it blocks on standard input, a
+/// pipe or its output.
 async fn interruptible<F>(work: impl FnOnce() -> F + Send + 'static) -> Result<Exit, Failure>
 where
     F: Future<Output = Result<Exit, Failure>>,

@@ -1,5 +1,5 @@
-//! Prints the result of a verb: a line for each mount, and for each process that keeps the mount in use; or one JSON
-//! object.
+//! Prints the result of a verb: a line for each mount, and for each process that keeps the mount in use;
+//! or one JSON object.
 
 use jiff::Timestamp;
 use proto::v1::job_state::Knowledge;

@@ -63,8 +63,8 @@ pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(),
     }
 }
 
-/// Opens a plain file that everybody may read, and returns the file with its length. No component of the path may be a
-/// symbolic link.
+/// Opens a plain file that everybody may read, and returns the file with its length. No component of the path may
+/// be a symbolic link.
 fn open_public(path: &Path) -> Result<(File, u64), FileError> {
     let failed = |path: &Path, errno: nix::Error| FileError::Open {
         path: path.to_owned(),

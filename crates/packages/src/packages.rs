@@ -91,8 +91,8 @@ impl JobPackages {
         self.0.0.store.content(package)
     }
 
-    /// Ends an object's wait for job packages that are not in place. If no other object waits for a fetch, stops the
-    /// fetch.
+    /// Ends an object's wait for job packages that are not in place. If no other object waits for a
+    /// fetch, stops the fetch.
     pub fn leave(&self, uid: Uuid) {
         self.0.0.fetches.lock().retain(|_, fetch| {
             fetch.wait.remove(&uid);

@@ -50,8 +50,8 @@ pub enum Progress {
     Impossible(String),
 }
 
-/// Returns the steps. Returns none if all job packages are in place, or if the object can only wait for running
-/// fetches.
+/// Returns the steps. Returns none if all job packages are in place, or if the object can only
+/// wait for running fetches.
 #[must_use]
 pub fn plan(packages: &[JobPackage], observed: &Observed) -> Vec<Step> {
     let steps = |package: &JobPackage| {

@@ -1,5 +1,5 @@
-//! Fetches a job package from a server by HTTP or HTTPS. The server's certificate must come from an authority that the
-//! node trusts.
+//! Fetches a job package from a server by HTTP or HTTPS. The server's certificate must come from an authority
+//! that the node trusts.
 
 use std::{sync::Arc, time::Duration};
 

@@ -118,8 +118,8 @@ impl Store {
         Ok(path)
     }
 
-    /// Moves a complete job package to `ready`, unless no object uses the job package any more. Returns once the move
-    /// is on disk.
+    /// Moves a complete job package to `ready`, unless no object uses the job package any more. Returns once the
+    /// move is on disk.
     pub(crate) fn complete(&self, package: &JobPackage) -> Result<(), StoreError> {
         let key = Key::new(package);
         let from = self.place(FETCHING, &key);
@@ -181,8 +181,8 @@ impl Store {
         if self.users(key)?.is_empty() { self.remove(key) } else { Ok(()) }
     }
 
-    /// Removes a job package. First moves it out of `ready`: so files that a crash leaves are not taken for a complete
-    /// job package.
+    /// Removes a job package. First moves it out of `ready`: so files that a crash leaves are not taken for
+    /// a complete job package.
     fn remove(&self, key: &Key) -> Result<(), StoreError> {
         let (ready, fetching) = (self.place(READY, key), self.place(FETCHING, key));
         remove_tree(&fetching)?;

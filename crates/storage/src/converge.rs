@@ -28,8 +28,8 @@ const ROUNDS: usize = 6;
 /// parallel all choose the drive with the most free bytes, so an allocation may lose this race once on each drive.
 const MAX_LOST_RACES: usize = 64;
 
-/// Maximum number of groups that converge at the same time in one call. Each group needs a thread, which may block in
-/// the kernel.
+/// Maximum number of groups that converge at the same time in one call. Each group needs a thread, which may
+/// block in the kernel.
 const SIDE_BY_SIDE: usize = 16;
 
 /// The outcome of a convergence: the steps taken (none when the unit already was as desired) and the last observation.
@@ -69,8 +69,8 @@ pub struct Converger {
 #[derive(Debug, Default)]
 struct Progress {
     done: Vec<Step>,
-    /// Whether the allocation is new: the first observation found no namespace of the allocation, and the object's
-    /// status names none.
+    /// Whether the allocation is new: the first observation found no namespace of the allocation, and the
+    /// object's status names none.
     is_new: Option<bool>,
 }
 
@@ -100,15 +100,15 @@ fn is_new(desired: &Desired, observed: &Observed) -> bool {
 }
 
 impl Converger {
-    /// Creates a converger for `host`. Use only one converger per node: the units of one converger do not wait for the
-    /// units of another.
+    /// Creates a converger for `host`. Use only one converger per node: the units of one converger do not wait for
+    /// the units of another.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, groups: Arc::default() }
     }
 
-    /// Returns a converger for the same node, which works through another host: `before` receives this converger's host
-    /// and returns the new one. Units of one group still run one after another, whichever of the two convergers runs
-    /// them.
+    /// Returns a converger for the same node, which works through another host: `before` receives this
+    /// converger's host and returns the new one. Units of one group still run one after another, whichever of the
+    /// two convergers runs them.
     #[must_use]
     pub fn with_host(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
         Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }

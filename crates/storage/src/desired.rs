@@ -65,9 +65,9 @@ pub enum Desired {
     NoIndexTree(IndexTree),
     /// Beneath the allowed roots, no mount is provably Warren's except the mounts at these mount points.
     OnlyMounts(Vec<MountPoint>),
-    /// No device and no lock space remains of a volume group that is provably gone. Groups whose names contain the uid
-    /// of one of these owners are exempt: other units handle them. Existing groups stay, and the observation lists
-    /// them.
+    /// No device and no lock space remains of a volume group that is provably gone. Groups whose names
+    /// contain the uid of one of these owners are exempt: other units handle them. Existing groups stay, and
+    /// the observation lists them.
     OnlyVolumes(BTreeSet<ObjectUid>),
     /// The node's drives and namespaces are observed; nothing changes.
     Inventory,

@@ -53,8 +53,8 @@ fn description(step: &Step, source: &StepError) -> String {
 /// only one drive ([`Step::drive`]) run in parallel; the steps of one drive run in order.
 ///
 /// # Errors
-/// The first step that fails, together with the failures of steps that ran in parallel; `done` then holds all applied
-/// steps.
+/// The first step that fails, together with the failures of steps that ran in parallel; `done` then
+/// holds all applied steps.
 pub fn execute(
     host: &dyn Host,
     steps: Vec<Step>,

@@ -1,5 +1,5 @@
-//! Simulates a node in memory that refuses what a kernel refuses: for the tests of this crate, and of the crates that
-//! depend on it.
+//! Simulates a node in memory that refuses what a kernel refuses: for the tests of this crate, and of the crates
+//! that depend on it.
 //!
 //! `tests/loop.rs` proves on the real kernel that each rule of this simulation is right. Several nodes may share the
 //! drives of one rabbit ([`FakeHost::peer`]); each node has its own mounts, directories and hook records.
@@ -141,8 +141,8 @@ impl FakeHost {
         self.local().busy.remove(&target.path());
     }
 
-    /// Makes a process of another mount namespace use the mount at `target`: an unmount succeeds, but the device stays
-    /// in use.
+    /// Makes a process of another mount namespace use the mount at `target`: an unmount succeeds, but the
+    /// device stays in use.
     pub fn keep_elsewhere(&self, target: &MountPoint) {
         let mut local = self.local();
         let device = local.mounted(&target.path()).map(|mount| mount.thing.device);
@@ -226,8 +226,8 @@ impl FakeHost {
         self.drives().lose_records();
     }
 
-    /// Restarts the node: mounts and devices are gone; data on disk stays, and so do foreign mounts, as if fstab(5)
-    /// listed them.
+    /// Restarts the node: mounts and devices are gone; data on disk stays, and so do foreign mounts, as
+    /// if fstab(5) listed them.
     pub fn reboot(&self) {
         let mut local = self.local();
         self.drives().reboot(&local.mounts);

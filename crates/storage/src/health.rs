@@ -12,8 +12,8 @@ use crate::{
 
 /// Reads the facts of a node.
 pub trait Probe: Debug + Send + Sync {
-    /// Reads the links to computes, by slot. Covers the slots that the site's configuration names. Sends no command to
-    /// a drive.
+    /// Reads the links to computes, by slot. Covers the slots that the site's configuration names. Sends no
+    /// command to a drive.
     fn links(&self) -> BTreeMap<u8, Link>;
 
     /// Reads all other facts. A part that does not answer within its deadline is left out.
@@ -171,8 +171,8 @@ pub struct FileSystemFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Well,
-    /// The kernel shut the file system down after an error, so every access fails; the text says how the agent detected
-    /// that.
+    /// The kernel shut the file system down after an error, so every access fails; the text says how
+    /// the agent detected that.
     ShutDown(String),
     Silent(String),
 }
@@ -187,8 +187,8 @@ pub struct GroupFacts {
     /// Whether the group is shared under a lock manager.
     pub is_shared: bool,
     pub missing: u32,
-    /// Namespaces of the allocation that should be members of the group but that LVM does not use, each with the
-    /// reason.
+    /// Namespaces of the allocation that should be members of the group but that LVM does not use,
+    /// each with the reason.
     pub lost: Vec<String>,
     /// Logical volumes that are not whole, each with its `lv_health_status` (lvs(8)).
     pub unwell: Vec<(String, String)>,

@@ -122,8 +122,8 @@ impl StepError {
     }
 }
 
-/// A drive that reports enough free bytes but refuses a namespace for lack of room: it allocates in larger pieces, or
-/// reserves some bytes.
+/// A drive that reports enough free bytes but refuses a namespace for lack of room: it allocates in larger pieces,
+/// or reserves some bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "{drive} has no room for a namespace of {size} bytes ({why}), while it reports {left} of {capacity} bytes left and has \
@@ -187,8 +187,8 @@ pub enum CommandError {
         deadline: Duration,
         /// The command's stderr: all of it, or its first 512 and last 512 bytes.
         stderr: String,
-        /// The command's processes, the kernel stack of each, and the locks that this node requested and was not
-        /// granted.
+        /// The command's processes, the kernel stack of each, and the locks that this node requested
+        /// and was not granted.
         waits: String,
     },
 }

@@ -128,8 +128,8 @@ impl LinuxHost {
     /// a command, this waits until that command ends.
     ///
     /// # Errors
-    /// When it is unknown whether the node has switches, or when reading them takes longer than twice
-    /// [`LinuxConfig::mount_deadline`].
+    /// When it is unknown whether the node has switches, or when reading them takes
+    /// longer than twice [`LinuxConfig::mount_deadline`].
     pub fn links(&self) -> Result<Vec<PortLink>, ObserveError> {
         let node = Arc::clone(&self.node);
         let links = self.calls.run("links", move || node.drives.links());

@@ -207,8 +207,8 @@ pub struct Namespace {
     pub access: BTreeSet<Attached>,
     /// Path of the namespace's block device on this node, if it has one.
     pub device: Option<PathBuf>,
-    /// Number of namespaces of the allocation that this namespace belongs to, from the namespace's record; 0 when
-    /// unknown.
+    /// Number of namespaces of the allocation that this namespace belongs to, from the namespace's
+    /// record; 0 when unknown.
     pub members: u16,
 }
 

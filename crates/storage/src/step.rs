@@ -128,8 +128,8 @@ pub enum Step {
         /// Arguments of `umount`, with all variables replaced.
         line: String,
     },
-    /// Remove an empty mount point. Also remove its parent if the parent is the root of an index tree and is then
-    /// empty.
+    /// Remove an empty mount point. Also remove its parent if the parent is the root of an index tree
+    /// and is then empty.
     RemoveMountPoint {
         target: MountPoint,
     },
@@ -207,8 +207,8 @@ impl Step {
         }
     }
 
-    /// Returns the step's text without the site's command line, for errors: the error of a command quotes the line
-    /// itself.
+    /// Returns the step's text without the site's command line, for errors: the error of a command
+    /// quotes the line itself.
     pub fn briefly(&self) -> String {
         let whole = self.to_string();
         match self {
@@ -225,8 +225,8 @@ impl Step {
         }
     }
 
-    /// Returns the drive, if the step changes only a drive: steps of the same kind on different drives may run in
-    /// parallel.
+    /// Returns the drive, if the step changes only a drive: steps of the same kind on different drives
+    /// may run in parallel.
     pub fn drive(&self) -> Option<&Nqn> {
         match self {
             Self::CreateNamespace { drive, .. } => Some(drive),

@@ -10,8 +10,8 @@ use thiserror::Error;
 
 /// A command line of a profile, with the variables whose values are known when the object is read.
 ///
-/// Variables such as `$DEVICE` have values only after an observation of the node; the caller passes these values to
-/// [`SiteCommand::expand`].
+/// Variables such as `$DEVICE` have values only after an observation of the node; the caller passes
+/// these values to [`SiteCommand::expand`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteCommand {
     line: String,
@@ -69,11 +69,11 @@ impl SiteCommand {
     /// and bash replaces them.
     ///
     /// `more` holds the variables that an observation provides, such as `$DEVICE`. If the command already has a
-    /// variable of the same name, the command's value is used: it may come from a site's `variableOverride`. The site
-    /// wrote the line, so the line is trusted. Values are not trusted: bash reads each value as one word with the same
-    /// text, whatever the value contains. Only `$DEVICE_LIST` becomes several words. If the line itself contains a
-    /// command substitution, no quoting is certain to be right; then every character of a value that is special to bash
-    /// becomes `_`.
+    /// variable of the same name, the command's value is used: it may come from a site's `variableOverride`. The
+    /// site wrote the line, so the line is trusted. Values are not trusted: bash reads each value as one word with
+    /// the same text, whatever the value contains. Only `$DEVICE_LIST` becomes several words. If the line itself
+    /// contains a command substitution, no quoting is certain to be right; then every character of a value that is
+    /// special to bash becomes `_`.
     pub fn expand(&self, more: &BTreeMap<String, String>) -> String {
         let mut table = more.clone();
         table.extend(self.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -81,8 +81,8 @@ impl SiteCommand {
     }
 }
 
-/// Returns `text`, which is a path, with every known variable replaced in one pass, the longest name first and without
-/// any quoting.
+/// Returns `text`, which is a path, with every known variable replaced in one pass, the longest name first
+/// and without any quoting.
 ///
 /// A value may contain other variables, as in `variableOverride`. These are replaced first; in a cycle of variables, a
 /// name stays as text.

@@ -97,8 +97,8 @@ fn a_failure_at_every_step_leaks_nothing() {
     }
 }
 
-/// A killed agent releases nothing: the next agent continues from the existing state, even if that contains half a
-/// step.
+/// A killed agent releases nothing: the next agent continues from the existing state, even if that
+/// contains half a step.
 #[test]
 fn a_crash_after_every_step_converges_and_leaks_nothing() {
     let wanted = Desired::Allocated(allocation(0));

@@ -168,8 +168,8 @@ fn a_target_is_created_imported_after_a_restart_and_removed() {
     assert!(host.is_clean(), "{host:?}");
 }
 
-/// Runs a target's whole life for each step that can fail and each way to fail, with and without a restart of the node
-/// after the failure.
+/// Runs a target's whole life for each step that can fail and each way to fail, with and without a restart of the
+/// node after the failure.
 #[test]
 fn a_target_converges_after_a_failure_at_any_step() {
     let mut struck = 0;
@@ -276,8 +276,8 @@ fn no_pool_is_created_when_the_search_for_pools_failed() {
     assert!(settle(&converger, &gone).is_empty(), "nothing is left that a search could find");
 }
 
-/// A drive is replaced by another drive. The pool continues to serve, and the lost device is replaced by a namespace on
-/// the new drive.
+/// A drive is replaced by another drive. The pool continues to serve, and the lost device is replaced by a namespace
+/// on the new drive.
 #[test]
 fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {
     let (host, converger) = rabbit(3);

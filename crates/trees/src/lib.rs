@@ -3,9 +3,9 @@
 //! `std::fs::remove_dir_all` recurses and holds one file descriptor for each level. On a tree of 30,000 levels it
 //! overflows the stack of the calling thread, or needs more descriptors than a process may have.
 //!
-//! This crate flattens the tree instead: it moves the subdirectories of a directory to the root of the tree, and then
-//! removes the emptied directory. It never leaves the tree through a symbolic link or a mount (openat2(2),
-//! `RESOLVE_*`).
+//! This crate flattens the tree instead: it moves the subdirectories of a directory to the root of
+//! the tree, and then removes the emptied directory. It never leaves the tree through a symbolic link
+//! or a mount (openat2(2), `RESOLVE_*`).
 
 use std::{
     collections::BTreeSet,
@@ -46,8 +46,8 @@ impl From<Left> for io::Error {
 /// `path` is a symbolic link, removes the link itself.
 ///
 /// # Errors
-/// `NotFound` when the path does not exist; otherwise an error that names the first entry that could not be removed,
-/// and the reason.
+/// `NotFound` when the path does not exist; otherwise an error that names the first entry that could not be
+/// removed, and the reason.
 pub fn remove(path: &Path) -> io::Result<()> {
     match open(AT_FDCWD, path.as_os_str(), ResolveFlag::empty()) {
         Ok(root) => Tree { root, left: BTreeSet::new(), moved_up: 0, first: None }.clear()?,

@@ -178,8 +178,8 @@ fn check_state(old: &Workflow, new: &Workflow) -> Result<(), String> {
     }
 }
 
-/// Checks `status.drivers`: an entry may change only while the workflow is in the entry's state, and a completed entry
-/// stays completed.
+/// Checks `status.drivers`: an entry may change only while the workflow is in the entry's state, and a
+/// completed entry stays completed.
 fn check_drivers(before: &WorkflowStatus, after: &WorkflowStatus) -> Result<(), String> {
     for (index, share) in after.drivers.iter().enumerate() {
         let is_stored = before.drivers.get(index) == Some(share);

@@ -1,5 +1,5 @@
-//! Changes of objects: the steps of a plan. Each change concerns one object, and none depends on another change of
-//! the same plan.
+//! Changes of objects: the steps of a plan. Each change concerns one object, and none depends on another change
+//! of the same plan.
 
 use std::fmt;
 
@@ -39,8 +39,7 @@ pub enum Change {
     IfClaimed(ClaimRef, Box<Change>),
 }
 
-/// The claim of a ContainerRun, as a plan saw it. The claim names the coordinator that may change the run's
-/// containers.
+/// The claim of a ContainerRun, as a plan saw it. The claim names the coordinator that may change the run's containers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimRef {
     /// Namespace of the ContainerRun.

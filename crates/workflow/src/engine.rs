@@ -69,8 +69,8 @@ struct Engine {
     rules: Rules,
     queue: Queue<Key>,
     passes: JoinSet<Pass>,
-    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome of that plan is Failed or
-    /// Queued.
+    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome of that plan
+    /// is Failed or Queued.
     waiting: BTreeMap<Key, bool>,
     /// The key whose changes take capacity, ports or names now: one key at a time, because the next plan must know
     /// which capacity, ports and names are taken.

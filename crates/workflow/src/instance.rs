@@ -38,8 +38,8 @@ pub struct InstanceView<'a> {
 pub struct NamedStorage {
     /// The instance; `None` when the storage does not exist.
     pub object: Option<Arc<PersistentStorageInstance>>,
-    /// As text: a Servers or profile that has the name which this storage's objects need, but belongs to no
-    /// persistent storage.
+    /// As text: a Servers or profile that has the name which this storage's objects need, but belongs
+    /// to no persistent storage.
     pub name_conflict: Option<String>,
     /// For a file system that only one workflow mounts at a time: the workflow that may mount it.
     pub turn: Option<ObjectKey>,
@@ -61,15 +61,15 @@ pub fn command(line: &str) -> Option<(Command, String)> {
     Some((command, name))
 }
 
-/// Returns true if this engine made the storage. The engine knows neither objects nor consumers of other controllers'
-/// storage.
+/// Returns true if this engine made the storage. The engine knows neither objects nor consumers
+/// of other controllers' storage.
 #[must_use]
 pub fn is_ours(object: &PersistentStorageInstance) -> bool {
     object.label(label::WORKFLOW_UID).is_some()
 }
 
-/// Returns true if the storage is complete and stays when its workflow is deleted. Incomplete storage belongs to its
-/// workflow.
+/// Returns true if the storage is complete and stays when its workflow is deleted. Incomplete storage
+/// belongs to its workflow.
 #[must_use]
 pub fn is_made(object: &PersistentStorageInstance) -> bool {
     object.owner_references().iter().all(|owner| owner.kind != "Workflow")
@@ -125,8 +125,8 @@ pub fn as_jobdw(object: &PersistentStorageInstance) -> Option<Jobdw> {
     })
 }
 
-/// Returns true if the storage is a Lustre management target in a pool: it gives names to file systems, and is no file
-/// system itself.
+/// Returns true if the storage is a Lustre management target in a pool: it gives names to file systems, and is
+/// no file system itself.
 #[must_use]
 pub fn is_target(object: &PersistentStorageInstance) -> bool {
     object.labels().contains_key(STANDALONE_MGT)

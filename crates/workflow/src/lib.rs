@@ -6,8 +6,8 @@
 //!              ▲                 │ outcomes ─ report (pure) ─► one more change: the workflow's status
 //!              └── answers of the API, and events of the watches
 //! ```
-//! The agents run the same loop on nodes with steps instead of objects: observe, plan, act, until a plan contains no
-//! change.
+//! The agents run the same loop on nodes with steps instead of objects: observe, plan, act, until a
+//! plan contains no change.
 //!
 //! # Guarantees
 //! * The engine keeps no state of its own: killed after any change, it continues from the objects.

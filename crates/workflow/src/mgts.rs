@@ -22,8 +22,8 @@ pub struct Mgts {
 }
 
 impl Mgts {
-    /// Takes in the present state of a target, or its deletion. Returns the storages whose requests, names or command
-    /// results changed.
+    /// Takes in the present state of a target, or its deletion. Returns the storages whose requests, names
+    /// or command results changed.
     pub fn take(&mut self, at: &ObjectKey, new: Option<&Arc<NnfLustreMgt>>) -> BTreeSet<ObjectKey> {
         let old = match new {
             Some(new) => self.all.insert(at.clone(), new.clone()),
@@ -100,8 +100,8 @@ impl Mgts {
     }
 }
 
-/// Returns the key of a target: the name of its rabbit (of an external target, [`EXTERNAL_NAMESPACE`]), and the
-/// target's name.
+/// Returns the key of a target: the name of its rabbit (of an external target, [`EXTERNAL_NAMESPACE`]),
+/// and the target's name.
 #[must_use]
 pub fn mgt_key(mgt: &NnfLustreMgt) -> ObjectKey {
     (mgt.namespace().unwrap_or_default(), mgt.name_any())

@@ -15,8 +15,8 @@ use kube::{Resource, ResourceExt};
 
 /// Finalizer of a Workflow: stays until the Workflow's objects in other namespaces are gone.
 pub const WORKFLOW_FINALIZER: &str = "dataworkflowservices.github.io/workflow";
-/// Finalizer of a Workflow that the Go controllers began. The engine neither unmounts nor removes the objects that
-/// those controllers made.
+/// Finalizer of a Workflow that the Go controllers began. The engine neither unmounts nor removes the objects
+/// that those controllers made.
 pub const GO_FINALIZER: &str = "nnf.cray.hpe.com/nnf_workflow";
 /// Finalizer of a PersistentStorageInstance: stays until nothing of the storage is left on any node.
 pub const PERSISTENT_FINALIZER: &str = "nnf.cray.hpe.com/persistentStorage";

@@ -253,9 +253,9 @@ fn wlm_errors_as_waits(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Turns the outcome of a directive that is not done into an error, if the API refuses the workflow's changes again
-/// and again. The cause may be a missing right or quota, which an administrator can grant, or an object that the API
-/// never accepts.
+/// Turns the outcome of a directive that is not done into an error, if the API refuses the workflow's changes
+/// again and again. The cause may be a missing right or quota, which an administrator can grant, or an object that
+/// the API never accepts.
 fn fail_if_refused(view: &View<'_>, outcome: Outcome) -> Outcome {
     let is_open = matches!(outcome, Outcome::Working | Outcome::Wait(_) | Outcome::Queued(_));
     let last = view.refused.iter().find(|refusal| refusal.is_final).or(view.refused.first());

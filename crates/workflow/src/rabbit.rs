@@ -1,5 +1,5 @@
-//! Derives the Storage of each rabbit, which workload managers read, from the NnfNode that the rabbit's agent writes.
-//! Pure.
+//! Derives the Storage of each rabbit, which workload managers read, from the NnfNode that the
+//! rabbit's agent writes. Pure.
 
 use api::{
     NnfNodeStatus, Storage, StorageSpec, StorageStatus, SystemConfiguration,

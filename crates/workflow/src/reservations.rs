@@ -26,8 +26,8 @@ pub struct Reservations {
     on: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage; with its Servers, if this engine made it.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
-    /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API and is not answered
-    /// yet.
+    /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API and
+    /// is not answered yet.
     in_flight: BTreeMap<ObjectKey, ObjectKey>,
     /// Unreadable Servers, which may reserve any number of bytes, with their creation times.
     unreadable: BTreeMap<ObjectKey, Option<Time>>,
@@ -99,8 +99,8 @@ impl Reservations {
         std::mem::replace(&mut self.unreadable, unreadable) != self.unreadable
     }
 
-    /// Returns an unreadable Servers that comes before `asking`: an older Servers, or a Servers whose storage is
-    /// being made.
+    /// Returns an unreadable Servers that comes before `asking`: an older Servers, or a Servers whose
+    /// storage is being made.
     #[must_use]
     pub fn blocking_unreadable(&self, asking: &ObjectKey) -> Option<&ObjectKey> {
         if self.unreadable.is_empty() {

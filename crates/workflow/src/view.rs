@@ -70,8 +70,8 @@ pub struct Copies {
 pub struct Containers {
     /// The pinned profile, which containers are created from.
     pub profile: Option<Arc<NnfContainerProfile>>,
-    /// The ContainerRun, which names the coordinator that starts the containers; `None` if there is only one
-    /// coordinator.
+    /// The ContainerRun, which names the coordinator that starts the containers; `None` if there
+    /// is only one coordinator.
     pub run: Option<Arc<ContainerRun>>,
     /// The headless Service by which the pods' names resolve.
     pub service: Option<Arc<Service>>,
@@ -123,8 +123,8 @@ pub struct Group {
     pub file_systems: BTreeMap<ObjectKey, Arc<NnfNodeStorage>>,
     /// Mounts by node and name.
     pub mounts: BTreeMap<ObjectKey, Arc<ClientMount>>,
-    /// Lustre management targets: the storage's own target, and the targets whose `claimList` names the storage's
-    /// Servers.
+    /// Lustre management targets: the storage's own target, and the targets whose `claimList`
+    /// names the storage's Servers.
     pub mgts: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
     /// Persistent management targets whose consumers include the storage's Servers.
     pub pools: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
@@ -134,8 +134,8 @@ pub struct Group {
 }
 
 impl View<'_> {
-    /// Returns the state that the plan works towards: Teardown for a deleted workflow, else the workflow's desired
-    /// state.
+    /// Returns the state that the plan works towards: Teardown for a deleted workflow, else
+    /// the workflow's desired state.
     #[must_use]
     pub fn state(&self) -> WorkflowState {
         if self.is_deleted() {

@@ -169,8 +169,8 @@ impl World {
         self.rules.is_complete().then_some(&self.site.rules)
     }
 
-    /// Records the changes of a plan that the API refused. Returns true if they differ from the changes that the API
-    /// refused before.
+    /// Records the changes of a plan that the API refused. Returns true if they differ from the changes that
+    /// the API refused before.
     pub fn set_refused(&mut self, key: &Key, refusals: Vec<Refusal>) -> bool {
         if refusals.is_empty() {
             self.refused.remove(key);
@@ -230,8 +230,8 @@ impl World {
     }
 
     /// Takes in an object that the engine created. Ignores the object if the watch has delivered a later version of
-    /// any object of the kind, or any list since `lists`: by then the object may be deleted again, and no later event
-    /// would remove it.
+    /// any object of the kind, or any list since `lists`: by then the object may be deleted again, and no later
+    /// event would remove it.
     pub fn take_created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
         let newest = self.seen.get(&*K::kind(&())).copied().unwrap_or_default();
         let is_ahead = numeric_version(&object).is_some_and(|version| version > newest);

@@ -80,8 +80,7 @@ impl Flow {
     /// Requests a state by changing `spec.desiredState`.
     ///
     /// # Errors
-    /// If the API refuses the state: the API accepts only Teardown, or the next state once the present state is
-    /// ready.
+    /// If the API refuses the state: the API accepts only Teardown, or the next state once the present state is ready.
     pub async fn request(&self, state: &WorkflowState, hurry: bool) -> Result<Workflow, Refused> {
         self.patch(&format!("request {state} of"), &json!({"spec": spec_patch(state, hurry)})).await
     }

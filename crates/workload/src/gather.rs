@@ -133,8 +133,8 @@ impl Member {
         self.object.directive_index().and_then(|index| index.parse().ok())
     }
 
-    /// Returns the node whose agent works on the object: the namespace of the object, if its kind is in nodes'
-    /// namespaces.
+    /// Returns the node whose agent works on the object: the namespace of the object, if its kind
+    /// is in nodes' namespaces.
     #[must_use]
     pub fn node(&self) -> Option<String> {
         let on_nodes = ["ClientMount", "NnfNodeStorage", "NnfNodeBlockStorage"];

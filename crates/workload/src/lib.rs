@@ -1,7 +1,7 @@
 //! Handles a job's Workflow as a workload manager does, for the verbs of `warren` and the gRPC service `Workloads`.
 //!
-//! Requests states, waits for them by watching, and names the reasons why a Workflow waits. All reasons are read from
-//! the API's objects.
+//! Requests states, waits for them by watching, and names the reasons why a Workflow waits. All reasons are read
+//! from the API's objects.
 
 mod flow;
 mod gather;

@@ -49,8 +49,8 @@ pub(super) fn parts(text: &str) -> Result<Vec<Part>, CommandError> {
     Ok(parts)
 }
 
-/// Returns whether only a shell can interpret `character`. `quote` is the kind of quote that is open, `before` is the
-/// preceding character.
+/// Returns whether only a shell can interpret `character`. `quote` is the kind of quote that is open, `before`
+/// is the preceding character.
 fn needs_shell(quote: Option<char>, before: char, character: char) -> bool {
     match (quote, character) {
         (None, '|' | '&' | '<' | '>' | '(' | ')' | '\n') | (None | Some('"'), '`') => true,

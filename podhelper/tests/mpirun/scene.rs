@@ -33,8 +33,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Creates the hosts and pods of `workers` workers. Each worker has `slots` slots, and must answer within
-    /// `seconds`.
+    /// Creates the hosts and pods of `workers` workers. Each worker has `slots` slots, and
+    /// must answer within `seconds`.
     pub(crate) fn new(workers: usize, slots: i64, seconds: i64) -> Self {
         Self::with(workers, &json!({"slotsPerWorker": slots}), seconds)
     }

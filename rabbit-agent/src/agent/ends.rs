@@ -140,8 +140,8 @@ impl Agent {
         handled
     }
 
-    /// Forgets earlier versions of ClientMounts that are completely unmounted, and wakes the objects that waited for
-    /// these unmounts.
+    /// Forgets earlier versions of ClientMounts that are completely unmounted, and wakes the objects that
+    /// waited for these unmounts.
     fn forget_unmounted_versions(&mut self, unmounted: &[ClientMount]) {
         for version in unmounted {
             let uid = version.uid().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Turns a `NnfNodeBlockStorageSpec` into allocations, or into a user error; after a user error the agent changes
-//! nothing.
+//! Turns a `NnfNodeBlockStorageSpec` into allocations, or into a user error; after a user error
+//! the agent changes nothing.
 //!
 //! An object is checked as a whole: if one name cannot be resolved, the agent touches none of the object's allocations.
 //! A job gets all of its storage or an error: half of the storage is useless to a job, and access that is granted by
@@ -22,8 +22,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocationPolicy {
     pub spread: Spread,
-    /// Whether the agent replaces a namespace by a new one on another drive, once the namespace's own drive was
-    /// exchanged.
+    /// Whether the agent replaces a namespace by a new one on another drive, once the namespace's
+    /// own drive was exchanged.
     pub replace: bool,
 }
 
@@ -120,8 +120,8 @@ pub fn from_status(
     (0..count).zip(0..).map(allocation).collect()
 }
 
-/// Returns the allocations that the agent may make now: the object's allocations, without access of fenced computes to
-/// a GFS2.
+/// Returns the allocations that the agent may make now: the object's allocations, without access of fenced
+/// computes to a GFS2.
 pub fn without_fenced(
     object: &NnfNodeBlockStorage,
     chassis: &Chassis,

@@ -51,8 +51,8 @@ impl BlockStorageView {
         without_fenced(object, &self.chassis, policy, &self.elsewhere, &context.fences)
     }
 
-    /// Converges the units. The gated converger keeps a compute from a GFS2 if the compute was fenced after the pass
-    /// began.
+    /// Converges the units. The gated converger keeps a compute from a GFS2 if the compute was fenced
+    /// after the pass began.
     async fn allocate(&self, context: &Context, units: Vec<Desired>) -> Vec<Outcome> {
         let is_shared = is_shared(&self.object.metadata);
         converge(if is_shared { &context.gated } else { &context.converger }, units).await
@@ -154,8 +154,8 @@ async fn write_report(
     Ok(())
 }
 
-/// Returns the failure of a pass. If an allocation found no room, the failure names only this allocation: the pass
-/// releases the others.
+/// Returns the failure of a pass. If an allocation found no room, the failure names only this allocation: the
+/// pass releases the others.
 fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
     let full =
         outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(report::is_lack_of_room));
@@ -195,8 +195,8 @@ async fn roll_back(
     }
 }
 
-/// Releases all namespaces of a deleted object. As long as file systems lie on its devices, keeps the devices and their
-/// paths instead.
+/// Releases all namespaces of a deleted object. As long as file systems lie on its devices, keeps the devices
+/// and their paths instead.
 async fn delete(
     context: &Context,
     view: &BlockStorageView,
@@ -235,8 +235,8 @@ async fn delete(
     }
 }
 
-/// Releases every namespace of the object: those that a drive's ledger records for its uid, and those that only its
-/// status names.
+/// Releases every namespace of the object: those that a drive's ledger records for its uid, and those that
+/// only its status names.
 async fn release(context: &Context, view: &BlockStorageView) -> Result<(), Failure> {
     let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
     let seen = inventory(context).await?;

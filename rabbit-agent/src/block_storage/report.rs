@@ -76,8 +76,8 @@ pub fn with_error(object: &NnfNodeBlockStorage, error: ResourceError) -> NnfNode
     NnfNodeBlockStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Removes the device paths. Keeps the list of computes: a drive that this rabbit cannot reach may still serve the
-/// computes.
+/// Removes the device paths. Keeps the list of computes: a drive that this rabbit cannot reach may
+/// still serve the computes.
 fn without_paths(
     mut known: NnfNodeBlockStorageAllocationStatus,
 ) -> NnfNodeBlockStorageAllocationStatus {

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::movement;
 
-/// Implements the store and key of a kind whose objects the agent reconciles by name. The agent writes all fields of
-/// the kind's status.
+/// Implements the store and key of a kind whose objects the agent reconciles by name. The agent writes all fields
+/// of the kind's status.
 macro_rules! reconciled {
     ($store:ident, $key:ident) => {
         fn store(cache: &mut Cache) -> &mut Store<Self> {
@@ -94,9 +94,9 @@ impl Cached for NnfNodeStorage {
 impl Cached for ClientMount {
     reconciled!(client_mounts, ClientMount);
 
-    /// Wakes the clean-up of a ClientMount that disappeared, or was replaced by another object of its name, while it
-    /// carried the agent's finalizer. Without the finalizer nothing was mounted, but mount points were reserved for the
-    /// object.
+    /// Wakes the clean-up of a ClientMount that disappeared, or was replaced by another object of its name, while
+    /// it carried the agent's finalizer. Without the finalizer nothing was mounted, but mount points were
+    /// reserved for the object.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let mut wakes = Vec::new();
         if let Some(object) = change.object() {
@@ -222,8 +222,8 @@ impl Cached for SystemConfiguration {
         None
     }
 
-    /// Wakes all block storages and the NnfNode: the slots decide which computes get access, and the NnfNode lists the
-    /// slots.
+    /// Wakes all block storages and the NnfNode: the slots decide which computes get access, and the
+    /// NnfNode lists the slots.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         if !change.needs_reconcile() {
             return Vec::new();

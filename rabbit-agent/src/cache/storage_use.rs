@@ -26,8 +26,8 @@ impl Cache {
         metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
     }
 
-    /// Returns the uids in the names of volume groups that are used by an object of this rabbit, or by a ClientMount
-    /// that disappeared.
+    /// Returns the uids in the names of volume groups that are used by an object of this rabbit, or by
+    /// a ClientMount that disappeared.
     pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
         let storages = self.node_storages.iter().map(|storage| &storage.metadata);
         let mounts =
@@ -74,8 +74,8 @@ impl Cache {
         self.block_storages.unreadable().any(has_name)
     }
 
-    /// Returns whether a NnfNodeStorage uses this block storage, or may use it because the NnfNodeStorage cannot be
-    /// decoded.
+    /// Returns whether a NnfNodeStorage uses this block storage, or may use it because the
+    /// NnfNodeStorage cannot be decoded.
     pub fn is_in_use(&self, block_storage: &str) -> bool {
         self.node_storages.iter().any(|storage| block_name(storage) == block_storage)
             || self.node_storages.unreadable().next().is_some()

@@ -24,10 +24,10 @@ impl Cache {
         shared.chain([Wake::Related(Key::Node)]).collect()
     }
 
-    /// Returns the objects to wake after a device event: the NnfNode is reported again, and failed block storages are
-    /// retried, because a missing drive may be back. Lustre targets that serve are checked, because no event reports
-    /// the state of their pools. Failed targets are retried by the timer alone, because each retry may itself cause a
-    /// device event.
+    /// Returns the objects to wake after a device event: the NnfNode is reported again, and failed block storages
+    /// are retried, because a missing drive may be back. Lustre targets that serve are checked, because no event
+    /// reports the state of their pools. Failed targets are retried by the timer alone, because each retry may
+    /// itself cause a device event.
     pub(crate) fn devices_changed(&mut self) -> Vec<Wake> {
         self.had_device_event = true;
         let failed = self.block_storages.iter().filter(has_failed).filter_map(related);

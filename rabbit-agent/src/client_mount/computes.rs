@@ -1,6 +1,6 @@
-//! Finds out which compute uses the allocation behind a mount of the rabbit. Central controllers do not write this into
-//! a rabbit's ClientMount, but the computes' ClientMounts of the same workflow and storage name the allocation that
-//! each compute mounts.
+//! Finds out which compute uses the allocation behind a mount of the rabbit. Central controllers do not write this
+//! into a rabbit's ClientMount, but the computes' ClientMounts of the same workflow and storage name the allocation
+//! that each compute mounts.
 //!
 //! The order of an access list says nothing about allocations. The list only shows which computes are still missing.
 

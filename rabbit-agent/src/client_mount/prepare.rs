@@ -119,8 +119,8 @@ pub fn prepare(
     }
 }
 
-/// Determines an object's work for this goal, which may differ from the goal in its spec: a disappeared object is
-/// unmounted.
+/// Determines an object's work for this goal, which may differ from the goal in its spec: a
+/// disappeared object is unmounted.
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,

@@ -36,8 +36,8 @@ pub struct ClientMountView {
     pub profile: Option<NoProfile>,
 }
 
-/// Mounts or unmounts, and reports the result. A deleted object loses the agent's finalizer once it is completely
-/// unmounted.
+/// Mounts or unmounts, and reports the result. A deleted object loses the agent's finalizer once
+/// it is completely unmounted.
 pub async fn reconcile(
     context: &Context,
     view: ClientMountView,

@@ -1,5 +1,5 @@
-//! Checks the mount points of global Lustre file systems. The site mounts these file systems; the agent only passes
-//! them to containers.
+//! Checks the mount points of global Lustre file systems. The site mounts these file systems; the agent only
+//! passes them to containers.
 
 use std::{
     io,

@@ -57,8 +57,8 @@ pub struct ObservedAttempt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedContainer {
     pub state: ContainerState,
-    /// Process id of the conmon (podman's monitor process) that records the container's end; `None` unless the
-    /// container runs.
+    /// Process id of the conmon (podman's monitor process) that records the container's end; `None`
+    /// unless the container runs.
     pub monitor: Option<i32>,
     /// The end of the container's log; empty if the log was not read.
     pub log: String,

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::pass::{Context, Pass};
 
-/// Fetches the job packages of one object. A deleted object loses the agent's finalizer once it uses no job package any
-/// more.
+/// Fetches the job packages of one object. A deleted object loses the agent's finalizer once it uses no
+/// job package any more.
 pub async fn reconcile(
     context: &Context,
     packages: &JobPackages,

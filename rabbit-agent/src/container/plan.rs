@@ -72,8 +72,8 @@ pub fn removal(uid: ObjectUid, grace: i64, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// Plans the steps that create the missing parts of an attempt. If no part is missing, plans the start of the next
-/// containers.
+/// Plans the steps that create the missing parts of an attempt. If no part is missing, plans the start
+/// of the next containers.
 fn advance(
     desired: &Desired,
     observed: &Observed,
@@ -130,8 +130,8 @@ fn make_volumes(desired: &Desired, observed: &Observed, number: i64) -> Option<S
     are_missing.then(|| Step::MakeVolumes(Box::new(Volumes { pod, user, group, names })))
 }
 
-/// Plans the removal of the shared directories of ended attempts: of every attempt except `current` that has no running
-/// process.
+/// Plans the removal of the shared directories of ended attempts: of every attempt except `current` that
+/// has no running process.
 fn remove_old_volumes(
     desired: &Desired,
     observed: &Observed,

@@ -72,8 +72,8 @@ impl PodmanHost {
         self.object_directory(uid).join("keys")
     }
 
-    /// Returns the directory that has one subdirectory for each attempt of an object, with the attempt's shared
-    /// directories.
+    /// Returns the directory that has one subdirectory for each attempt of an object, with
+    /// the attempt's shared directories.
     fn volumes(&self, uid: ObjectUid) -> PathBuf {
         self.object_directory(uid).join("volumes")
     }

@@ -217,8 +217,8 @@ fn not_converging(next: &Step) -> String {
     format!("still not as desired after {ROUNDS} rounds, next would be: {next}")
 }
 
-/// Applies the steps. Before each step that starts a container or prepares a start, checks that the global Lustre file
-/// systems are mounted.
+/// Applies the steps. Before each step that starts a container or prepares a start, checks that the global Lustre
+/// file systems are mounted.
 fn apply_all(host: &dyn Host, steps: &[Step], lustre: &[String]) -> Result<(), HostError> {
     for step in steps {
         if step.starts() {
@@ -230,8 +230,8 @@ fn apply_all(host: &dyn Host, steps: &[Step], lustre: &[String]) -> Result<(), H
     Ok(())
 }
 
-/// Returns a failure that the agent retries later: podman may succeed later, for example once the registry answers or a
-/// port is free.
+/// Returns a failure that the agent retries later: podman may succeed later, for example once the registry answers or
+/// a port is free.
 pub(super) fn failure(trouble: String) -> Failure {
     Failure { retry: Retry::Later, ..Failure::waiting(trouble) }
 }

@@ -102,8 +102,8 @@ pub fn report(
     }
 }
 
-/// Returns the status of an object with a job package that can never be fetched: no container of the object was
-/// started.
+/// Returns the status of an object with a job package that can never be fetched: no container of
+/// the object was started.
 #[must_use]
 pub fn unprepared_status(record: &Record, why: &str) -> NodeContainersStatus {
     NodeContainersStatus {

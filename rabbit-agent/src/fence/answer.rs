@@ -104,8 +104,8 @@ async fn answer(spool: &Spool, (name, request): &(FileName, Request), verdict: &
     written
 }
 
-/// Rewrites the answer with the result of the acknowledgement to DLM. If the rewrite fails, the first answer stays, and
-/// it is true.
+/// Rewrites the answer with the result of the acknowledgement to DLM. If the rewrite fails, the first answer stays,
+/// and it is true.
 async fn amend(spool: &Spool, (name, request): &(FileName, Request), verdict: &Verdict) {
     let (spool, name, request) = (spool.clone(), name.clone(), request.clone());
     let verdict = verdict.clone();

@@ -1,8 +1,8 @@
 //! Decides which computes may get access to a GFS2: all computes that are neither fenced nor being fenced.
 //!
-//! A pass that began before a fence may still be about to attach a namespace that the fence detaches. So each
-//! attachment asks for permission right before it begins, and a fence waits only for attachments to its node that have
-//! begun.
+//! A pass that began before a fence may still be about to attach a namespace that the fence detaches. So
+//! each attachment asks for permission right before it begins, and a fence waits only for attachments to its
+//! node that have begun.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -119,8 +119,8 @@ impl Fences {
         state.unknown.clone().filter(|_| any).map_or(Ok(()), |why| Err(FencesUnknown(why)))
     }
 
-    /// Permits the attachment of a GFS2's namespace to the compute `node`. Refuses if the compute is fenced, or if the
-    /// agent cannot tell.
+    /// Permits the attachment of a GFS2's namespace to the compute `node`. Refuses if the compute is fenced, or if
+    /// the agent cannot tell.
     pub(super) fn attach(&self, node: &NodeName) -> Result<Attaching, NotAttached> {
         let mut state = self.0.state.lock();
         if state.is_closed(node) {

@@ -1,5 +1,5 @@
-//! Carries out a fence: detaches all namespaces concerned, reads the drives again, and decides whether the fence is
-//! proved.
+//! Carries out a fence: detaches all namespaces concerned, reads the drives again, and decides whether
+//! the fence is proved.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 

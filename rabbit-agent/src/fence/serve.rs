@@ -1,5 +1,5 @@
-//! Runs the fencer's loop: reads the directories, and starts fences, at most one per node and any number of nodes in
-//! parallel.
+//! Runs the fencer's loop: reads the directories, and starts fences, at most one per node and any number
+//! of nodes in parallel.
 
 mod one_node;
 mod open_spool;
@@ -30,16 +30,16 @@ use daemon::blocking;
 /// back, and a lack of memory or descriptors may pass.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The same delay for the case that the directories never existed, and that no cluster is configured that could request
-/// a fence.
+/// The same delay for the case that the directories never existed, and that no cluster is configured that
+/// could request a fence.
 const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
 pub(crate) struct Fencer {
     spool: Option<OpenSpool>,
     /// The reason why the directories could not be read. Until they can be read, no compute gets a GFS2.
     unreadable: Option<String>,
-    /// Whether directories disappeared after they had been open. Then only an administrator who has the files can
-    /// restore them.
+    /// Whether directories disappeared after they had been open. Then only an administrator who has the
+    /// files can restore them.
     lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
@@ -228,8 +228,8 @@ impl Fencer {
         self.tools.fences.update(scan.fenced.clone(), requested)
     }
 
-    /// Continues each node's work from its files: first completes requests that have an answer, then begins a new
-    /// fence.
+    /// Continues each node's work from its files: first completes requests that have an answer, then
+    /// begins a new fence.
     fn start(&mut self, scan: Scan) {
         let Some(open) = &self.spool else { return };
         let spool = open.spool.clone();

@@ -59,8 +59,8 @@ pub(super) struct Scan {
     pub(super) fenced: BTreeSet<NodeName>,
     /// Requests without an answer.
     pub(super) requested: BTreeMap<FileName, Request>,
-    /// Requests that have an answer, because a crash came before their deletion. The value says whether the answer is a
-    /// success.
+    /// Requests that have an answer, because a crash came before their deletion. The value says whether the
+    /// answer is a success.
     pub(super) answered: BTreeMap<FileName, bool>,
     /// Descriptions of the invalid files, with the reasons.
     pub(super) troubles: BTreeSet<String>,
@@ -81,8 +81,8 @@ impl Spool {
         Ok(Self { requests, responses })
     }
 
-    /// Reads both directories, requests first: if a request is answered meanwhile, the scan has the request, the answer
-    /// or both.
+    /// Reads both directories, requests first: if a request is answered meanwhile, the scan has the request,
+    /// the answer or both.
     pub(super) fn scan(&self) -> Result<Scan, SpoolError> {
         let mut scan = Scan::default();
         let requests = self.files(&self.requests, &mut scan.troubles)?;

@@ -98,8 +98,8 @@ impl Kind {
         }
     }
 
-    /// Returns whether the condition can end without a further check: an event announces its end, or it ends after a
-    /// fixed time.
+    /// Returns whether the condition can end without a further check: an event announces its end, or it ends
+    /// after a fixed time.
     pub(super) fn needs_no_check(self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
 //! Applies the rules of health checks, one function per subject. Does no I/O.
 //!
-//! Each rule is applied with two sets of thresholds: one beyond which a condition begins, and one short of which it
-//! ends.
+//! Each rule is applied with two sets of thresholds: one beyond which a condition begins, and one short
+//! of which it ends.
 
 mod drive;
 mod mounted;

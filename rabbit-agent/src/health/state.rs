@@ -110,8 +110,8 @@ impl HealthState {
         self.send(report::health(judged, total, allocated));
     }
 
-    /// Publishes the judgement of a check that did not read the drives. Does nothing until one check has read the
-    /// drives.
+    /// Publishes the judgement of a check that did not read the drives. Does nothing until one check
+    /// has read the drives.
     pub fn publish_conditions(&self, judged: &Judgement) {
         let newest = self.newest.borrow().clone();
         if newest.state() != State::Unspecified {

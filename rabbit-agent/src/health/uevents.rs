@@ -110,8 +110,8 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
     Ok(concerned)
 }
 
-/// An event of the kernel. The event proves only that something changed; the agent reads the device's state from the
-/// device.
+/// An event of the kernel. The event proves only that something changed; the agent reads the device's
+/// state from the device.
 #[derive(Debug)]
 struct Uevent {
     /// `add`, `remove`, `change`, `bind`, `unbind`, …

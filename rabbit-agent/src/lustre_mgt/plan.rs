@@ -83,8 +83,8 @@ pub fn is_name_wanted(object: &NnfLustreMgt) -> bool {
     status(object).fs_name_next.is_empty() || first_unnamed(object).is_some()
 }
 
-/// Returns the status after a claim's name was erased. If the same claim is in the spec again by now, it gets a new
-/// name.
+/// Returns the status after a claim's name was erased. If the same claim is in the spec again by now, it
+/// gets a new name.
 pub fn without_claim(object: &NnfLustreMgt, claim: &NnfLustreMgtStatusClaim) -> NnfLustreMgtStatus {
     let mut status = status(object);
     status.claim_list.retain(|other| other != claim);
@@ -205,8 +205,8 @@ fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
     differs.then(|| (Work::Records, Ok(Action::WriteStatus(Box::new(after)))))
 }
 
-/// Returns the names to erase: those of claims that the spec no longer has. A record without a reference belongs to no
-/// claim and stays.
+/// Returns the names to erase: those of claims that the spec no longer has. A record without a reference belongs to
+/// no claim and stays.
 fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let withdrawn = |claim: &NnfLustreMgtStatusClaim| {
         claim

@@ -170,8 +170,8 @@ impl Run<'_> {
         Ok(ran.and(reported))
     }
 
-    /// Writes the result of an action on the target into the status. Retries if another writer changed the object
-    /// meanwhile.
+    /// Writes the result of an action on the target into the status. Retries if another writer
+    /// changed the object meanwhile.
     async fn record(
         &mut self,
         change: impl Fn(&NnfLustreMgt) -> NnfLustreMgtStatus,

@@ -1,5 +1,5 @@
-//! The state directory of a movement: `datamover`'s journal and list of failures, the number of starts, and the end. Only root may
-//! read it.
+//! The state directory of a movement: `datamover`'s journal and list of failures, the number of starts, and the end.
+//! Only root may read it.
 
 use std::{
     fs::{self, DirBuilder, File},

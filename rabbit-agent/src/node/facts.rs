@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use crate::{container::observed::Logs, health::HealthState, pass::Context};
 
-/// Longest wait for the volume groups, and for podman: a command that hangs must not keep the agent from reporting
-/// everything else.
+/// Longest wait for the volume groups, and for podman: a command that hangs must not keep the agent
+/// from reporting everything else.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads the facts of the node. Does not clean up volume groups of `owners`, which the passes over their objects

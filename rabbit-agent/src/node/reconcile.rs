@@ -35,8 +35,8 @@ pub struct NodeView {
     pub object: Option<Arc<NnfNode>>,
     pub chassis: Chassis,
     pub claimants: BTreeSet<ObjectUid>,
-    /// Namespaces in the statuses of NnfNodeBlockStorages, each with the name of its object. Leaves out objects that
-    /// are being deleted.
+    /// Namespaces in the statuses of NnfNodeBlockStorages, each with the name of its object. Leaves out objects
+    /// that are being deleted.
     pub reported: BTreeMap<NamespaceId, String>,
     /// Uids in the names of volume groups that objects of this rabbit use.
     pub owners: BTreeSet<ObjectUid>,

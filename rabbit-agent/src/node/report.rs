@@ -28,8 +28,8 @@ use crate::{
     health::{self, Judgement},
 };
 
-/// Returns the status. The fencing flag and the LNet address stay as they are in `before`, because other programs write
-/// them.
+/// Returns the status. The fencing flag and the LNet address stay as they are in `before`, because
+/// other programs write them.
 ///
 /// `seen` is `None` when the drives could not be read: the drives then stay as last reported, but marked as failed. If
 /// `slots` is not 0, empty slots are listed too.

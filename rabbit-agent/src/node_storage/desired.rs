@@ -228,8 +228,8 @@ impl Builder<'_> {
         format!("fs-{index:02}-{digits}")
     }
 
-    /// Returns the variables of a file system. Values of the object replace the agent's; the profile's overrides
-    /// replace both.
+    /// Returns the variables of a file system. Values of the object replace the agent's; the
+    /// profile's overrides replace both.
     fn variables(
         &self,
         index: u32,
@@ -259,8 +259,8 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the namespaces of allocation `index` as the block storage reports them; empty if the allocation was not
-/// made.
+/// Returns the namespaces of allocation `index` as the block storage reports them; empty if the
+/// allocation was not made.
 pub fn namespaces(
     block: &NnfNodeBlockStorage,
     index: usize,

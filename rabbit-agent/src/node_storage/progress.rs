@@ -1,7 +1,7 @@
 //! Reports the progress of volumes that synchronise (RAID) or resilver (ZFS) by themselves. Does no I/O.
 //!
-//! Synchronisation is no error, so statuses do not report it. The log does, because a user who waits for hours wants to
-//! know the reason.
+//! Synchronisation is no error, so statuses do not report it. The log does, because a user who waits for hours wants
+//! to know the reason.
 
 use std::mem::{Discriminant, discriminant};
 

@@ -88,8 +88,8 @@ fn no_block(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
 }
 
-/// Returns the failure of a tear-down whose block storage cannot be decoded: the agent does not know the devices of the
-/// file systems.
+/// Returns the failure of a tear-down whose block storage cannot be decoded: the agent does not know the devices
+/// of the file systems.
 fn unreadable(object: &NnfNodeStorage) -> Failure {
     let text = format!(
         "NnfNodeBlockStorage {}/{} cannot be decoded, so the agent does not know the devices to tear down: \
@@ -100,8 +100,8 @@ fn unreadable(object: &NnfNodeStorage) -> Failure {
     Failure { severity: api::Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
 }
 
-/// Returns the units that the object asks for: its file systems or targets. With `to_make`, the devices of the units
-/// must exist.
+/// Returns the units that the object asks for: its file systems or targets. With `to_make`, the devices of
+/// the units must exist.
 fn units(
     context: &Context,
     view: &NodeStorageView,

@@ -21,8 +21,8 @@ pub struct UnitState {
 }
 
 impl UnitState {
-    /// Returns the state of a file system on `volume`. `was_ready` says whether the status reported the file system as
-    /// ready before.
+    /// Returns the state of a file system on `volume`. `was_ready` says whether the status reported the file
+    /// system as ready before.
     pub fn of_volume(
         volume: Volume,
         was_ready: bool,
@@ -63,8 +63,8 @@ fn pool_health(observed: &Observed) -> NnfStorageHealth {
     if is_degraded { NnfStorageHealth::Degraded } else { NnfStorageHealth::Healthy }
 }
 
-/// Returns whether the only error is that a RAID or pool synchronises. Then nothing failed, however long the
-/// synchronisation takes.
+/// Returns whether the only error is that a RAID or pool synchronises. Then nothing failed, however
+/// long the synchronisation takes.
 pub fn is_syncing(error: &ConvergeError) -> bool {
     matches!(error, ConvergeError::Rejected(why) if sync_progress(why).is_some())
 }

@@ -174,8 +174,8 @@ impl Builder<'_> {
         format!("data.lustreStorage.{options}.commandlines")
     }
 
-    /// Returns the variables of a target. Values of the object replace the agent's; the profile's overrides replace
-    /// both.
+    /// Returns the variables of a target. Values of the object replace the agent's; the
+    /// profile's overrides replace both.
     fn variables(
         &self,
         index: u32,

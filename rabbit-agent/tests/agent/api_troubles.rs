@@ -1,5 +1,5 @@
-//! Tests an API that refuses requests, does not answer, or lacks a kind: the agent undoes nothing, and recovers by
-//! itself.
+//! Tests an API that refuses requests, does not answer, or lacks a kind: the agent undoes nothing,
+//! and recovers by itself.
 
 use api::{ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile};
 use controller::Object as Kind;

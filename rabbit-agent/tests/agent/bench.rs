@@ -71,8 +71,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Maximum number of requests that the agent may send during one wait; then the test gives up.
 const MAX_REQUESTS: usize = 2000;
 
-/// Longest run of one podman command. A busy machine needs long to start a container, and the agent sends no requests
-/// meanwhile.
+/// Longest run of one podman command. A busy machine needs long to start a container, and the agent
+/// sends no requests meanwhile.
 const PODMAN: Duration = Duration::from_secs(300);
 
 /// The fake node, and a record of each observation.
@@ -294,8 +294,8 @@ pub(crate) fn in_tree(name: &str) -> String {
 }
 
 impl Bench {
-    /// Creates a bench with a running agent, two drives of 1 GiB, three computes in slots 0, 1 and 6, and a pinned
-    /// profile.
+    /// Creates a bench with a running agent, two drives of 1 GiB, three computes in slots 0, 1 and 6,
+    /// and a pinned profile.
     pub(crate) async fn new() -> Self {
         let mut bench = Self::bare().await;
         bench.site().await;

@@ -50,8 +50,8 @@ async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
     assert_eq!(mounts, 6, "three mounts for the set-up, three for the tree");
 }
 
-/// Only the profile has the unmount command. If a watch has not brought the profile, this does not prove that the
-/// profile is missing.
+/// Only the profile has the unmount command. If a watch has not brought the profile, this does not prove that
+/// the profile is missing.
 #[tokio::test]
 async fn a_mount_stays_while_the_existence_of_its_profile_is_unknown() {
     let mut bench = Bench::new().await;
@@ -258,8 +258,8 @@ async fn the_mounts_of_a_disappeared_object_are_removed() {
     );
 }
 
-/// The storage waits for an earlier version of a ClientMount. Only a pass over the ClientMount can remove that
-/// version's mounts.
+/// The storage waits for an earlier version of a ClientMount. Only a pass over the ClientMount can
+/// remove that version's mounts.
 #[tokio::test]
 async fn an_object_changed_and_deleted_before_its_finalizer_blocks_no_storage() {
     let bench = Bench::new().await;

@@ -114,8 +114,8 @@ async fn a_block_storage_deleted_first_waits_for_its_file_systems() {
     assert!(hook < deleted, "{steps:#?}");
 }
 
-/// Writes statuses that another daemon may leave: with another state, with another number of elements, or with an old
-/// error.
+/// Writes statuses that another daemon may leave: with another state, with another number of elements, or
+/// with an old error.
 async fn leave_stale(bench: &Bench) {
     let error =
         json!({"debugMessage": "x", "userMessage": "x", "type": "Internal", "severity": "Major"});

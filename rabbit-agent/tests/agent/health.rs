@@ -248,8 +248,8 @@ async fn a_rabbit_short_of_memory_warns_and_still_serves() {
     );
 }
 
-/// The agent removes lock spaces of deleted volume groups. Lock spaces of existing objects stay, and so do those with
-/// other names.
+/// The agent removes lock spaces of deleted volume groups. Lock spaces of existing objects stay, and so do
+/// those with other names.
 #[tokio::test]
 async fn a_start_removes_the_lock_spaces_of_deleted_groups() {
     let probe = Arc::new(FakeProbe::default());

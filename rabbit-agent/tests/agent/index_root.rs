@@ -1,5 +1,5 @@
-//! Tests trees beneath the index root. The rabbits' ClientMounts here are as central controllers create them: without
-//! the computes' names.
+//! Tests trees beneath the index root. The rabbits' ClientMounts here are as central controllers create them:
+//! without the computes' names.
 
 use std::{collections::BTreeSet, time::Duration};
 

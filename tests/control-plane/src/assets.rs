@@ -37,8 +37,8 @@ impl Assets {
         self.0.join(name)
     }
 
-    /// Returns the path of the kubectl in the directory of the server's program. If there is none, returns the kubectl
-    /// on PATH.
+    /// Returns the path of the kubectl in the directory of the server's program. If there is none, returns
+    /// the kubectl on PATH.
     #[must_use]
     pub fn kubectl(&self) -> PathBuf {
         let own = self.program("kubectl");

@@ -22,8 +22,8 @@ pub struct AuditEvent {
     pub code: u64,
     /// `ResponseStarted` if the request is a watch that is still open, else `ResponseComplete`.
     pub stage: String,
-    /// Time at which the server received the request, in a form whose alphabetical order is the order of times:
-    /// `2026-01-31T12:00:00.000000Z`.
+    /// Time at which the server received the request, in a form whose alphabetical order is the
+    /// order of times: `2026-01-31T12:00:00.000000Z`.
     pub received: String,
     /// User-Agent header of the client.
     pub agent: String,

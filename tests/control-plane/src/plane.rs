@@ -39,8 +39,8 @@ pub struct Settings {
     pub apiserver: Vec<String>,
     /// Additional flags of etcd.
     pub etcd: Vec<String>,
-    /// Name of the node whose kubelet runs pods. If the name is set, the kubelet's kubeconfig is written too, and
-    /// kube-scheduler runs.
+    /// Name of the node whose kubelet runs pods. If the name is set, the kubelet's kubeconfig is written
+    /// too, and kube-scheduler runs.
     pub node: Option<String>,
 }
 
@@ -271,8 +271,8 @@ impl ControlPlane {
         client(&self.kubeconfig()).await
     }
 
-    /// Requests a token for a service account, valid for `lifetime`: at least ten minutes, since the server refuses a
-    /// shorter one.
+    /// Requests a token for a service account, valid for `lifetime`: at least ten minutes, since the server
+    /// refuses a shorter one.
     ///
     /// # Errors
     /// When the account does not exist, or the server refuses the request.
@@ -355,8 +355,8 @@ pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(config(kubeconfig).await?)?)
 }
 
-/// Returns a client that does not retry: kube's default client repeats a request that the server answers with
-/// Retry-After.
+/// Returns a client that does not retry: kube's default client repeats a request that the
+/// server answers with Retry-After.
 ///
 /// # Errors
 /// When the kubeconfig is not usable.
@@ -385,8 +385,8 @@ fn ready(kubeconfig: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Runs a future to its end in a new thread, since the caller may be inside an async runtime, where blocking is not
-/// allowed.
+/// Runs a future to its end in a new thread, since the caller may be inside an async runtime, where
+/// blocking is not allowed.
 ///
 /// # Errors
 /// Returns the error of `asked`, or an error when `asked` panics.
@@ -412,8 +412,8 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// Finds three free ports. If another program takes one of the ports before the server binds it, the server's log says
-/// so.
+/// Finds three free ports. If another program takes one of the ports before the server binds it, the
+/// server's log says so.
 fn free_ports() -> anyhow::Result<Ports> {
     let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
     let port = |at: usize| -> anyhow::Result<u16> {

@@ -1,8 +1,8 @@
 //! Decides which suites this machine can run.
 //!
-//! A suite that cannot run prints the reason once in each test program. It writes to the process's stderr directly,
-//! since libtest hides the output of tests that pass. If `WARREN_TEST_REQUIRE` names the suite, the suite fails
-//! instead.
+//! A suite that cannot run prints the reason once in each test program. It writes to the process's stderr
+//! directly, since libtest hides the output of tests that pass. If `WARREN_TEST_REQUIRE` names the suite,
+//! the suite fails instead.
 
 use std::{
     collections::BTreeSet,
@@ -221,8 +221,8 @@ pub fn root() -> bool {
     open("root", (!geteuid().is_root()).then_some("only root can become another user"))
 }
 
-/// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel announce the device
-/// again.
+/// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel
+/// announce the device again.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
@@ -254,8 +254,8 @@ pub fn real_server_is_wanted() -> bool {
 /// Returns true if nothing is missing for this suite; otherwise returns false, and prints the reason at the first call.
 ///
 /// # Panics
-/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run, and when `suite` or `WARREN_TEST_REQUIRE` names
-/// an unknown suite.
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run, and when `suite` or `WARREN_TEST_REQUIRE`
+/// names an unknown suite.
 #[must_use]
 pub fn open(suite: &str, missing: Option<&str>) -> bool {
     let required = env::var(REQUIRE).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The rules that are in the CRDs of DWS and NNF, which sites install: required fields and admitted values of the kinds
-//! that Warren uses.
+//! The rules that are in the CRDs of DWS and NNF, which sites install: required fields and admitted values of the
+//! kinds that Warren uses.
 //!
 //! `crates/api/golden/site-rules.json` holds the rules by kind and schema path, for DWS v1alpha7 and NNF v1alpha11. In
 //! a path, names are properties, `[]` stands for the items of a list, and `{}` for the values of a map.

@@ -1,5 +1,5 @@
-//! Measures ClientMounts on one compute from creation to deletion, by a watch on the API like that of the central
-//! controllers.
+//! Measures ClientMounts on one compute from creation to deletion, by a watch on the API like that
+//! of the central controllers.
 
 use std::{
     path::PathBuf,
@@ -25,8 +25,8 @@ use crate::{
     run::{Run, Silent},
 };
 
-/// Milliseconds from the creation of a ClientMount until the sites' Go agent reports it as ready, measured without a
-/// real mount.
+/// Milliseconds from the creation of a ClientMount until the sites' Go agent reports it as ready, measured
+/// without a real mount.
 const GO_READY: f64 = 25.5;
 /// Milliseconds that the Go agent takes for 50 mounts that are requested at the same moment.
 const GO_AT_ONCE: f64 = 6900.0;

@@ -96,8 +96,8 @@ pub fn measure(cluster: &mut Cluster, length: Duration) -> anyhow::Result<Vec<Ro
 /// The compute that is measured.
 #[derive(Debug)]
 struct Compute {
-    /// Mount namespace of the compute, held open after the agent has ended; `None` from the mode with an empty machine
-    /// on.
+    /// Mount namespace of the compute, held open after the agent has ended; `None` from the mode with
+    /// an empty machine on.
     mounts: Option<File>,
     /// Number of the core that is measured: the last core, since the first core serves interrupts.
     core: usize,
@@ -145,8 +145,8 @@ impl Compute {
         }
     }
 
-    /// Starts the agent once more with its mounts in place, as a script's call would. The agent finds nothing to do,
-    /// and ends.
+    /// Starts the agent once more with its mounts in place, as a script's call would. The agent finds nothing
+    /// to do, and ends.
     fn start_on_demand(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let mounts = self.mounts.as_ref().context("the mounts are gone")?.as_raw_fd();
         let agent = cluster.agent(COMPUTE)?;

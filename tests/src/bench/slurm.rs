@@ -1,5 +1,5 @@
-//! Measures the time from sbatch to a job's first instruction under Slurm, with and without `#DW`, and Warren's share
-//! of that time.
+//! Measures the time from sbatch to a job's first instruction under Slurm, with and without `#DW`, and Warren's
+//! share of that time.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! Cost of the workflow engine: one workflow on this computer with real storage, and many workflows on a cluster with
-//! simulated nodes.
+//! Cost of the workflow engine: one workflow on this computer with real storage, and many workflows on a
+//! cluster with simulated nodes.
 
 pub mod containers;
 mod driver;
@@ -50,16 +50,16 @@ pub async fn on_this_box(cluster: &Cluster, count: usize) -> anyhow::Result<Vec<
     Ok(vec![Row::ratio("Proposal to Teardown, median", life, "Go, mocked storage", GO_LIFE, "ms")])
 }
 
-/// A number of workflows with 16 computes per rabbit. Unless `is_together` is set, a rabbit has at most one workflow at
-/// a time.
+/// A number of workflows with 16 computes per rabbit. Unless `is_together` is set, a rabbit has at most one
+/// workflow at a time.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     rabbits: usize,
     workflows: usize,
     /// Number of rabbits of each workflow.
     each: usize,
-    /// Whether all workflows reach PreRun before the first of them advances further; each rabbit then has many
-    /// workflows at once.
+    /// Whether all workflows reach PreRun before the first of them advances further; each rabbit then has
+    /// many workflows at once.
     is_together: bool,
 }
 

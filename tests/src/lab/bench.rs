@@ -10,8 +10,8 @@ use crate::program::binary;
 
 use super::Assets;
 
-/// A directory with the files of one scenario's guests. It is removed when this value is dropped, unless
-/// [`Bench::keep`] is called.
+/// A directory with the files of one scenario's guests. It is removed when this value is dropped,
+/// unless [`Bench::keep`] is called.
 #[derive(Debug)]
 pub struct Bench {
     assets: Assets,

@@ -33,8 +33,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Boots all guests, waits until the lock managers run, makes a namespace on each drive, and gives all guests
-    /// access to it.
+    /// Boots all guests, waits until the lock managers run, makes a namespace on each drive, and gives all
+    /// guests access to it.
     ///
     /// # Errors
     /// When a guest does not boot, or the cluster does not form.

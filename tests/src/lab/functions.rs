@@ -57,8 +57,8 @@ pub fn on_drive(drive: usize) -> String {
     format!("SERIAL={}\n{FIND}", Machine::serial(drive))
 }
 
-/// Gives every virtual function of a drive its resources and its driver, with the tools of the distribution (not with
-/// Warren).
+/// Gives every virtual function of a drive its resources and its driver, with the tools of the
+/// distribution (not with Warren).
 ///
 /// # Errors
 /// When a function does not come up.

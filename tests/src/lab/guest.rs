@@ -19,8 +19,8 @@ use super::{
 
 /// Longest time for a boot. A boot takes five seconds on two idle cores, but the lab's cores are seldom idle.
 const BOOT: Duration = Duration::from_secs(180);
-/// Longest time for an orderly unplug. Five seconds of it pass after the slot's button was pressed, in which an
-/// operator could cancel.
+/// Longest time for an orderly unplug. Five seconds of it pass after the slot's button was pressed, in which
+/// an operator could cancel.
 const UNPLUG: Duration = Duration::from_secs(60);
 
 /// A virtual machine that was booted. It is switched off when this value is dropped.

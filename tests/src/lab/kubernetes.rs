@@ -96,8 +96,8 @@ systemd-run --quiet --unit kubelet /opt/kube/kubelet --config /etc/kubernetes/ku
     --kubeconfig /run/kube/kubelet.kubeconfig --node-ip 192.168.77.1
 ";
 
-/// Script that installs the objects that an administrator installs: CRDs, namespaces, the site's objects, roles and
-/// accounts.
+/// Script that installs the objects that an administrator installs: CRDs, namespaces, the site's
+/// objects, roles and accounts.
 const SITE: &str = r#"
 kubectl() { /opt/kube/kubectl --kubeconfig /run/kube/kubeconfig "$@"; }
 kubectl apply --server-side -f /lab/definitions.json

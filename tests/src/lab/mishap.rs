@@ -32,8 +32,8 @@ const TAKEN: &str = "step-taken";
 pub enum Mishap {
     /// The node's agent is killed, and started again.
     Kill,
-    /// The node's computer loses power and is switched on again; the function restores the node before our programs
-    /// start.
+    /// The node's computer loses power and is switched on again; the function restores the node
+    /// before our programs start.
     PowerLoss(fn(&System, &str) -> anyhow::Result<()>),
 }
 
@@ -142,9 +142,9 @@ done >/dev/null 2>&1 &"#
         self.system.guest(node).exchange().join(name)
     }
 
-    /// Runs a command on the rabbit to its end, while mishaps hit the rabbit and the other nodes. Returns `None` if the
-    /// rabbit's loss of power ended the command, or if the command must be repeated because of a mishap on another
-    /// node.
+    /// Runs a command on the rabbit to its end, while mishaps hit the rabbit and the other nodes. Returns
+    /// `None` if the rabbit's loss of power ended the command, or if the command must be repeated because of a
+    /// mishap on another node.
     fn attempt(&self, words: &[&str]) -> anyhow::Result<Option<String>> {
         let before = self.mishaps();
         let job = self.system.guest(&self.chassis().rabbit).start(&self.system.warren(words))?;

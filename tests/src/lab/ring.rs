@@ -20,16 +20,16 @@ impl Ring {
         Self { nodes: [rabbit].into_iter().chain(computes).collect() }
     }
 
-    /// Returns the cluster of a rabbit and its only compute, where several such pairs share a network. Pairs are
-    /// numbered from 1.
+    /// Returns the cluster of a rabbit and its only compute, where several such pairs share a network. Pairs
+    /// are numbered from 1.
     pub(super) fn for_pair(pair: u8) -> Self {
         let rabbit = (format!("rabbit-{pair}"), 2 * pair - 1);
         let compute = (format!("compute-{pair}"), 2 * pair);
         Self { nodes: vec![rabbit, compute] }
     }
 
-    /// Returns the rabbit's name, which is also the name of the cluster: the rabbit writes it into each GFS2 that it
-    /// makes.
+    /// Returns the rabbit's name, which is also the name of the cluster: the rabbit writes it into each
+    /// GFS2 that it makes.
     pub(super) fn rabbit(&self) -> &str {
         &self.nodes[0].0
     }
@@ -39,8 +39,8 @@ impl Ring {
         [self.form(fencing), self.start_locking()]
     }
 
-    /// Returns the corosync.conf of a rabbit's cluster. As at the sites, the rabbit has 17 votes and each compute has
-    /// one.
+    /// Returns the corosync.conf of a rabbit's cluster. As at the sites, the rabbit has 17 votes and
+    /// each compute has one.
     fn corosync_conf(&self) -> String {
         let node = |(place, (name, host)): (usize, &(String, u8))| {
             let votes = if place == 0 { 17 } else { 1 };

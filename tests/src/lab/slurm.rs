@@ -130,8 +130,8 @@ impl Slurm {
         self.start_daemons(node)
     }
 
-    /// Waits until Slurm reports that a node has rebooted, and makes the node available again, as an administrator
-    /// would.
+    /// Waits until Slurm reports that a node has rebooted, and makes the node available again,
+    /// as an administrator would.
     ///
     /// # Errors
     /// When the node is not idle in time.

@@ -25,8 +25,8 @@ const LAST_WORDS: Duration = Duration::from_secs(20);
 /// Directory beneath which nodes mount.
 pub const MOUNT_ROOT: &str = "/mnt/nnf";
 
-/// Directory in which a node's programs keep their state. The state survives a loss of power if a disk is mounted at
-/// this directory.
+/// Directory in which a node's programs keep their state. The state survives a loss of power if a disk is
+/// mounted at this directory.
 pub const STATE: &str = "/var/lib/warren";
 
 /// Directory of fence requests and their answers.
@@ -43,16 +43,16 @@ for each in /sys/kernel/dlm/lvm_[0-9a-f]*; do [ ! -e $each ] || echo $each; done
 awk '$3 ~ /^(gfs2|xfs)$/' /proc/self/mounts
 ";
 
-/// Rabbits and their computes, on which our programs run as in production. Each node is a computer with its own kernel.
-/// The coordinator runs on the first rabbit, and the other nodes reach it over TLS. A rabbit and its computes share
-/// drives.
+/// Rabbits and their computes, on which our programs run as in production. Each node is a computer with its
+/// own kernel. The coordinator runs on the first rabbit, and the other nodes reach it over TLS. A rabbit and
+/// its computes share drives.
 #[derive(Debug)]
 pub struct System {
     guests: RefCell<BTreeMap<String, Guest>>,
     api: Api,
     chassis: Vec<Chassis>,
-    /// Scripts that install a node's certificate, by node. A node that was switched off gets the same certificate
-    /// again.
+    /// Scripts that install a node's certificate, by node. A node that was switched off gets
+    /// the same certificate again.
     certificates: BTreeMap<String, String>,
 }
 

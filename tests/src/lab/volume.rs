@@ -51,8 +51,8 @@ impl Volume {
         Ok(Self { drive, nsid: nsid.trim().parse().context("read the new namespace's id")? })
     }
 
-    /// Returns the beginning of a script about the volume: it waits for the volume's block device, and sets `DISK` to
-    /// it.
+    /// Returns the beginning of a script about the volume: it waits for the volume's block device, and
+    /// sets `DISK` to it.
     #[must_use]
     pub fn find_script(&self) -> String {
         format!("NSID={}\nSUBSYSTEM={}\n{FIND}", self.nsid, Machine::subsystem(self.drive))

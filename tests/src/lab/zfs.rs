@@ -7,8 +7,8 @@ use crate::lustre_tools::LUSTRES_OWN;
 
 const STEP: Duration = Duration::from_secs(300);
 
-/// Script that runs at a rabbit's boot. It installs ZFS's tools and modules, and the host id, by which a pool
-/// recognizes its host.
+/// Script that runs at a rabbit's boot. It installs ZFS's tools and modules, and the host id, by which a
+/// pool recognizes its host.
 const INSTALL: &str = "\
 tar -xf /lab/zfs.tar -C / --skip-old-files
 ldconfig

@@ -18,8 +18,8 @@ pub(crate) fn workflow(name: &str, desired: &str, status: &Value) -> Value {
     })
 }
 
-/// Returns a status in this state, with two shares (entries of `status.drivers`): one of this state and one of
-/// Teardown.
+/// Returns a status in this state, with two shares (entries of `status.drivers`): one of this state
+/// and one of Teardown.
 fn status(state: &str, ready: bool) -> Value {
     let share = |watched: &str, completed: bool| {
         json!({

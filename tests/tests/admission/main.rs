@@ -1,6 +1,6 @@
-//! Tests of admission, which fills in fields and refuses objects before they are stored. The coordinator decides; its
-//! embedded API calls it directly, and a cluster's API server calls it over HTTPS. A cluster's admission policies
-//! refuse objects too.
+//! Tests of admission, which fills in fields and refuses objects before they are stored. The coordinator decides;
+//! its embedded API calls it directly, and a cluster's API server calls it over HTTPS. A cluster's admission
+//! policies refuse objects too.
 
 mod changes;
 mod sites;

@@ -36,9 +36,9 @@ fn run(
     look(scene, None)
 }
 
-/// Removes mpirun's warnings about setpgid(2). Both mpirun and its remote shell move the remote shell into a new
-/// process group. If mpirun is the second to do so, it gets EACCES, prints a warning and continues (Open MPI 4.1,
-/// `plm_rsh_module.c`).
+/// Removes mpirun's warnings about setpgid(2). Both mpirun and its remote shell move the remote shell into
+/// a new process group. If mpirun is the second to do so, it gets EACCES, prints a warning and continues
+/// (Open MPI 4.1, `plm_rsh_module.c`).
 fn without_setpgid_warnings(printed: &str) -> String {
     printed
         .lines()

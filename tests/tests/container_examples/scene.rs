@@ -60,8 +60,8 @@ impl Scene {
         self.flow.add_second_rabbit()
     }
 
-    /// Returns a script that starts an agent in its rabbit's network namespace, with its podman and the names of both
-    /// rabbits.
+    /// Returns a script that starts an agent in its rabbit's network namespace, with its podman and the
+    /// names of both rabbits.
     fn starter(&self, index: usize) -> anyhow::Result<String> {
         let (at, podman) = (self.directory.path().display(), &self.podmans[index]);
         let (program, network) = (podman.program_on_a_node(), podman.network());

@@ -12,8 +12,8 @@ use crate::{computes, no_program_died, pids_of};
 
 const ETCD_AWAY: Duration = Duration::from_secs(60);
 
-/// Every round changes the desired state of all ClientMounts, and kills the API server while the agents write their
-/// statuses.
+/// Every round changes the desired state of all ClientMounts, and kills the API server while the
+/// agents write their statuses.
 #[test]
 fn no_status_is_lost_when_the_apiserver_is_killed_under_load() -> anyhow::Result<()> {
     let mut disturbed = Disturbed::new(&api::crd_values())?;
@@ -75,8 +75,8 @@ fn mounts_stay_while_etcd_is_away_for_a_minute() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// The daemons are stopped while etcd is compacted: the revision of their watches is gone, and they must list
-/// everything again.
+/// The daemons are stopped while etcd is compacted: the revision of their watches is gone, and they
+/// must list everything again.
 #[test]
 fn daemons_list_again_after_their_revision_was_compacted() -> anyhow::Result<()> {
     let mut disturbed = Disturbed::new(&api::crd_values())?;

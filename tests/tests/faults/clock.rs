@@ -17,8 +17,8 @@ fn library() -> anyhow::Result<String> {
     Ok(output(argv).context("ask faketime for its library")?.trim().to_owned())
 }
 
-/// Restarts a program with a wall clock that differs by `by`. CLOCK_MONOTONIC is not changed, as on a machine with a
-/// wrong date.
+/// Restarts a program with a wall clock that differs by `by`. CLOCK_MONOTONIC is not changed, as on a machine
+/// with a wrong date.
 fn skew(cluster: &mut Cluster, name: &str, by: &str) -> anyhow::Result<()> {
     let library = library()?;
     let clock =
@@ -53,8 +53,8 @@ fn a_job_succeeds_although_all_clocks_differ() -> anyhow::Result<()> {
     fixture.end()
 }
 
-/// If a rabbit's clock shows 1970, no certificate is valid yet. The rabbit's agent logs that, and works once the clock
-/// is right.
+/// If a rabbit's clock shows 1970, no certificate is valid yet. The rabbit's agent logs that, and works once
+/// the clock is right.
 #[test]
 fn a_certificate_that_is_not_valid_yet_is_logged() -> anyhow::Result<()> {
     if !gate::clock() {

@@ -22,8 +22,8 @@ fn log(program: &Program) -> anyhow::Result<String> {
     Ok(std::fs::read_to_string(program.log())?)
 }
 
-/// Checks that no program died: after a death, its supervisor would have started another process, with another process
-/// id.
+/// Checks that no program died: after a death, its supervisor would have started another process,
+/// with another process id.
 fn no_program_died(fixture: &Fixture, pids: &[(String, u32)]) -> anyhow::Result<()> {
     let now = pids_of(fixture)?;
     ensure!(now == pids, "programs died: {pids:?} became {now:?}");

@@ -6,8 +6,8 @@ use kube::{Api, api::DeleteParams};
 use serde_json::Value;
 use tests::{cluster::PATIENCE, disturbed::Disturbed, program::until};
 
-/// A job that still writes keeps its mount. When the job ends, the agent unmounts, and only then can Kubernetes delete
-/// the namespace.
+/// A job that still writes keeps its mount. When the job ends, the agent unmounts, and only then can
+/// Kubernetes delete the namespace.
 #[test]
 fn a_deleted_namespace_stays_until_the_job_frees_the_mount() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&api::crd_values())?;

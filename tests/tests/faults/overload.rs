@@ -119,8 +119,8 @@ fn level_without_seats() -> serde_json::Result<PriorityLevelConfiguration> {
     }))
 }
 
-/// Returns a flow schema that puts the daemons, and the user that occupies the seat, into the priority level without
-/// seats.
+/// Returns a flow schema that puts the daemons, and the user that occupies the seat, into the
+/// priority level without seats.
 fn schema_of_daemons() -> serde_json::Result<FlowSchema> {
     let subjects = [DAEMONS, ANOTHER].map(|name| json!({"kind": "User", "user": {"name": name}}));
     let everything = [

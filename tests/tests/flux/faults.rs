@@ -16,8 +16,8 @@ fn epilog() -> anyhow::Result<Stage> {
     Stage::new("epilog")?.with("F_JOBSPEC", RABBIT_JOB).with_settings("WARREN_UNREACHABLE=0\n")
 }
 
-/// The agent's output for a busy mount: the table of mounts, the holders (the processes that keep the mount busy), and
-/// the error.
+/// The agent's output for a busy mount: the table of mounts, the holders (the processes that keep the mount
+/// busy), and the error.
 const HELD: &str = "PATH          STATE\\n/mnt/nnf/a-0  mounted\\n/mnt/nnf/a-1  unmounted\\n\
     /mnt/nnf/a-0 is held by process 4711 (cat)\\nerror: not in time";
 
@@ -28,8 +28,8 @@ fn last_argument_of(ended: &Ended, words: &str) -> anyhow::Result<String> {
     Ok(calls[0][words.len()..].to_owned())
 }
 
-/// bash once reported exit status -1 for one in a thousand agents that ended immediately, and then the prolog drained
-/// the node.
+/// bash once reported exit status -1 for one in a thousand agents that ended immediately, and then the
+/// prolog drained the node.
 #[test]
 fn the_exit_status_of_an_agent_that_ends_at_once_is_kept() -> anyhow::Result<()> {
     let stage = Stage::new("prolog")?.with_program("clientmount-agent", "#!/bin/sh\nexit 7\n")?;
@@ -219,8 +219,8 @@ fn a_signal_to_the_script_ends_the_agent() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When Flux cancels a job, the agent may exit with any status. The prolog must not take that status for a fault of the
-/// node.
+/// When Flux cancels a job, the agent may exit with any status. The prolog must not take that status for a
+/// fault of the node.
 #[test]
 fn a_cancelled_prolog_drains_no_node_whatever_the_agents_status() -> anyhow::Result<()> {
     for code in ["1", "3", "4", "5", "7", "8", "143"] {
@@ -234,8 +234,8 @@ fn a_cancelled_prolog_drains_no_node_whatever_the_agents_status() -> anyhow::Res
     Ok(())
 }
 
-/// The agent assumes that a job without a Workflow has no storage. The prolog knows from the jobspec that the job has
-/// storage.
+/// The agent assumes that a job without a Workflow has no storage. The prolog knows from the jobspec that
+/// the job has storage.
 #[test]
 fn a_job_with_storage_and_without_a_workflow_does_not_start() -> anyhow::Result<()> {
     let says = "nothing to do: no Workflow is that of job f2AVx5nQsoRy";

@@ -1,5 +1,5 @@
-//! Counts the requests and events that one ClientMount costs the API server, by the audit log and by a watch of the
-//! test.
+//! Counts the requests and events that one ClientMount costs the API server, by the audit log and by a
+//! watch of the test.
 
 use std::{collections::BTreeSet, sync::mpsc, thread};
 

@@ -30,8 +30,8 @@ use tests::{
 
 const COMPUTE: &str = "compute-1";
 
-/// Prepares a job whose storage is made and whose Workflow is in PreRun, and returns it with a caller of the verbs on
-/// the compute.
+/// Prepares a job whose storage is made and whose Workflow is in PreRun, and returns it with a caller of the
+/// verbs on the compute.
 fn ready() -> anyhow::Result<(Fixture, Caller)> {
     ready_in(Fixture::without_engine(1, "xfs")?)
 }

@@ -14,8 +14,8 @@ use tests::{
 
 use crate::{COMPUTE, enter};
 
-/// Program of systemd, the activator, that starts another program at the first connection to a socket, as a socket unit
-/// does.
+/// Program of systemd, the activator, that starts another program at the first connection to a socket, as
+/// a socket unit does.
 const ACTIVATE: &str = "systemd-socket-activate";
 
 /// A compute whose agent is started on demand. The process `node` does nothing but keep the mount namespace.

@@ -17,8 +17,8 @@ use crate::{COMPUTE, end, end_job, is_mounted, mounted};
 struct Stray(std::process::Child);
 
 impl Stray {
-    /// Starts a process on the compute that runs a script as this user and then sleeps. Returns once the script has
-    /// ended.
+    /// Starts a process on the compute that runs a script as this user and then sleeps. Returns once
+    /// the script has ended.
     fn new(fixture: &Fixture, user: u32, script: &str) -> anyhow::Result<Self> {
         let pid = fixture.run.cluster.node(COMPUTE)?.node_pid().to_string();
         let (user, marker) =

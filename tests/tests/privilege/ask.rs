@@ -1,5 +1,5 @@
-//! Sends requests of any verb on any resource, and reads the server's answers. Every write is a dry run, so nothing is
-//! stored.
+//! Sends requests of any verb on any resource, and reads the server's answers. Every write is a dry run,
+//! so nothing is stored.
 
 use anyhow::Context;
 use http::{Method, Request};

@@ -1,6 +1,6 @@
-//! Tests of claims of container runs (the right of one coordinator to work on a run) on a real API server. The CRD's
-//! rules and the admission policy must refuse the same changes as `containers::claim::rules` refuses on the embedded
-//! API.
+//! Tests of claims of container runs (the right of one coordinator to work on a run) on a real API server.
+//! The CRD's rules and the admission policy must refuse the same changes as `containers::claim::rules`
+//! refuses on the embedded API.
 
 mod vectors;
 

@@ -1,5 +1,5 @@
-//! Test of a workflow on a real API server. The coordinator that drives it has exactly the rights that are packaged for
-//! the engine.
+//! Test of a workflow on a real API server. The coordinator that drives it has exactly the rights that are
+//! packaged for the engine.
 
 use std::collections::BTreeSet;
 

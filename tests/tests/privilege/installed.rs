@@ -41,8 +41,8 @@ impl Installed {
         Ok(installed)
     }
 
-    /// Starts a control plane with the CRDs and the namespace nnf-system only, as a site has it before Warren is
-    /// installed.
+    /// Starts a control plane with the CRDs and the namespace nnf-system only, as a site has it
+    /// before Warren is installed.
     pub(crate) fn bare() -> anyhow::Result<Self> {
         // The directory is on a disk, as at a site: loop devices over a tmpfs take another code path in the kernel.
         let directory = TempDir::with_prefix_in("warren-test-", "/var/tmp")?;
@@ -168,8 +168,8 @@ impl Installed {
         self.client_as("client", token).await
     }
 
-    /// Returns a client with this token. Its kubeconfig is called `name`, so that a test can have several clients at
-    /// the same time.
+    /// Returns a client with this token. Its kubeconfig is called `name`, so that a test can have several clients
+    /// at the same time.
     pub(crate) async fn client_as(&self, name: &str, token: &str) -> anyhow::Result<Client> {
         control_plane::client(&self.kubeconfig(name, token)?).await
     }

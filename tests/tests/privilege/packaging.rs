@@ -47,8 +47,8 @@ fn kustomize(variant: &str) -> anyhow::Result<Objects> {
     objects(&run(argv, "").context("kubectl kustomize")?)
 }
 
-/// Runs `helm template`, which renders the chart without a cluster. helm assumes the Kubernetes version that it was
-/// built for.
+/// Runs `helm template`, which renders the chart without a cluster. helm assumes the Kubernetes version that
+/// it was built for.
 fn helm_template(words: &[&str]) -> anyhow::Result<String> {
     let program =
         std::env::var_os("WARREN_HELM").context("WARREN_HELM names no helm: run `make kube`")?;
@@ -82,8 +82,8 @@ fn the_chart_and_the_kustomizations_make_the_same_objects() -> anyhow::Result<()
     Ok(())
 }
 
-/// Removes the chart's `caBundle` of webhooks and adds the annotation of the kustomization, by which cert-manager fills
-/// the `caBundle` in.
+/// Removes the chart's `caBundle` of webhooks and adds the annotation of the kustomization, by which cert-manager
+/// fills the `caBundle` in.
 fn replace_ca_bundle_by_annotation(objects: &mut Objects) {
     let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
     let is_webhook = |object: &&mut Value| kinds.iter().any(|kind| object["kind"] == *kind);
@@ -202,8 +202,8 @@ fn the_chart_is_installed_upgraded_and_uninstalled() -> anyhow::Result<()> {
     installed.kubectl(&["get", "namespace", "nnf-system"]).map(drop)
 }
 
-/// Each program is started with its container's arguments and one wrong value: its error must name that value, and no
-/// flag.
+/// Each program is started with its container's arguments and one wrong value: its error must name that
+/// value, and no flag.
 #[test]
 fn the_arguments_of_containers_are_flags_of_their_programs() -> anyhow::Result<()> {
     let made = kustomize("through-coordinator")?;

@@ -1,6 +1,6 @@
-//! Runs the containers of the packaged pods as a kubelet does: with the containers' own arguments, with a service
-//! account's files at the paths that they have in a pod, and with the probes. Only ports and writable directories are
-//! replaced.
+//! Runs the containers of the packaged pods as a kubelet does: with the containers' own arguments, with a
+//! service account's files at the paths that they have in a pod, and with the probes. Only ports and
+//! writable directories are replaced.
 
 use std::{
     fs,
@@ -22,8 +22,8 @@ use tests::{
 
 use crate::{identities::HOUR, installed::Installed};
 
-/// Script that, in a new mount namespace, copies the account's files to the paths that they have in a pod, and executes
-/// the program.
+/// Script that, in a new mount namespace, copies the account's files to the paths that they have in a pod,
+/// and executes the program.
 const KUBELET: &str = r#"set -e
 mount -t tmpfs pod /run
 mkdir -p /run/secrets/kubernetes.io/serviceaccount

@@ -1,5 +1,5 @@
-//! Tests of the admission policies alone: in these tests RBAC grants the identities all rights, so that only the
-//! policies refuse requests.
+//! Tests of the admission policies alone: in these tests RBAC grants the identities all rights, so that only
+//! the policies refuse requests.
 
 mod cases;
 pub(crate) mod objects;
@@ -90,8 +90,8 @@ fn concat<const N: usize>(lists: [Vec<Case>; N]) -> Vec<Case> {
     lists.into_iter().flatten().collect()
 }
 
-/// Compares an answer with the case. An answer of 409 (the object exists) means that admission has admitted the
-/// request.
+/// Compares an answer with the case. An answer of 409 (the object exists) means that admission
+/// has admitted the request.
 fn is_as_expected(case: &Case, answer: &Answer) -> bool {
     match case.refused {
         None => matches!(answer.code, 200 | 409),

@@ -1,5 +1,5 @@
-//! Tests every verb on every resource for each identity, in two ways: sends each request, and reads the server's list
-//! of granted rights.
+//! Tests every verb on every resource for each identity, in two ways: sends each request, and reads the server's
+//! list of granted rights.
 
 use std::collections::BTreeSet;
 

@@ -41,8 +41,8 @@ fn storage_is_not_made(slurm: &Slurm, expected: &str) -> anyhow::Result<()> {
     ensure_ended(slurm, job, expected, &["pre_run: ", "no xfs can be made"])
 }
 
-/// Submits a job whose nodes cannot mount in time: the test stops the rabbit's agent, which would give the nodes
-/// access.
+/// Submits a job whose nodes cannot mount in time: the test stops the rabbit's agent, which would
+/// give the nodes access.
 fn storage_is_not_mounted(slurm: &Slurm, expected: &str) -> anyhow::Result<()> {
     let job = slurm.submit_held("start", &["--nodes=2"], &[XFS, "true"])?;
     slurm.wait_for_call("start", job)?;

@@ -1,5 +1,5 @@
-//! Test with two rabbits, each with one compute. A job's storage must be made on the rabbits of the nodes that Slurm
-//! allocated.
+//! Test with two rabbits, each with one compute. A job's storage must be made on the rabbits of the
+//! nodes that Slurm allocated.
 
 use std::collections::BTreeSet;
 

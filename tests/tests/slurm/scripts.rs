@@ -1,5 +1,5 @@
-//! Test of a workload manager without a plugin for Warren. Its hooks call `packaging/wlm/storage` and the agents'
-//! verbs.
+//! Test of a workload manager without a plugin for Warren. Its hooks call `packaging/wlm/storage`
+//! and the agents' verbs.
 
 use std::{fs, path::Path, process::Command};
 
@@ -33,8 +33,8 @@ impl Hooks<'_> {
         Ok(argv)
     }
 
-    /// Runs the hook that a workload manager's server runs before the job starts. Returns the job's environment
-    /// variables.
+    /// Runs the hook that a workload manager's server runs before the job starts. Returns
+    /// the job's environment variables.
     fn begin(&self, script: &Path) -> anyhow::Result<String> {
         let (user, script) = (USER.to_string(), script.display().to_string());
         output(self.storage(&["begin", self.job, &script, "compute-[1-2]", &user, &user])?)

@@ -248,8 +248,8 @@ impl<'a> Jobs<'a> {
         self.slurm.wait_for_nodes("idle")
     }
 
-    /// Cancels all jobs. Checks that all jobs are cancelled except those whose scripts had ended, and that nothing is
-    /// left.
+    /// Cancels all jobs. Checks that all jobs are cancelled except those whose scripts had ended, and
+    /// that nothing is left.
     pub(crate) fn cancel_all(&self, times: usize) -> anyhow::Result<()> {
         for _ in 0..times {
             for (_, job) in &self.jobs {

@@ -65,8 +65,8 @@ fn lives() -> Option<usize> {
     env::var("WARREN_TEST_LIVES").ok()?.parse().ok()
 }
 
-/// Runs `WARREN_TEST_LIVES` workflows. The coordinator is killed once in each, after a write; these writes are spread
-/// over all states.
+/// Runs `WARREN_TEST_LIVES` workflows. The coordinator is killed once in each, after a write; these writes are
+/// spread over all states.
 #[test]
 fn a_workflow_succeeds_if_the_coordinator_is_killed_once() -> anyhow::Result<()> {
     if !gate::loop_devices() {

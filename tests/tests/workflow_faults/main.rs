@@ -1,9 +1,9 @@
-//! Tests of workflows with faults, with all programs. Every workflow must end as it would without the fault, and leave
-//! nothing behind.
+//! Tests of workflows with faults, with all programs. Every workflow must end as it would without the fault,
+//! and leave nothing behind.
 //!
-//! `FAULTS` says which test covers which fault in which states. `WARREN_TEST_LIVES` is the number of workflows in each
-//! of which the coordinator is killed once; `WARREN_TEST_AWAY` is how long an API is away, in seconds. `make kube
-//! LONG=1` sets both.
+//! `FAULTS` says which test covers which fault in which states. `WARREN_TEST_LIVES` is the number of workflows in
+//! each of which the coordinator is killed once; `WARREN_TEST_AWAY` is how long an API is away, in seconds. `make
+//! kube LONG=1` sets both.
 
 mod deleted;
 mod killed;

@@ -26,8 +26,8 @@ fn waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
     })
 }
 
-/// The agent's process is stopped, so that it looks dead to all other programs, and is killed later without having
-/// continued.
+/// The agent's process is stopped, so that it looks dead to all other programs, and is killed
+/// later without having continued.
 #[test]
 fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<()> {
     if !gate::loop_devices() {

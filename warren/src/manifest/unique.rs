@@ -1,5 +1,5 @@
-//! Reads JSON, and refuses duplicate keys: serde_json silently drops the first value. The YAML parser refuses
-//! duplicate keys itself.
+//! Reads JSON, and refuses duplicate keys: serde_json silently drops the first value. The YAML parser
+//! refuses duplicate keys itself.
 
 use std::fmt;
 

@@ -104,8 +104,8 @@ async fn copy(answer: impl AsyncBufRead, draft: &File, file: &Path) -> Result<He
     header.filter(|header| lines == header.objects + 2).ok_or_else(broken)
 }
 
-/// Renames a finished draft to its final name, so that a power failure leaves either the old file or the complete new
-/// file.
+/// Renames a finished draft to its final name, so that a power failure leaves either the old file or
+/// the complete new file.
 fn finish(draft: NamedTempFile, file: &Path) -> io::Result<()> {
     draft.as_file().sync_all()?;
     draft.persist(file)?;

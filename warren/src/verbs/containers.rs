@@ -104,8 +104,8 @@ pub(super) async fn node_containers(
     Ok(runs)
 }
 
-/// Returns whether to list a NodeContainers. A NodeContainers that only fetches job packages is listed until its rabbit
-/// has them.
+/// Returns whether to list a NodeContainers. A NodeContainers that only fetches job packages is listed until
+/// its rabbit has them.
 fn is_listed(run: &NodeContainers) -> bool {
     !run.spec.containers.is_empty() || on_rabbit::state(run) != State::Ready
 }

@@ -1,5 +1,5 @@
-//! Deletes objects and waits until they are gone. An object with finalizers is gone only after every controller has
-//! cleaned up.
+//! Deletes objects and waits until they are gone. An object with finalizers is gone only after every
+//! controller has cleaned up.
 
 use kube::api::DeleteParams;
 use kube::{Client, ResourceExt};

@@ -171,8 +171,8 @@ fn rows(mounts: &[Mount]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the state to show. Checks `ready` first: the status names the desired state even before the mount has
-/// reached it.
+/// Returns the state to show. Checks `ready` first: the status names the desired state even before the
+/// mount has reached it.
 fn state(mount: &Mount) -> &str {
     if mount.ready {
         &mount.state

@@ -44,8 +44,8 @@ fn line(args: &CreatePersistent) -> String {
     line
 }
 
-/// Creates persistent storage with a workflow of this command. Removing that workflow also removes storage that is not
-/// complete.
+/// Creates persistent storage with a workflow of this command. Removing that workflow also removes storage
+/// that is not complete.
 async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<Exit, Failure> {
     let lines = directives(&[line(args)])?;
     let mut signals = Signals::listen()?;

@@ -1,5 +1,5 @@
-//! Starts a job's command on its computes: through the site's launcher, or on this host. Only this file starts
-//! programs.
+//! Starts a job's command on its computes: through the site's launcher, or on this host. Only
+//! this file starts programs.
 
 mod descendants;
 
@@ -178,8 +178,8 @@ impl Running {
     }
 }
 
-/// Starts a program with the job's environment. Without a launcher it runs as the job's user; a launcher changes the
-/// user itself.
+/// Starts a program with the job's environment. Without a launcher it runs as the job's user; a launcher
+/// changes the user itself.
 ///
 /// # Errors
 /// If the program does not start.

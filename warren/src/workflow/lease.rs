@@ -1,5 +1,5 @@
-//! Renews the lease of a Workflow as long as this command lives: when a lease expires, the coordinator tears its
-//! Workflow down.
+//! Renews the lease of a Workflow as long as this command lives: when a lease expires, the coordinator
+//! tears its Workflow down.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ impl Renewal {
     }
 }
 
-/// Renews every minute. When the user stops the command (Ctrl-Z), sets a lease without an end, until the command
-/// continues.
+/// Renews every minute. When the user stops the command (Ctrl-Z), sets a lease without an end,
+/// until the command continues.
 async fn renew(flow: Flow, uid: Option<String>) {
     let Ok(mut stops) = signal(SignalKind::from_raw(Signal::SIGTSTP as i32)) else { return };
     let mut lease = FIRST;

@@ -119,8 +119,8 @@ impl Life {
         answer.map(drop).map_err(failed)
     }
 
-    /// Tears the workflow down and deletes it; retries while the API is unreachable. Returns whether the workflow
-    /// existed.
+    /// Tears the workflow down and deletes it; retries while the API is unreachable. Returns
+    /// whether the workflow existed.
     ///
     /// # Errors
     /// If the workflow still exists after `patience`. Prints how to investigate and remove it.
@@ -179,8 +179,8 @@ impl Life {
     }
 }
 
-/// Combines the result of a workflow's work with the result of its removal: returns the first failure, and prints a
-/// second failure.
+/// Combines the result of a workflow's work with the result of its removal: returns the first failure, and
+/// prints a second failure.
 pub(crate) fn combine<T>(
     output: Output,
     result: Result<T, Failure>,
@@ -196,8 +196,8 @@ pub(crate) fn combine<T>(
     }
 }
 
-/// Refuses to change the computes once storage was made for them. If no computes were named before Setup, they may be
-/// named until PreRun.
+/// Refuses to change the computes once storage was made for them. If no computes were named before Setup, they may
+/// be named until PreRun.
 fn check_may_change(workflow: &Workflow, computes: &Computes) -> Result<(), Failure> {
     let names: Vec<&str> = computes.names().collect();
     let later = WorkflowState::ORDER.iter().skip_while(|state| **state != WorkflowState::DataIn);

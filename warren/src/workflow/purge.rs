@@ -38,8 +38,8 @@ const ORDER: [&str; 8] = [
     "DirectiveBreakdown",
 ];
 
-/// Returns the steps to take. `force` also removes finalizers: then mounts, file systems or namespaces may remain on
-/// nodes.
+/// Returns the steps to take. `force` also removes finalizers: then mounts, file systems or namespaces
+/// may remain on nodes.
 pub(crate) fn plan(objects: &Objects, force: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     if let Some(workflow) = &objects.workflow {

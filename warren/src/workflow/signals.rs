@@ -6,8 +6,8 @@ use crate::failure::Failure;
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// The signals that interrupt a command's work but not its cleanup: from a user, a service manager, or a terminal that
-/// is closed.
+/// The signals that interrupt a command's work but not its cleanup: from a user, a service manager, or a
+/// terminal that is closed.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,

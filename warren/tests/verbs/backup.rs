@@ -72,8 +72,8 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
         .success();
 }
 
-/// Starts a server that answers the first line of a request with `answer`, and then closes the connection, unless
-/// `keeps` is set.
+/// Starts a server that answers the first line of a request with `answer`, and then closes the connection,
+/// unless `keeps` is set.
 pub(crate) fn answering(
     socket: &Path,
     answer: impl Fn(&str) -> String + Send + 'static,

@@ -247,8 +247,8 @@ async fn a_mount_dropped_before_a_start_is_not_unmounted_while_its_device_is_in_
     }
 }
 
-/// The new agent has received neither the object's earlier mounts nor the name of its earlier node: only the record
-/// has them.
+/// The new agent has received neither the object's earlier mounts nor the name of its earlier node: only
+/// the record has them.
 #[tokio::test]
 async fn an_object_moved_to_another_node_before_a_start_is_released_only_after_its_dropped_mount() {
     let (chassis, now) = (Chassis::new(2), Instant::now());

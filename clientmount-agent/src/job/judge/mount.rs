@@ -39,8 +39,8 @@ pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
     }
 }
 
-/// Returns whether the API has the node's report that all of the object's mounts, `mounts` in number, are in this
-/// state.
+/// Returns whether the API has the node's report that all of the object's mounts, `mounts` in number,
+/// are in this state.
 fn is_stored(mount: &JobMount, state: &MountState, mounts: usize) -> bool {
     let status: Option<ClientMountStatus> = serde_json::from_slice(&mount.status).ok();
     status.is_some_and(|status| status.has_reached(state, mounts))

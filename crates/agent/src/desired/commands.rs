@@ -59,11 +59,11 @@ struct VolumeLines {
     field: String,
     group: VgChange,
     volume: LvChange,
-    /// True if the node leaves the lock space of the volume group after it has deactivated its last volume of the
-    /// group.
+    /// True if the node leaves the lock space of the volume group after it has deactivated its last
+    /// volume of the group.
     leaves_lock_space: bool,
-    /// True if the names of volume group and volume are not known: the agent then reads the names from the volume's
-    /// NVMe namespaces.
+    /// True if the names of volume group and volume are not known: the agent then reads the names from
+    /// the volume's NVMe namespaces.
     finds_names: bool,
 }
 
@@ -76,9 +76,9 @@ pub(super) struct SiteLines {
 }
 
 impl Commands {
-    /// Returns the lines for unmounting without a profile: a plain umount, the deactivation of the volume, and no
-    /// hooks. Only the profile names the volume group and says whether it is shared, so the agent reads both from the
-    /// NVMe namespaces.
+    /// Returns the lines for unmounting without a profile: a plain umount, the deactivation of the volume, and
+    /// no hooks. Only the profile names the volume group and says whether it is shared, so the agent reads both
+    /// from the NVMe namespaces.
     pub(super) fn without_profile(side: Side) -> Self {
         Self {
             shared_vg: true,

@@ -1,5 +1,5 @@
-//! Index trees: directories on a rabbit in which each compute's name leads, by links and bind mounts, to the mount of
-//! the compute's allocation.
+//! Index trees: directories on a rabbit in which each compute's name leads, by links and bind mounts, to the mount
+//! of the compute's allocation.
 //!
 //! If the mounts are called `node-<k>`, the agent makes the links in the mounts' own directory. If a site's controllers
 //! choose other names, the agent leaves that directory unchanged, as the site's data movers expect it, and makes the

@@ -18,8 +18,8 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// Returns the goal of an object. The goal of an object that is being deleted is `Unmounted`, whatever
-    /// `spec.desiredState` says.
+    /// Returns the goal of an object. The goal of an object that is being deleted is
+    /// `Unmounted`, whatever `spec.desiredState` says.
     pub fn of(client_mount: &ClientMount) -> Result<Self, ObjectError> {
         if client_mount.metadata.deletion_timestamp.is_some() {
             return Ok(Self::Unmounted);

@@ -18,8 +18,8 @@ pub struct UnknownPath {
 }
 
 impl UnknownPath {
-    /// Returns the mount at the literal path. Nothing is mounted there, but observing this mount shows which processes
-    /// use its device.
+    /// Returns the mount at the literal path. Nothing is mounted there, but observing this mount shows which
+    /// processes use its device.
     pub fn at_literal_path(&self) -> Option<Mount> {
         let (scope, target) = self.literal.clone()?;
         Some(Mount {

@@ -6,8 +6,8 @@ use controller::{Delays, delays};
 use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(200);
-/// Delay between quick attempts. Jitter (see [`delays`]) at most doubles it, so the link finds a restarted coordinator
-/// within 3 s.
+/// Delay between quick attempts. Jitter (see [`delays`]) at most doubles it, so the link finds a restarted
+/// coordinator within 3 s.
 const QUICK: Duration = Duration::from_millis(1500);
 const SLOW: Duration = Duration::from_secs(15);
 /// Time after a loss during which the link uses quick attempts: a coordinator that only restarts is back by then.

@@ -21,8 +21,8 @@ pub enum MountOutcome {
 /// A failure, and the mount that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// The path of the mount, or the unchecked path in the object if it is invalid; `None` for a failure of the whole
-    /// object.
+    /// The path of the mount, or the unchecked path in the object if it is invalid; `None` for a failure
+    /// of the whole object.
     pub path: Option<String>,
     pub failure: Failure,
 }
@@ -35,8 +35,8 @@ pub struct Outcome {
     /// One outcome for each entry of `spec.mounts`.
     pub mounts: Vec<MountOutcome>,
     pub failures: Vec<Failed>,
-    /// Reasons why the agent unmounted without the profile, or without some of its lines. They are not failures, and
-    /// are only logged.
+    /// Reasons why the agent unmounted without the profile, or without some of its lines. They are not failures,
+    /// and are only logged.
     pub unreadable: Vec<Failed>,
 }
 

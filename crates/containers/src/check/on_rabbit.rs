@@ -1,5 +1,5 @@
-//! Finds the parts of a profile that only Kubernetes implements. These are faults at sites where the rabbits' agents
-//! run the containers.
+//! Finds the parts of a profile that only Kubernetes implements. These are faults at sites where the rabbits'
+//! agents run the containers.
 
 use api::{
     NnfContainerProfileData,

@@ -50,8 +50,8 @@ struct Sighting {
 }
 
 impl Sightings {
-    /// Records the version of each holder's Lease, as the API lists the Leases now. `holders` are the holders that runs
-    /// name.
+    /// Records the version of each holder's Lease, as the API lists the Leases now. `holders` are the
+    /// holders that runs name.
     pub fn record<'a>(
         &mut self,
         holders: impl IntoIterator<Item = &'a str>,

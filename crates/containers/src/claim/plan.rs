@@ -1,5 +1,5 @@
-//! Plans a coordinator's next step for a run, from the run as the API has stored it and from the state of the run's
-//! rabbits.
+//! Plans a coordinator's next step for a run, from the run as the API has stored it and from the state
+//! of the run's rabbits.
 //!
 //! A step is either a write of the status or an action on the rabbits. A coordinator acts only if the stored claim is
 //! its own, and only as the stored phase says. If the API refuses a write, another write came first: the coordinator
@@ -15,8 +15,8 @@ use super::{Holder, rules::is_open};
 /// Maximum bytes of a status message: the schema allows 4096 characters, and each has at least one byte.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// The state of a run's attempt on a rabbit. Before a rabbit prepares an attempt, it ends the containers of earlier
-/// attempts.
+/// The state of a run's attempt on a rabbit. Before a rabbit prepares an attempt, it ends the
+/// containers of earlier attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RabbitState {
     Nothing,
@@ -231,8 +231,8 @@ impl Plan<'_> {
         if self.is_any(|state| *state == RabbitState::Nothing) { Step::Prepare } else { Step::Wait }
     }
 
-    /// Makes the run open again, so that any coordinator may claim it; ends the run instead if it was claimed too
-    /// often.
+    /// Makes the run open again, so that any coordinator may claim it; ends the run instead if it
+    /// was claimed too often.
     fn give_back(&self, why: &str) -> Step {
         if self.status.attempt < self.run.spec.max_claim_attempts {
             return self.write(Phase::Queued, why);

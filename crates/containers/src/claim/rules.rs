@@ -58,13 +58,13 @@ impl fmt::Display for Rule {
 pub enum Part<'a> {
     /// The object without its status.
     Main,
-    /// The status. The value is the uid of the pod to which the client's token is bound, or `None` if the token has no
-    /// pod.
+    /// The status. The value is the uid of the pod to which the client's token is bound, or `None` if the
+    /// token has no pod.
     Status(Option<&'a str>),
 }
 
-/// Admits a change of a run, or names the rules that refuse the change. Admits an object that is no valid run: the
-/// schema rejects it.
+/// Admits a change of a run, or names the rules that refuse the change. Admits an object that is no valid run:
+/// the schema rejects it.
 ///
 /// # Errors
 /// The texts of the rules that refuse the change.

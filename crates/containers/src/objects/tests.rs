@@ -78,8 +78,8 @@ fn is_within(theirs: &Value, ours: &Value) -> bool {
     }
 }
 
-/// Fields of the recorded Job that Warren's Job does not have. The second column gives the reason, or Warren's
-/// replacement.
+/// Fields of the recorded Job that Warren's Job does not have. The second column gives the
+/// reason, or Warren's replacement.
 const DIFFERENCES: [(&str, &str); 9] = [
     (
         "/spec/template/spec/initContainers",

@@ -15,11 +15,11 @@ use crate::object::Object;
 /// Fault of a watch, with a text for the person who can mend it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// The API does not answer, or is overloaded. All watches have this trouble at the same time, so it is logged only
-    /// once.
+    /// The API does not answer, or is overloaded. All watches have this trouble at the same time, so it
+    /// is logged only once.
     Away(String),
-    /// The API does not accept the program's credentials. All watches have this trouble at the same time, so it is
-    /// logged only once.
+    /// The API does not accept the program's credentials. All watches have this trouble at the same time, so it
+    /// is logged only once.
     Unauthorized(String),
     /// Only the watch on one kind has the trouble.
     Kind(String),
@@ -102,8 +102,8 @@ fn trouble_of_status(verb: &str, resource: &ApiResource, status: &Status) -> Tro
 pub struct WatchHealth(Arc<Mutex<Known>>);
 
 impl WatchHealth {
-    /// Logs the trouble that an event of the watch on `K` reports, unless it is logged already, or the end of the
-    /// trouble.
+    /// Logs the trouble that an event of the watch on `K` reports, unless it is logged already, or the
+    /// end of the trouble.
     pub fn log<K: Object>(&self, event: &Event<K>) {
         match event {
             Event::Listed(items) => items.iter().for_each(|item| self.log_item(item)),
@@ -177,8 +177,8 @@ impl Known {
         (!is_known).then(|| trouble.text().to_owned())
     }
 
-    /// Records that a watch works. The end of a trouble that all watches had is logged when the last of these watches
-    /// works again.
+    /// Records that a watch works. The end of a trouble that all watches had is logged when the last of
+    /// these watches works again.
     fn works(&mut self, kind: &str) -> Option<String> {
         let over = self.watches.remove(kind)?;
         let is_own = |trouble: &Trouble| matches!(trouble, Trouble::Kind(_) | Trouble::Unserved(_));

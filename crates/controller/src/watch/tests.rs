@@ -85,8 +85,8 @@ fn silent() -> Answer {
     StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>()).boxed_unsync()
 }
 
-/// The program's role grants `list`, but not `watch`. If each list restarted the backoff, the program would list all
-/// objects every second.
+/// The program's role grants `list`, but not `watch`. If each list restarted the backoff, the program would list
+/// all objects every second.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_succeeds_does_not_restart_the_backoff_while_watches_are_refused() {
     let api = FakeApi::default();

@@ -2,10 +2,9 @@
 //! unmounted before a node mounts again.
 //!
 //! After the last script of a job has run, its node may have no agent when the job's ClientMounts are deleted. If the
-//! status says that everything is unmounted, the coordinator removes the finalizer itself. The coordinator does so
-//! only for nodes that the system's layout calls computes: a rabbit's agent does not retract that status before it
-//! mounts again. [`MountObject::is_provably_unmounted`](crate::object::MountObject) explains why that status is
-//! proof.
+//! status says that everything is unmounted, the coordinator removes the finalizer itself. The coordinator does so only
+//! for nodes that the system's layout calls computes: a rabbit's agent does not retract that status before it mounts
+//! again. [`MountObject::is_provably_unmounted`](crate::object::MountObject) explains why that status is proof.
 
 use api::ClientMountStatus;
 use serde_json::Value;

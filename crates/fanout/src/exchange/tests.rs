@@ -182,8 +182,7 @@ fn a_refusal_overwritten_before_our_write_is_answered_is_written_again() {
     assert_eq!(again.operations[1], write.operations[1]);
 }
 
-/// A job's mount waits for two answers of the API in turn instead of three, because two of three requests run at
-/// once.
+/// A job's mount waits for two answers of the API in turn instead of three, because two of three requests run at once.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut fresh = mount("n1", "a", 1, 5);

@@ -23,8 +23,8 @@ impl Exchange {
         self.lock().writes.write_accepted(key, write);
     }
 
-    /// Records that the API refused a write. The write stays pending; the message `Synced` does not wait for the
-    /// object.
+    /// Records that the API refused a write. The write stays pending; the message `Synced` does not
+    /// wait for the object.
     pub(crate) fn write_refused(&self, key: &Key, write: &Write) {
         if write.adds_finalizer() || write.is_status() {
             self.lock().fanout.write_refused(key);

@@ -17,16 +17,16 @@ pub(super) struct Sent {
     pub(super) version: Version,
     /// The profile's resourceVersion, or the reason why there was no profile.
     pub(super) profile: Result<String, NoProfile>,
-    /// The status that the node reported after this message; `None` before the report, or when the object is sent
-    /// again.
+    /// The status that the node reported after this message; `None` before the report, or when the
+    /// object is sent again.
     pub(super) reported: Option<Value>,
     /// Whether another client overwrote the reported status: then the object is sent again, and the node reports again.
     pub(super) overwritten: bool,
 }
 
 impl Sent {
-    /// Returns whether this message has the same version and profile as `other`, and the node's report was not
-    /// overwritten.
+    /// Returns whether this message has the same version and profile as `other`, and the node's
+    /// report was not overwritten.
     pub(super) fn covers(&self, other: &Self) -> bool {
         !self.overwritten && self.version == other.version && self.profile == other.profile
     }
@@ -46,8 +46,7 @@ pub(super) struct NodeQueue {
     pub(super) sent: HashMap<String, Sent>,
     /// Names of objects that may have to be sent.
     pub(super) dirty: BTreeSet<String>,
-    /// Names that existed when the session started and were not sent yet; the message `Synced` waits for these
-    /// objects.
+    /// Names that existed when the session started and were not sent yet; the message `Synced` waits for these objects.
     pub(super) unsent: BTreeSet<String>,
     /// Whether the message `Synced` was sent.
     pub(super) synced: bool,
@@ -79,15 +78,15 @@ impl NodeQueue {
         self.notify.notify_one();
     }
 
-    /// Returns whether an object was created and deleted before the session started: a watch that is behind still
-    /// delivers such objects.
+    /// Returns whether an object was created and deleted before the session started: a watch that is behind
+    /// still delivers such objects.
     pub(super) fn predates_session(&self, name: &str, resource_version: &str) -> bool {
         let new = !self.sent.contains_key(name) && !self.unsent.contains(name);
         new && (resource_version == self.since || precedes(resource_version, &self.since))
     }
 
-    /// Forgets the resourceVersion at which the session started: after a new list of all objects the watch delivers
-    /// no older objects.
+    /// Forgets the resourceVersion at which the session started: after a new list of all objects the watch
+    /// delivers no older objects.
     pub(super) fn forget_start(&mut self) {
         self.since.clear();
     }

@@ -16,8 +16,8 @@ use crate::object::{ProfileObject, tests::mount};
 /// Deadline of each wait: longer than any step of these tests, and much shorter than a minute.
 const SOON: Duration = Duration::from_secs(10);
 
-/// An API that accepts finalizers on one compute's ClientMounts, or answers with the error code that the test has set
-/// for a ClientMount.
+/// An API that accepts finalizers on one compute's ClientMounts, or answers with the error code that the test has
+/// set for a ClientMount.
 #[derive(Clone, Debug, Default)]
 struct FakeApi {
     /// Error codes by name of the ClientMount.

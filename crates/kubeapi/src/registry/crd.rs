@@ -1,5 +1,5 @@
-//! CustomResourceDefinition objects: their checks, the status that reports them as served, and their compilation into
-//! definitions.
+//! CustomResourceDefinition objects: their checks, the status that reports them as served, and
+//! their compilation into definitions.
 
 mod written;
 
@@ -58,8 +58,8 @@ fn check(crd: &Object, spec: &Spec) -> Vec<Cause> {
 }
 
 /// Returns the faults of a change to a CRD. Group, scope and names are immutable (apiextensions
-/// `requireImmutableNames`), because every object's key depends on them. A version in which objects may be stored
-/// cannot be removed.
+/// `requireImmutableNames`), because every object's key depends on them. A version in which objects may be
+/// stored cannot be removed.
 pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
     let value = |object: &Object, pointer: &str| {
         object.body.get("spec").and_then(|spec| spec.pointer(pointer)).cloned()
@@ -155,8 +155,8 @@ pub(crate) fn keep_stored_version(crd: &mut Object) {
     }
 }
 
-/// Returns a condition of this type with the status True. A condition that had this status before keeps its transition
-/// time.
+/// Returns a condition of this type with the status True. A condition that had this status before
+/// keeps its transition time.
 fn condition(crd: &Object, kind: &str, reason: &str, message: &str) -> Value {
     let before = crd.body.get("status").and_then(|status| status["conditions"].as_array());
     let same = before
@@ -184,8 +184,8 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Returns the rank of a version as in Kubernetes: v2 over v1 over v1beta2 over v1beta1 over v1alpha1 over any other
-/// name.
+/// Returns the rank of a version as in Kubernetes: v2 over v1 over v1beta2 over v1beta1 over v1alpha1
+/// over any other name.
 pub(crate) fn priority(version: &str) -> (u8, u64, u64) {
     let numbers = |text: &str| text.parse::<u64>().ok();
     let parsed = version.strip_prefix('v').and_then(|rest| {

@@ -1,7 +1,7 @@
 //! Decodes protobuf bodies. client-go sends them from version 1.32 on, for the kinds that are compiled into client-go
-//! (Kubernetes pull request 125314). The tables list the fields of the messages in `generated.proto` of k8s.io/api and
-//! k8s.io/apimachinery, for the kinds of this server. A request with a field that is not in the tables is refused: no
-//! field is dropped.
+//! (Kubernetes pull request 125314). The tables list the fields of the messages in `generated.proto` of k8s.io/api
+//! and k8s.io/apimachinery, for the kinds of this server. A request with a field that is not in the tables is
+//! refused: no field is dropped.
 
 use crate::status::Status;
 use base64::Engine;

@@ -91,8 +91,8 @@ impl ApiService {
     }
 }
 
-/// Answers a write. `dry_run` is `None` for a real write; for a dry run it contains the object's stored revision, if
-/// the object exists.
+/// Answers a write. `dry_run` is `None` for a real write; for a dry run it contains the object's stored revision,
+/// if the object exists.
 fn finish(
     resource: &Resource,
     outcome: Outcome,

@@ -17,8 +17,8 @@
 //! our repair callback, so that we can copy the file. redb does not call the callback when it skips a commit whose own
 //! entry in the header is damaged.
 //!
-//! redb may panic on pages that it did not write. Such a panic counts as damage of the file, not as a bug that ends the
-//! process.
+//! redb may panic on pages that it did not write. Such a panic counts as damage of the file, not as a bug
+//! that ends the process.
 //!
 //! After a failed commit the contents of the file are unknown: after a failed fdatasync the kernel may mark pages as
 //! clean that never reached the disk, and return them from its cache until it drops them. The process's memory still
@@ -223,8 +223,8 @@ fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     }
 }
 
-/// Raises the store's revision above all revisions that a client can have seen, because the acknowledged revision is
-/// unknown.
+/// Raises the store's revision above all revisions that a client can have seen, because the
+/// acknowledged revision is unknown.
 fn begin_anew(database: &Database, rows: &mut Rows) -> Result<(), DiskError> {
     let found = rows.revision;
     rows.skip_revisions();

@@ -99,8 +99,8 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// Answers 400 for an object of another version, or of another built-in kind. Validation checks the kind of a custom
-/// resource later.
+/// Answers 400 for an object of another version, or of another built-in kind. Validation checks the kind of
+/// a custom resource later.
 fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
     if object.api_version != expected {
@@ -237,8 +237,8 @@ fn change<'a>(
     }
 }
 
-/// Returns the faults of an update that sets or changes deletion fields: only a DELETE may begin a deletion
-/// (apimachinery `ValidateObjectMetaAccessorUpdate`).
+/// Returns the faults of an update that sets or changes deletion fields: only a DELETE may begin
+/// a deletion (apimachinery `ValidateObjectMetaAccessorUpdate`).
 fn check_deletion(object: &Object, old: &Object) -> Vec<Cause> {
     let (new, old) = (&object.meta, &old.meta);
     let mut causes = Vec::new();

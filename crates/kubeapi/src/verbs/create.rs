@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Largest length of a prefix to which the generated suffix of five characters still fits (apiserver
-/// `names.maxGeneratedNameLength`).
+/// Largest length of a prefix to which the generated suffix of five characters
+/// still fits (apiserver `names.maxGeneratedNameLength`).
 const GENERATED_PREFIX: usize = 63 - 5;
 /// Number of tries for a free generated name.
 const TRIES: usize = 8;
@@ -103,8 +103,8 @@ fn set_server_metadata(
     }
 }
 
-/// Returns the prefix and five random characters, without vowels so that they spell no word (apimachinery
-/// `rand.String`).
+/// Returns the prefix and five random characters, without vowels so that they spell
+/// no word (apimachinery `rand.String`).
 fn generate_name(prefix: &str) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut seed = Uuid::new_v4().as_u128();

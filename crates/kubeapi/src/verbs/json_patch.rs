@@ -49,8 +49,8 @@ pub(super) fn apply(object: &mut Value, operations: &[Value]) -> Result<(), Stat
     Ok(())
 }
 
-/// Treats an absent member as null, as kube-apiserver does: a patch may replace or copy an absent member, or test it
-/// for null.
+/// Treats an absent member as null, as kube-apiserver does: a patch may replace or copy an absent member, or
+/// test it for null.
 fn lenient(object: &Value, operation: PatchOperation) -> Option<PatchOperation> {
     let path = match &operation {
         PatchOperation::Copy(copy) => &*copy.from,

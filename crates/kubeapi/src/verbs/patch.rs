@@ -9,8 +9,8 @@ use serde_json::Value;
 pub(crate) enum Patch {
     Json(Vec<Value>),
     Merge(Value),
-    /// Strategic merge patch, which kubectl sends for the kinds that are compiled into kubectl; only built-in kinds
-    /// accept it.
+    /// Strategic merge patch, which kubectl sends for the kinds that are compiled into kubectl; only
+    /// built-in kinds accept it.
     Strategic(Value),
 }
 

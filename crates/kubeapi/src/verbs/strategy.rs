@@ -1,5 +1,5 @@
-//! The checks and defaults of each built-in kind that its schema does not express (kubernetes
-//! `pkg/registry/*/strategy.go` and `pkg/apis/core/validation`).
+//! The checks and defaults of each built-in kind that its schema does not express
+//! (kubernetes `pkg/registry/*/strategy.go` and `pkg/apis/core/validation`).
 
 use crate::names;
 use crate::object::Object;

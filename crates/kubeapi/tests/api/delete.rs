@@ -35,9 +35,9 @@ async fn names(server: &Server) -> Vec<String> {
         .collect()
 }
 
-/// Waits until the real server's garbage collector knows all objects created so far. The collector learns of objects
-/// through its own watches. If an owner is deleted before the collector has seen the owner and its dependents, the
-/// dependents stay.
+/// Waits until the real server's garbage collector knows all objects created so far. The collector learns of
+/// objects through its own watches. If an owner is deleted before the collector has seen the owner and its
+/// dependents, the dependents stay.
 async fn collector_caught_up(server: &Server) {
     let last_owner = server.widget("last-owner", json!({"node": "n"})).await;
     owned(server, "last-child", &last_owner, false).await;

@@ -1,5 +1,5 @@
-//! Tests of the embedded server only: restarts within the process, a history of a chosen length, and unsupported
-//! features.
+//! Tests of the embedded server only: restarts within the process, a history of a chosen
+//! length, and unsupported features.
 
 mod admission;
 mod backup;

@@ -1,5 +1,5 @@
-//! Removes from answers the values that differ on every server. Each rule hides a difference, so each rule states its
-//! reason.
+//! Removes from answers the values that differ on every server. Each rule hides a difference, so each
+//! rule states its reason.
 
 use serde_json::{Map, Value, json};
 
@@ -40,8 +40,8 @@ impl Names {
         exchange
     }
 
-    /// Numbers uids and revisions in the order of their first occurrence, so that equal uids stay recognizable as
-    /// equal.
+    /// Numbers uids and revisions in the order of their first occurrence, so that equal uids
+    /// stay recognizable as equal.
     fn learn(&mut self, value: &Value) {
         let note = |known: &mut Vec<String>, text: &Value| {
             if let Some(text) = text.as_str().filter(|text| !text.is_empty())

@@ -36,8 +36,8 @@ pub(crate) fn reduce(value: &mut Value) {
     }
 }
 
-/// Kinds that clients read into structs: there an absent member equals an empty member, and the items of a list need no
-/// `kind`.
+/// Kinds that clients read into structs: there an absent member equals an empty member, and the items of a
+/// list need no `kind`.
 const BUILT_IN: [&str; 6] =
     ["Namespace", "ConfigMap", "Secret", "Event", "Lease", "CustomResourceDefinition"];
 

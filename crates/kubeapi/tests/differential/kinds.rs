@@ -99,8 +99,8 @@ impl Kind {
         }
     }
 
-    /// Returns the name of an object of this kind; the name of a cluster-scoped object contains the unique word of the
-    /// run.
+    /// Returns the name of an object of this kind; the name of a cluster-scoped object contains the unique
+    /// word of the run.
     pub(crate) fn name(&self, random: &mut Random) -> String {
         let name = random.pick(&NAMES);
         if self.plural == "namespaces" {

@@ -1,5 +1,5 @@
-//! Compares `kubeapi` with a real kube-apiserver: both get the same operations, generated from a seed, and must give
-//! the same answers.
+//! Compares `kubeapi` with a real kube-apiserver: both get the same operations, generated from a seed, and must
+//! give the same answers.
 //!
 //! `WARREN_SEED` repeats the run with this seed; `WARREN_OPERATIONS` sets the number of operations of a run.
 
@@ -147,8 +147,8 @@ fn cut(value: &Value) -> String {
     text
 }
 
-/// Returns the signature of a difference. Two differences of the same kind have the same signature, whichever objects
-/// showed them.
+/// Returns the signature of a difference. Two differences of the same kind have the same signature,
+/// whichever objects showed them.
 fn signature(operation: &Operation, difference: &Difference) -> String {
     static NUMBERS: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9]+").unwrap());
     static NAMES: LazyLock<Regex> =

@@ -71,8 +71,8 @@ fn clean(body: &mut Value, memory: &mut Memory) {
     walk(body, memory);
 }
 
-/// Replaces ages by `AGE`, and converts every number in a cell to a float, because Go writes large integers there as
-/// floats.
+/// Replaces ages by `AGE`, and converts every number in a cell to a float, because Go writes large
+/// integers there as floats.
 fn clean_cells(table: &mut Value) {
     for row in table["rows"].as_array_mut().into_iter().flatten() {
         for cell in row["cells"].as_array_mut().into_iter().flatten() {

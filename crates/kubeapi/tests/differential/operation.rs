@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-/// Placeholders: `<run>` is the unique word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are the revision,
-/// an older revision and the uid of the object at that path; `<continue:PATH>` is the token of the last page of that
-/// list.
+/// Placeholders: `<run>` is the unique word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are the
+/// revision, an older revision and the uid of the object at that path; `<continue:PATH>` is the token of the last
+/// page of that list.
 static PLACES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("<(rv|oldrv|uid|continue):([^<>]*)>").unwrap());
 

@@ -54,8 +54,8 @@ impl Server {
         server
     }
 
-    /// Creates the CRD, unless another test has created it, and waits until the server serves the kind in discovery and
-    /// in requests.
+    /// Creates the CRD, unless another test has created it, and waits until the server serves the kind in
+    /// discovery and in requests.
     pub(crate) async fn install(&self, crd: &Value) {
         let made = self.post(CRDS, crd).await;
         assert!(matches!(made.code, 201 | 409), "{made:?}");

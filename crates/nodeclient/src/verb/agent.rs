@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Call = Result<Response<Streaming<JobNews>>, Answer>;
 
-/// Calls the agent until the agent reports an outcome. If the agent exits before, calls it again with the remaining
-/// time.
+/// Calls the agent until the agent reports an outcome. If the agent exits before, calls it again
+/// with the remaining time.
 pub(super) async fn outcome(
     socket: &Path,
     deadline: Duration,

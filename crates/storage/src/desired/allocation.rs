@@ -8,8 +8,8 @@ use super::{NamespaceId, NodeName, ObjectUid};
 
 /// Identity of an allocation: the NnfNodeBlockStorage that requests it and its index in `spec.allocations`.
 ///
-/// The uid identifies the object, not its name: an object that was deleted and created again must not inherit the data
-/// of its predecessor.
+/// The uid identifies the object, not its name: an object that was deleted and created again must not inherit the
+/// data of its predecessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationId {
     /// `metadata.uid` of the NnfNodeBlockStorage.
@@ -78,8 +78,8 @@ impl Spread {
     /// Exactly one drive: the only device of a volume without LVM.
     pub const ONE: Self = Self { most: 1, least: 1 };
 
-    /// Returns a spread over as many drives as are available, up to `most`; an allocation is refused when fewer than
-    /// `least` are available.
+    /// Returns a spread over as many drives as are available, up to `most`; an allocation is refused when fewer
+    /// than `least` are available.
     pub fn new(most: u8, least: u8) -> Result<Self, SpreadError> {
         if least >= 1 && least <= most {
             Ok(Self { most, least })
@@ -105,8 +105,8 @@ pub struct Reported {
     pub id: NamespaceId,
     /// Size in bytes, from the status.
     pub size: u64,
-    /// Whether the status of another allocation names the namespace too: the namespace then belongs to neither
-    /// allocation.
+    /// Whether the status of another allocation names the namespace too: the namespace then
+    /// belongs to neither allocation.
     pub contested: bool,
 }
 
@@ -117,8 +117,8 @@ pub struct Allocation {
     /// Requested bytes, at least 1. The allocated size may be rounded up.
     pub capacity: u64,
     pub spread: Spread,
-    /// The namespaces that the object's status names. When a ledger is lost, only the status proves which allocation
-    /// owns them.
+    /// The namespaces that the object's status names. When a ledger is lost, only the status proves
+    /// which allocation owns them.
     pub reported: Vec<Reported>,
     /// Whether a namespace whose drive is gone for good is replaced by a namespace on another drive.
     pub replace: bool,

@@ -33,14 +33,14 @@ impl fmt::Display for HookScope {
     }
 }
 
-/// The phase in which a hook runs, with the name of its field in the profile. The phases of set-up come first, then the
-/// phases of tear-down.
+/// The phase in which a hook runs, with the name of its field in the profile. The phases of set-up come first, then
+/// the phases of tear-down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookPoint {
     /// Before a volume is activated for a mount.
     PreActivate,
-    /// After a volume is activated. On a rabbit: after a file system is made, or after a Lustre target is mounted for
-    /// the first time.
+    /// After a volume is activated. On a rabbit: after a file system is made, or after a Lustre target is mounted
+    /// for the first time.
     PostActivate,
     /// Before the file system is mounted.
     PreMount,

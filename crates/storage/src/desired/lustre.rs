@@ -61,8 +61,8 @@ pub struct TargetLines {
     pub unmount: Option<SiteCommand>,
 }
 
-/// A client mount of the whole Lustre file system, for hooks. Only the rabbit that has the first object target mounts
-/// it.
+/// A client mount of the whole Lustre file system, for hooks. Only the rabbit that has the first
+/// object target mounts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LustreClient {
     /// The source of the mount, `<mgs nids>:/<fsname>`.

@@ -20,15 +20,15 @@ pub struct RootFile {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountSource {
-    /// A file system on a volume, identified by its UUID. A raw volume has no superblock, so it cannot be identified in
-    /// this way.
+    /// A file system on a volume, identified by its UUID. A raw volume has no superblock, so it cannot be
+    /// identified in this way.
     Volume {
         volume: Volume,
         /// The UUID that its superblock must have.
         id: FileSystemId,
     },
-    /// Another mount point, whose mount is bound (`mount --bind`) at this mount point too. For the agent's flag
-    /// `--index-root`.
+    /// Another mount point, whose mount is bound (`mount --bind`) at this mount point too. For
+    /// the agent's flag `--index-root`.
     Bind(MountPoint),
     /// A Lustre file system: `<mgs nids>:/<fsname>`.
     Lustre(String),
@@ -42,8 +42,8 @@ pub struct Mount {
     /// Type of the file system. A raw volume is mounted on a file, a volume of any other type on a directory.
     pub kind: FileSystemKind,
     pub source: MountSource,
-    /// Arguments of `mount -t <kind>`; `None` when the site's line is empty: the agent then skips the mount and its
-    /// checks.
+    /// Arguments of `mount -t <kind>`; `None` when the site's line is empty: the agent then skips the
+    /// mount and its checks.
     pub mount: Option<SiteCommand>,
     /// Arguments of `umount`; `None` when the site's line is empty: the agent then skips the unmount and its checks.
     pub unmount: Option<SiteCommand>,

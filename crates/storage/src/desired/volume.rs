@@ -67,8 +67,8 @@ impl VolumeLayer {
     }
 }
 
-/// A site's arguments for LVM's commands. `None` where the site's line is empty: the agent then skips the command and
-/// its checks.
+/// A site's arguments for LVM's commands. `None` where the site's line is empty: the agent then skips the
+/// command and its checks.
 ///
 /// A compute has only the arguments for locks and activation, because it never creates, repairs or removes a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,8 +97,8 @@ pub struct LvmLines {
     /// Whether the node leaves the group's lock space when its last volume becomes inactive. A compute leaves it; a
     /// rabbit stays in it, for the other nodes.
     pub leaves_lock_space: bool,
-    /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then takes
-    /// the names from LVM's report on the namespaces, and the site's lines have no values for `$VG_NAME` and `$LV_NAME`
-    /// until then.
+    /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then
+    /// takes the names from LVM's report on the namespaces, and the site's lines have no values for `$VG_NAME`
+    /// and `$LV_NAME` until then.
     pub finds_names: bool,
 }

@@ -120,8 +120,8 @@ impl FakeDrives {
         self.drives.iter().find(|drive| drive.nqn == *nqn)
     }
 
-    /// Returns the drive, so that a namespace on it can be made or erased; fails when the drive is absent or refuses
-    /// commands.
+    /// Returns the drive, so that a namespace on it can be made or erased; fails when the drive is
+    /// absent or refuses commands.
     fn working(&self, nqn: &Nqn) -> Result<&FakeDrive, StepError> {
         let drive = self.drive(nqn);
         let drive = drive.ok_or_else(|| StepError::Changed(format!("drive {nqn} is gone")))?;

@@ -62,8 +62,8 @@ impl Files {
         self.get(path) == Some(&Entry::Directory) && self.children(path).next().is_none()
     }
 
-    /// Walks from the root to `target` and returns the state of this path. `is_mount` says whether a directory is a
-    /// mount point.
+    /// Walks from the root to `target` and returns the state of this path. `is_mount` says whether a directory
+    /// is a mount point.
     pub(super) fn walk(&self, target: &MountPoint, is_mount: impl Fn(&Path) -> bool) -> PathState {
         let mut at = target.root().to_owned();
         for part in target.below().parent().into_iter().flat_map(Path::components) {

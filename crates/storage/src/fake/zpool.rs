@@ -1,7 +1,7 @@
 //! Simulates ZFS and Lustre's targets: the labels on the devices, shared by all nodes.
 //!
-//! The refusals follow the manual pages zpool(8), zfs(8) and mkfs.lustre(8). They were not compared with a kernel that
-//! has Lustre.
+//! The refusals follow the manual pages zpool(8), zfs(8) and mkfs.lustre(8). They were not compared with a
+//! kernel that has Lustre.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Node {
-    /// Checks that the device still has its path: since the observation, the device may have got another path, or be
-    /// gone.
+    /// Checks that the device still has its path: since the observation, the device may have got another
+    /// path, or be gone.
     fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let is_there = match &device.name {
             DeviceName::Namespace(id) => self.is_at(id, &device.path),

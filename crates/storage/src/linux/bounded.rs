@@ -1,5 +1,5 @@
-//! Runs calls that may hang in the kernel, each on its own thread and with a deadline: a hanging call then blocks no
-//! other call.
+//! Runs calls that may hang in the kernel, each on its own thread and with a deadline: a hanging call then
+//! blocks no other call.
 
 use std::{
     cell::RefCell,
@@ -24,8 +24,8 @@ use super::hung;
 pub(super) struct BoundedCalls {
     what: &'static str,
     deadline: Duration,
-    /// Whether the error of a timeout also lists DLM locks that were not granted; false for calls that themselves read
-    /// those locks.
+    /// Whether the error of a timeout also lists DLM locks that were not granted; false for calls that
+    /// themselves read those locks.
     tells_locks: bool,
     /// The thread of the last call that returned in time, kept so that the next call need not start a thread.
     idle: Mutex<Option<Worker>>,
@@ -108,8 +108,8 @@ impl BoundedCalls {
         Self { what: "observation", deadline, tells_locks: true, idle, stuck }
     }
 
-    /// Returns bounds for reads of the lock manager's tables, with this deadline. The error of a timeout does not read
-    /// those tables again.
+    /// Returns bounds for reads of the lock manager's tables, with this deadline. The error of a timeout does not
+    /// read those tables again.
     pub(super) fn at_locks(deadline: Duration) -> Self {
         Self { tells_locks: false, ..Self::new(deadline) }
     }
@@ -122,9 +122,9 @@ impl BoundedCalls {
     /// Runs a call under `name`, which identifies the object on which it may hang, for example a drive.
     ///
     /// # Errors
-    /// `TimedOut` when the call does not return in time, or when an earlier call under the same name has not returned
-    /// yet. In the latter case the new call is not begun, so that a hanging device costs one thread in all, not one
-    /// thread per retry.
+    /// `TimedOut` when the call does not return in time, or when an earlier call under the same name has not
+    /// returned yet. In the latter case the new call is not begun, so that a hanging device costs one thread in all,
+    /// not one thread per retry.
     pub(super) fn run<T: Send + 'static>(
         &self,
         name: &str,
@@ -178,8 +178,8 @@ impl BoundedCalls {
         }
     }
 
-    /// Returns the error to report while an earlier call under `name` has not returned; `None` when all such calls have
-    /// returned.
+    /// Returns the error to report while an earlier call under `name` has not returned; `None` when all
+    /// such calls have returned.
     pub(super) fn unended(&self, name: &str) -> Option<io::Error> {
         let mut stuck = self.stuck.lock();
         stuck.retain(|_, under| {

@@ -1,8 +1,8 @@
 //! Retries calls that return `EBUSY`, for a short time.
 //!
-//! A mount or a device may be busy for a moment: other threads observe mounts, other programs probe a loop device just
-//! after the agent attached it, or a mkfs whose agent was killed is still exiting. No event reports the end of such a
-//! use.
+//! A mount or a device may be busy for a moment: other threads observe mounts, other programs probe a loop device
+//! just after the agent attached it, or a mkfs whose agent was killed is still exiting. No event reports the end
+//! of such a use.
 
 use std::{io, time::Duration};
 

@@ -27,8 +27,8 @@ use parking_lot::Mutex;
 use super::hung;
 use crate::{host::StepError, observed::Holders};
 
-/// Children that neither answered in time nor died of SIGKILL. The agent reaps each of them once the kernel lets it
-/// die.
+/// Children that neither answered in time nor died of SIGKILL. The agent reaps each of them once the
+/// kernel lets it die.
 static ABANDONED: Mutex<Vec<Abandoned>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Clone)]
@@ -41,9 +41,9 @@ struct Abandoned {
 /// Makes the kernel kill `command` when the agent dies, by PR_SET_PDEATHSIG(2const): otherwise a mkfs or a hook would
 /// still run when the next agent runs it again.
 ///
-/// The kernel sends the signal when the thread that started the program ends, so that thread waits for the program.
-/// Children of the program do not inherit this setting: if a line has several commands, the command that is running may
-/// continue.
+/// The kernel sends the signal when the thread that started the program ends, so that thread waits for the
+/// program. Children of the program do not inherit this setting: if a line has several commands, the command that
+/// is running may continue.
 pub(super) fn kill_with_parent(command: &mut Command) -> &mut Command {
     let us = Pid::this();
     let bind = move || {

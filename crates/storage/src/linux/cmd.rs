@@ -42,8 +42,8 @@ pub(super) struct Cmd {
     argv: Vec<String>,
     /// The command as messages show it.
     text: String,
-    /// The job or allocation that runs the command, if other jobs or allocations may run the same command; empty
-    /// otherwise.
+    /// The job or allocation that runs the command, if other jobs or allocations may run the
+    /// same command; empty otherwise.
     owner: String,
 }
 
@@ -75,13 +75,13 @@ impl Cmd {
 
     /// Runs the command and drops its stdout.
     ///
-    /// Returns when the program itself has ended, even while other processes still hold its pipes: a hook may start a
-    /// daemon.
+    /// Returns when the program itself has ended, even while other processes still hold its pipes: a hook
+    /// may start a daemon.
     ///
     /// # Errors
-    /// When the command cannot be started, fails, or exceeds `deadline`. After the deadline its whole process group is
-    /// killed. While any process of that group lives, the same command of the same owner fails at once with the same
-    /// error.
+    /// When the command cannot be started, fails, or exceeds `deadline`. After the deadline its whole process
+    /// group is killed. While any process of that group lives, the same command of the same owner fails at once
+    /// with the same error.
     pub(super) fn run(&self, deadline: Duration) -> Result<(), CommandError> {
         self.stdout(deadline).map(drop)
     }
@@ -89,8 +89,8 @@ impl Cmd {
     /// Runs the command and returns its stdout.
     ///
     /// # Errors
-    /// The errors of [`Cmd::run`], and an error when the command prints more bytes than this module keeps: a truncated
-    /// answer is useless.
+    /// The errors of [`Cmd::run`], and an error when the command prints more bytes than this module keeps: a
+    /// truncated answer is useless.
     pub(super) fn output(&self, deadline: Duration) -> Result<Vec<u8>, CommandError> {
         let (command, most) = (self.text.clone(), STDOUT_KEPT.first);
         self.stdout(deadline)?.whole().ok_or(CommandError::TooMuch { command, most })

@@ -24,8 +24,8 @@ pub struct LinuxConfig {
 pub struct LustreUnmount {
     /// Used in place of [`LinuxConfig::mount_deadline`], and in place of the command deadline if that is shorter.
     pub deadline: Duration,
-    /// Whether to unmount by force (umount2(2), `MNT_FORCE`) after the deadline: data that no server has received by
-    /// then is lost.
+    /// Whether to unmount by force (umount2(2), `MNT_FORCE`) after the deadline: data that no server has received
+    /// by then is lost.
     pub force: bool,
 }
 

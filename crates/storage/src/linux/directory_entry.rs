@@ -1,7 +1,7 @@
 //! Paths beneath an allowed root, opened without following a symbolic link and without passing through another mount.
 //!
-//! Users own the directories inside a mount, so the agent opens no path of its own through a mount (openat2(2),
-//! `RESOLVE_*`).
+//! Users own the directories inside a mount, so the agent opens no path of its own through
+//! a mount (openat2(2), `RESOLVE_*`).
 
 mod leaf;
 

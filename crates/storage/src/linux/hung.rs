@@ -12,8 +12,8 @@ use super::{bounded::BoundedCalls, dlm};
 const NAMED: usize = 8;
 /// Maximum number of frames of a kernel stack in a message, the innermost first.
 const FRAMES: usize = 6;
-/// Deadline of a read of the lock manager's tables: the lock manager takes locks of its own for the read, so the read
-/// may hang too.
+/// Deadline of a read of the lock manager's tables: the lock manager takes locks of its own for the read, so the
+/// read may hang too.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static CALLS: LazyLock<BoundedCalls> = LazyLock::new(|| BoundedCalls::at_locks(PATIENCE));

@@ -17,8 +17,8 @@ const LOOKS: [Duration; 3] =
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node<'a> {
     pub(super) roots: &'a AllowedRoots,
-    /// Whether other simulated nodes run on this machine: mounts outside this node's roots may then be mounts of other
-    /// nodes.
+    /// Whether other simulated nodes run on this machine: mounts outside this node's roots may then be
+    /// mounts of other nodes.
     pub(super) shares_kernel: bool,
     pub(super) deadline: Duration,
 }
@@ -76,9 +76,9 @@ fn openers(device: &VolumeDevice) -> io::Result<Option<Holders>> {
     Ok((!holders.names.is_empty()).then_some(holders))
 }
 
-/// Returns the holders of a Lustre file system that this node's mount table no longer lists. The agent's own unmount at
-/// `target` may be the holder: it may have removed the mount from the table, and still wait for servers that must
-/// receive data.
+/// Returns the holders of a Lustre file system that this node's mount table no longer lists. The agent's own
+/// unmount at `target` may be the holder: it may have removed the mount from the table, and still wait for servers
+/// that must receive data.
 pub(super) fn lustre(source: &str, target: &MountPoint) -> io::Result<Option<Holders>> {
     let seen = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
     let target = target.to_string();

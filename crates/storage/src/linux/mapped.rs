@@ -182,8 +182,8 @@ fn all(sysfs: &Path) -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Returns whether an attribute could not be read because the removal of the mapping has begun (Linux
-/// drivers/md/dm-sysfs.c, `dm_attr_show`).
+/// Returns whether an attribute could not be read because the removal of the mapping has
+/// begun (Linux drivers/md/dm-sysfs.c, `dm_attr_show`).
 fn is_being_removed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }

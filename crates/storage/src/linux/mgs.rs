@@ -20,9 +20,9 @@ pub fn run(line: &str, deadline: Duration) -> Result<(), CommandError> {
     Cmd::shell(line).run(deadline)
 }
 
-/// Makes the service forget a file system: runs the site's `command` with the file system's name appended (lctl(8),
-/// `erase_lcfg`). Succeeds also when the service does not know the name; fails when the command cannot reach the
-/// service.
+/// Makes the service forget a file system: runs the site's `command` with the file system's name appended
+/// (lctl(8), `erase_lcfg`). Succeeds also when the service does not know the name; fails when the command
+/// cannot reach the service.
 ///
 /// # Errors
 /// The errors of [`run`]; after an error the service may still know the name.

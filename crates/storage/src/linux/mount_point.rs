@@ -69,8 +69,8 @@ pub(super) fn remove(target: &MountPoint) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Returns the nearest existing directory above an absent mount point, if it is empty and has the owner and mode that
-/// [`create`] sets.
+/// Returns the nearest existing directory above an absent mount point, if it is empty and has the owner and
+/// mode that [`create`] sets.
 fn left_above(target: &MountPoint) -> io::Result<Option<DirectoryEntry>> {
     let above = iter::successors(Some(target.clone()), MountPoint::parent);
     for point in above {

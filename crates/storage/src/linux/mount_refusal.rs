@@ -5,9 +5,9 @@ use std::io;
 use super::kernel_log::KernelLog;
 use crate::host::{CommandError, StepError};
 
-/// Adds the reason of a refused mount to its error: the lines of the kernel's log about this source, or the usual cause
-/// if the log has no such line. The errno alone (EINVAL, EUCLEAN) names neither a UUID that is already mounted nor the
-/// damage.
+/// Adds the reason of a refused mount to its error: the lines of the kernel's log about this source, or the usual
+/// cause if the log has no such line. The errno alone (EINVAL, EUCLEAN) names neither a UUID that is already
+/// mounted nor the damage.
 pub(super) fn explain(error: StepError, log: KernelLog, source: &str) -> StepError {
     let lines = log.lines_about(source);
     let reason = |usual: Option<&str>| match &lines[..] {

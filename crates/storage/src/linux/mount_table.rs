@@ -95,8 +95,8 @@ pub(super) fn at(point: &Path) -> io::Result<Vec<Entry>> {
     Ok(found)
 }
 
-/// Returns the type of the file system that is mounted at exactly this path; if there are several mounts, the type of
-/// the latest.
+/// Returns the type of the file system that is mounted at exactly this path; if there are several mounts, the
+/// type of the latest.
 ///
 /// # Errors
 /// When the mount table cannot be read.

@@ -30,8 +30,8 @@ use crate::{
 /// Maximum bytes of the file; Warren never writes more.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads the file in the root of the mount at `target`; `None` when the name is not a plain file, or when nothing is
-/// mounted.
+/// Reads the file in the root of the mount at `target`; `None` when the name is not a plain file, or
+/// when nothing is mounted.
 pub(super) fn read(target: &MountPoint, name: &str) -> io::Result<Option<RootFile>> {
     match mounted(target, DirectoryEntry::leaf)? {
         Some(leaf) => read_in(&open_root(&leaf.fd)?, name),

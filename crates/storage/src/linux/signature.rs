@@ -88,8 +88,8 @@ fn read_superblock(device: &Path) -> io::Result<Option<Superblock>> {
     Ok(parse_gfs2(&block_at(&file, gfs2::AT)?))
 }
 
-/// Reads a block, or a part of it if the device ends within it; empty beyond the end of the device, where lseek(2)
-/// returns EINVAL.
+/// Reads a block, or a part of it if the device ends within it; empty beyond the end of the device,
+/// where lseek(2) returns EINVAL.
 fn block_at(file: &File, offset: u64) -> io::Result<Vec<u8>> {
     let (mut block, mut filled) = (vec![0; BLOCK], 0);
     while filled < BLOCK {
@@ -138,8 +138,8 @@ fn probe(device: &Path, deadline: Duration) -> Result<Signature, ObserveError> {
     })
 }
 
-/// Parses the output of wipefs(8). For a device without signatures, some versions print nothing, and others an empty
-/// list.
+/// Parses the output of wipefs(8). For a device without signatures, some versions print nothing, and
+/// others an empty list.
 fn parse_wipefs(output: &[u8]) -> Result<Signature, serde_json::Error> {
     if output.trim_ascii().is_empty() {
         return Ok(Signature::Blank);

@@ -87,9 +87,9 @@ fn read_state(text: &str, dataset: &Dataset) -> Result<DatasetState, String> {
     Ok(DatasetState::Absent)
 }
 
-/// Returns the pools that are not imported and whose labels are on these devices. A search that could not run proves
-/// nothing. It is an error even where ZFS is not installed, because a rabbit may get ZFS' modules after its agent has
-/// started.
+/// Returns the pools that are not imported and whose labels are on these devices. A search that could not run
+/// proves nothing. It is an error even where ZFS is not installed, because a rabbit may get ZFS' modules after
+/// its agent has started.
 pub(super) fn pools_on(
     devices: &[BlockDevice],
     deadline: Duration,

@@ -12,8 +12,8 @@ use crate::desired::{Access, Endpoint, NodeName};
 pub struct Attached {
     /// Port of the host in the chassis; `None` for file drives, where the name alone identifies a host.
     pub endpoint: Option<Endpoint>,
-    /// Name of the host when it got access; if no name was recorded, the name of its port. Unique among the hosts of a
-    /// namespace.
+    /// Name of the host when it got access; if no name was recorded, the name of its port. Unique among the
+    /// hosts of a namespace.
     pub node: NodeName,
 }
 

@@ -51,8 +51,8 @@ pub enum Membership {
     /// LVM refuses to use the device.
     Marked,
     Of(String),
-    /// This group continued without the device and recorded that. LVM does not use the device until an admin restores
-    /// it.
+    /// This group continued without the device and recorded that. LVM does not use the device until
+    /// an admin restores it.
     Stale(String),
 }
 
@@ -92,8 +92,8 @@ impl VolumeGroup {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// Returns the parts of a RAID that are visible as volumes: LVM hides the parts, except while it creates or repairs
-    /// the RAID.
+    /// Returns the parts of a RAID that are visible as volumes: LVM hides the parts, except while it creates
+    /// or repairs the RAID.
     pub fn parts_of<'a>(&'a self, raid: &'a str) -> impl Iterator<Item = &'a LogicalVolume> + 'a {
         self.volumes.iter().filter(move |volume| volume.is_part_of(raid))
     }

@@ -1,10 +1,10 @@
 //! Plans the creation, attachment, detachment and deletion of an allocation's namespaces.
 //!
-//! An allocation is created whole or not at all, one namespace on each of its drives. Once its object reports the
-//! namespaces, the planner replaces no lost namespace: a replacement would be empty, so the allocation continues with
-//! the remaining namespaces. There is one exception: a namespace whose drive is gone for good is replaced when the
-//! allocation has other namespaces. Its contents can then be rebuilt onto the replacement, if the volume has
-//! redundancy.
+//! An allocation is created whole or not at all, one namespace on each of its drives. Once its object reports
+//! the namespaces, the planner replaces no lost namespace: a replacement would be empty, so the allocation
+//! continues with the remaining namespaces. There is one exception: a namespace whose drive is gone for good is
+//! replaced when the allocation has other namespaces. Its contents can then be rebuilt onto the replacement, if
+//! the volume has redundancy.
 
 mod members;
 mod place;

@@ -39,8 +39,8 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     Ok(note.into_iter().chain(lvm.deactivate_if_idle()).collect())
 }
 
-/// For a volume whose tag says that its file system is complete: returns the observation as it would be if the volume
-/// were active.
+/// For a volume whose tag says that its file system is complete: returns the observation as it would be if
+/// the volume were active.
 fn as_complete(fs: &FileSystem, observed: &Observed) -> Observed {
     let mut observed = observed.clone();
     if let Some(state) = &mut observed.volume {
@@ -95,8 +95,8 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
     Ok(steps)
 }
 
-/// Returns whether the file system is known to be complete: by its superblock or, if the volume is not active, by the
-/// volume's tag.
+/// Returns whether the file system is known to be complete: by its superblock or, if the volume is not active,
+/// by the volume's tag.
 fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>) -> bool {
     let Some(state) = &observed.volume else { return false };
     match device {
@@ -152,9 +152,9 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. If a crash left
-/// this file system mounted there, the hooks use that mount; when no hook is due, the plan only unmounts the file
-/// system.
+/// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. If a
+/// crash left this file system mounted there, the hooks use that mount; when no hook is due, the plan only
+/// unmounts the file system.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

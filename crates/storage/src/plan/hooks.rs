@@ -8,8 +8,8 @@ use crate::{
     observed::Observed,
 };
 
-/// Plans the hooks of the phase that have no record of a run; `more` holds the variables that are known only after the
-/// observation.
+/// Plans the hooks of the phase that have no record of a run; `more` holds the variables that are known
+/// only after the observation.
 pub(super) fn due<'a>(
     hooks: &'a [Hook],
     phase: HookPoint,

@@ -1,8 +1,8 @@
 //! Plans the creation, activation, deactivation, repair and removal of logical volumes.
 //!
-//! A group belongs to the volume when it has the group name of the volume and lies on the volume's namespaces; LVM
-//! reads only these devices. A group with Warren's tag was made by Warren, a group without the tag by the site's
-//! earlier agent.
+//! A group belongs to the volume when it has the group name of the volume and lies on the volume's
+//! namespaces; LVM reads only these devices. A group with Warren's tag was made by Warren, a group without
+//! the tag by the site's earlier agent.
 
 mod activate;
 mod lines;
@@ -35,8 +35,8 @@ impl<'a> Lvm<'a> {
         Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
     }
 
-    /// Returns the volume's device, when it is active on this node. Rejects a mapping that lies on other devices than
-    /// the volume's namespaces.
+    /// Returns the volume's device, when it is active on this node. Rejects a mapping that lies on other devices
+    /// than the volume's namespaces.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
         let Some(active) = self.seen.active() else { return Ok(None) };
         if !active.foreign_devices.is_empty() {

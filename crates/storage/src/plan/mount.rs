@@ -104,8 +104,8 @@ fn mounting(
     on(&mount.target, mount.kind, source, line, &target, |there| is_asked(mount, there, observed))
 }
 
-/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_asked` accepts a mount that is
-/// there already.
+/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_asked` accepts a mount
+/// that is there already.
 pub(super) fn on(
     target: &MountPoint,
     kind: FileSystemKind,

@@ -1,5 +1,5 @@
-//! Clean-up after a start: removes leftovers of volume groups that no longer exist. Existing groups stay, because they
-//! may hold data.
+//! Clean-up after a start: removes leftovers of volume groups that no longer exist. Existing groups stay, because
+//! they may hold data.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::{
     observed::{Mapping, NamespaceOwner, Observed, owner_of_group},
 };
 
-/// Plans the removal of mappings that lie on no device, the uppermost first, and of the lock spaces of groups that have
-/// left nothing else.
+/// Plans the removal of mappings that lie on no device, the uppermost first, and of the lock spaces of groups that
+/// have left nothing else.
 pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step> {
     let is_left = |group: &str| owner_of_group(group).is_some_and(|owner| !keep.contains(&owner));
     let of_leftovers = |mapping: &&Mapping| mapping.group().is_some_and(|group| is_left(&group));

@@ -93,8 +93,8 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Plans the replacement of each lost device of the pool by a device of the allocation that the pool does not use
-    /// yet.
+    /// Plans the replacement of each lost device of the pool by a device of the allocation that the pool
+    /// does not use yet.
     pub(super) fn replace(&self) -> Vec<Step> {
         let (Some(pool), Some(line)) = (&self.seen.imported, &self.target.lines.replace) else {
             return Vec::new();

@@ -15,9 +15,9 @@ pub enum ZfsAction {
 }
 
 impl ZfsAction {
-    /// Returns three texts: the word for journals, the command, and a description of the action. The import's options
-    /// keep the pool out of the cache from which the node imports pools at boot, and keep ZFS from mounting the pool's
-    /// datasets.
+    /// Returns three texts: the word for journals, the command, and a description of the action. The import's
+    /// options keep the pool out of the cache from which the node imports pools at boot, and keep ZFS from
+    /// mounting the pool's datasets.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Create => ("zpool-create", "zpool create", "make zpool"),

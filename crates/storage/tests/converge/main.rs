@@ -53,8 +53,8 @@ fn all_failed_with_ebusy(error: &StepError) -> bool {
     }
 }
 
-/// Checks that the next call reaches the desired state, or rejects the unit for a reason that does not go away by
-/// itself.
+/// Checks that the next call reaches the desired state, or rejects the unit for a reason that does not
+/// go away by itself.
 fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError> {
     match converger.converge(desired) {
         Ok(_) => prop_assert_eq!(converger.plan(desired).unwrap(), vec![]),
@@ -172,8 +172,8 @@ fn two_units_of_one_group_never_run_at_once() {
     });
 }
 
-/// Reports the start of its first attachment, and then holds the attachment up until the other end of the channel is
-/// dropped.
+/// Reports the start of its first attachment, and then holds the attachment up until the other end of
+/// the channel is dropped.
 #[derive(Debug)]
 struct Slow {
     host: Arc<FakeHost>,

@@ -23,8 +23,8 @@ const TARGET: u32 = PLACES;
 
 const POOL: &str = "pool-0";
 
-/// Number of the place at whose mount point there may be a foreign mount. A place is an allocation with its file system
-/// and its mount.
+/// Number of the place at whose mount point there may be a foreign mount. A place is an allocation with its file
+/// system and its mount.
 pub(crate) const OCCUPIED: u32 = 2;
 
 pub(crate) fn roots() -> AllowedRoots {

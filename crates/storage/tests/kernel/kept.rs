@@ -1,5 +1,5 @@
-//! Tests file systems that the kernel keeps in use after umount(2), because of mounts or open files in other mount
-//! namespaces.
+//! Tests file systems that the kernel keeps in use after umount(2), because of mounts or open files
+//! in other mount namespaces.
 
 use storage::{
     ConvergeError, Desired, Rejection,
@@ -89,8 +89,8 @@ fn an_open_raw_device_is_not_released() {
     });
 }
 
-/// In the agent's own mount namespace umount(2) fails with EBUSY. The error names the holder, and does not name a
-/// kernel thread.
+/// In the agent's own mount namespace umount(2) fails with EBUSY. The error names the holder, and does not
+/// name a kernel thread.
 #[test]
 fn a_holder_is_named_with_the_time_of_its_start() {
     with_only_lab(|lab| {
@@ -128,8 +128,8 @@ fn a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
     });
 }
 
-/// The error names the copy only when no process uses the mount any more: an idle copy may end together with the last
-/// user.
+/// The error names the copy only when no process uses the mount any more: an idle copy may end together
+/// with the last user.
 #[test]
 fn an_idle_copy_is_named_only_when_no_process_uses_the_mount() {
     with_only_lab(|lab| {

@@ -80,8 +80,8 @@ pub fn busy(world: &dyn World) {
     settle(&rabbit, &Desired::Released(id));
 }
 
-/// An allocation is rejected when it asks for no bytes, for more bytes than a drive has, or for more than the free
-/// bytes.
+/// An allocation is rejected when it asks for no bytes, for more bytes than a drive has, or for more
+/// than the free bytes.
 pub fn capacity(world: &dyn World) {
     let rabbit = world.rabbit();
     let nothing = rejected(world, &rabbit, &Desired::Allocated(allocation(0, 0, &[])));

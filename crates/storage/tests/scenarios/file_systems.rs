@@ -64,8 +64,8 @@ pub fn half_made(world: &dyn World) {
     assert_eq!(signature(&rabbit, &fs), Some(Signature::Ours(fs.id)));
 }
 
-/// A foreign mount at the temporary mount point does not prevent the removal of a file system, unless it covers our own
-/// mount.
+/// A foreign mount at the temporary mount point does not prevent the removal of a file system, unless it
+/// covers our own mount.
 pub fn occupied_temporary_place(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let (_, other) = create_file_system(world, 1);

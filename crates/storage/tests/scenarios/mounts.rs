@@ -7,8 +7,8 @@ use storage::{
 
 use super::*;
 
-/// The root of a mount has the desired owner, and the mount is on one node only. After the unmount the mount point is
-/// gone.
+/// The root of a mount has the desired owner, and the mount is on one node only. After the unmount the
+/// mount point is gone.
 pub fn xfs(world: &dyn World) {
     let (namespace, fs) = create_file_system(world, 0);
     let compute = world.compute("compute-1");
@@ -160,8 +160,8 @@ pub fn covered(world: &dyn World) {
     assert!(matches!(rejection, Rejection::Occupied { .. }), "{rejection}");
 }
 
-/// Between the observation and the step, a foreign mount appears on top of our mount: the foreign mount is not
-/// unmounted.
+/// Between the observation and the step, a foreign mount appears on top of our mount: the foreign
+/// mount is not unmounted.
 pub fn swapped(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();

@@ -77,8 +77,8 @@ impl Claims {
         self.expired.contains(holder)
     }
 
-    /// Takes in the state of the Leases. Returns true if this coordinator, or one of `holders`, gained or lost the
-    /// right to act.
+    /// Takes in the state of the Leases. Returns true if this coordinator, or one of `holders`, gained or lost
+    /// the right to act.
     pub(crate) fn take(&mut self, seen: &LeaseStates, holders: &BTreeSet<String>) -> bool {
         let before = (self.may_act, self.expired.clone());
         self.may_act = seen.may_act;

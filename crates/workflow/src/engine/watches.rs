@@ -1,5 +1,5 @@
-//! Merges the watches of all kinds into one stream of updates for the world, which keeps all objects that the engine
-//! acts on.
+//! Merges the watches of all kinds into one stream of updates for the world, which keeps all objects that
+//! the engine acts on.
 
 use api::names::label;
 use controller::{WatchHealth, updates, updates_if_served};

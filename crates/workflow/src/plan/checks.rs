@@ -218,8 +218,7 @@ pub fn enabled(rabbit: &str, storage: &Storage) -> Checked {
     )))
 }
 
-/// Checks that the rabbits have the bytes that a Servers asks for, not counting bytes that other Servers have
-/// reserved.
+/// Checks that the rabbits have the bytes that a Servers asks for, not counting bytes that other Servers have reserved.
 ///
 /// # Errors
 /// Failed with the rabbit and the missing bytes; Queued when other jobs hold the bytes.

@@ -172,8 +172,8 @@ pub fn withdraw_access(site: &Site, group: &Group) -> Progress {
     progress
 }
 
-/// Returns true if the block storage is being deleted: its rabbit's agent then withdraws the access even of nodes that
-/// `access` lists.
+/// Returns true if the block storage is being deleted: its rabbit's agent then withdraws the access even of
+/// nodes that `access` lists.
 pub fn is_deleted(block: &NnfNodeBlockStorage) -> bool {
     block.metadata.deletion_timestamp.is_some()
 }
@@ -236,8 +236,8 @@ pub fn desire(mount: &ClientMount, state: MountState) -> Option<Change> {
     Change::patch(mount, &after)
 }
 
-/// Gives access to each allocation of a block storage: to the rabbit, and to the nodes that `computes_of` returns for
-/// the allocation's index.
+/// Gives access to each allocation of a block storage: to the rabbit, and to the nodes that `computes_of` returns
+/// for the allocation's index.
 pub fn set_access(
     block: &NnfNodeBlockStorage,
     computes_of: impl Fn(usize) -> Vec<String>,

@@ -1,5 +1,5 @@
-//! Writes the part of a workflow's status that is about storage: the breakdowns, and the variables by which the job
-//! finds its storage.
+//! Writes the part of a workflow's status that is about storage: the breakdowns, and the variables by which the
+//! job finds its storage.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ use crate::{
 /// Prefixes of the variables that the engine writes.
 const PREFIXES: [&str; 4] = ["DW_JOB", "DW_PERSISTENT", "DW_WORKFLOW_", "NNF_CONTAINER_"];
 
-/// Writes the references to the Computes and the breakdowns and, if `with_paths`, the variables by which the job finds
-/// its storage. Removes entries that the engine did not write, because workload managers pass these fields on to the
-/// job.
+/// Writes the references to the Computes and the breakdowns and, if `with_paths`, the variables by which the job
+/// finds its storage. Removes entries that the engine did not write, because workload managers pass these fields
+/// on to the job.
 pub(super) fn add_storage(view: &View<'_>, with_paths: bool, status: &mut WorkflowStatus) {
     name_objects(view, status);
     let storages = storage_variables(view);

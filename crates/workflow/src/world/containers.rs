@@ -105,8 +105,8 @@ impl World {
         }
     }
 
-    /// Takes in an object that uses storage. When the object is gone, the plan of persistent storage may unmount this
-    /// storage.
+    /// Takes in an object that uses storage. When the object is gone, the plan of persistent storage
+    /// may unmount this storage.
     fn take_child_with_storage<K: Object>(
         &mut self,
         change: &Change<K>,

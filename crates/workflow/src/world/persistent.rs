@@ -76,8 +76,8 @@ impl World {
         self.groups_by(children, is_of, owner, |servers| servers.uid().unwrap_or_default())
     }
 
-    /// Returns the objects of a PersistentStorageInstance, and the objects that earlier instances of its name left
-    /// behind.
+    /// Returns the objects of a PersistentStorageInstance, and the objects that earlier instances of
+    /// its name left behind.
     fn storage_of_instance(&self, object: &PersistentStorageInstance) -> (Group, Vec<Group>) {
         let (namespace, name) = object_key(object);
         let mut groups = self.instance_groups(&(namespace.clone(), name.clone()));
@@ -95,8 +95,8 @@ impl World {
         (storage, groups.into_values().collect())
     }
 
-    /// Returns the persistent storage that a directive names, with the mounts of the directive's workflow; `None`
-    /// for other directives.
+    /// Returns the persistent storage that a directive names, with the mounts of the directive's workflow;
+    /// `None` for other directives.
     pub(super) fn named_storage(
         &self,
         workflow: &Workflow,
@@ -170,8 +170,8 @@ impl World {
         self.computes.get(&namespace, &name).into_iter().flat_map(|computes| computes.names())
     }
 
-    /// Returns, as text, a Servers or profile that has the name which this storage's objects need, but belongs to no
-    /// persistent storage.
+    /// Returns, as text, a Servers or profile that has the name which this storage's objects need, but belongs
+    /// to no persistent storage.
     fn name_conflict(&self, at: &ObjectKey) -> Option<String> {
         let name = instance_object_name(&at.1);
         let describe = |kind: &str, metadata: &ObjectMeta| {

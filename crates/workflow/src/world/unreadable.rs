@@ -54,8 +54,8 @@ impl World {
         }
     }
 
-    /// Returns true if a Servers may reserve more bytes than were allocated for it: this is so until its storage is
-    /// complete or removed.
+    /// Returns true if a Servers may reserve more bytes than were allocated for it: this is so until its storage
+    /// is complete or removed.
     fn may_reserve(&self, servers: &ObjectMeta) -> bool {
         if servers.deletion_timestamp.is_some() {
             return false;

@@ -1,5 +1,5 @@
-//! A simulated kubelet that serves only logs: kube-apiserver reads a container's log from the kubelet of the pod's
-//! node.
+//! A simulated kubelet that serves only logs: kube-apiserver reads a container's log from the kubelet
+//! of the pod's node.
 
 use std::sync::Arc;
 

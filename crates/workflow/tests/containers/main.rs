@@ -91,8 +91,8 @@ fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
     });
 }
 
-/// A rabbit without power: no kubelet ends its pods, and the Job controller marks their Job failed only after the
-/// pods are gone.
+/// A rabbit without power: no kubelet ends its pods, and the Job controller marks their Job failed only after
+/// the pods are gone.
 #[test]
 fn a_silent_rabbit_is_reported_until_its_next_report() {
     on_a_real_server(async |directory| {

@@ -366,8 +366,8 @@ impl Site {
         self.patch::<Workflow>(name, json!({"metadata": {"annotations": annotations}})).await;
     }
 
-    /// Places the pods on nodes that are named after their rabbits, as a scheduler does. One kubelet on this port
-    /// serves all nodes.
+    /// Places the pods on nodes that are named after their rabbits, as a scheduler does. One kubelet on this
+    /// port serves all nodes.
     pub(crate) async fn place(&self, name: &str, port: u16) {
         for pod in self.list::<Pod>(name).await {
             let node = pod.spec.as_ref().unwrap().hostname.clone().unwrap();

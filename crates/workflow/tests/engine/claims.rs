@@ -1,6 +1,5 @@
-//! Several coordinators drive the same workflows: these tests cover take-overs of claims, and the changes that the
-//! API refuses after a take-over. Numbers such as S2.2 are scenarios of
-//! `crates/containers/golden/claim/vectors.json`.
+//! Several coordinators drive the same workflows: these tests cover take-overs of claims, and the changes that the API
+//! refuses after a take-over. Numbers such as S2.2 are scenarios of `crates/containers/golden/claim/vectors.json`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -192,8 +191,8 @@ fn no_coordinator_completes_a_state_before_the_run_records_it() {
     assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
 }
 
-/// S2.3: a coordinator is paused after planning, and another coordinator takes over: the API refuses all changes of
-/// the paused coordinator.
+/// S2.3: a coordinator is paused after planning, and another coordinator takes over: the API refuses all changes
+/// of the paused coordinator.
 #[test]
 fn changes_planned_before_a_takeover_are_refused() {
     let mut site = Site::with_containers_of_a("PreRun");

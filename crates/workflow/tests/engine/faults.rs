@@ -11,14 +11,14 @@ fn directives() -> Vec<String> {
     vec![directive("raw", "one"), directive("xfs", "two")]
 }
 
-/// Brings a workflow with two storages from Proposal to its deletion. Of each plan only the changes that `cut` chooses
-/// are made.
+/// Brings a workflow with two storages from Proposal to its deletion. Of each plan only the changes that
+/// `cut` chooses are made.
 fn life(cut: &impl Fn(usize) -> Vec<usize>) -> Site {
     run_life(Site::new(2, 100 * GIB), &directives(), &["c1", "c2"], cut)
 }
 
-/// Brings a workflow from Proposal to its deletion. If `cut` leaves out changes of a plan, a new engine starts after
-/// this plan.
+/// Brings a workflow from Proposal to its deletion. If `cut` leaves out changes of a plan, a new engine
+/// starts after this plan.
 pub(crate) fn run_life(
     mut site: Site,
     directives: &[String],
@@ -324,8 +324,8 @@ fn fail(site: &mut Site, rabbit: &str) {
     }
 }
 
-/// A workload manager may let a job continue without some computes: it forces Setup ready and then names only the
-/// remaining computes.
+/// A workload manager may let a job continue without some computes: it forces Setup ready and then names
+/// only the remaining computes.
 #[test]
 fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
     for kind in ["xfs", "raw", "gfs2"] {

@@ -57,8 +57,8 @@ impl Site {
         self.settle();
     }
 
-    /// Tears workflow `from` down, checks that the waiting workflow `to` gets the bytes of `from`, and tears `to`
-    /// down too.
+    /// Tears workflow `from` down, checks that the waiting workflow `to` gets the bytes of `from`, and
+    /// tears `to` down too.
     pub(crate) fn pass_space_on(&mut self, from: &str, to: &str) {
         self.ask(from, "Teardown");
         self.settle();

@@ -1,5 +1,5 @@
-//! Runs the engine in memory: the engine learns of changes by its watches, and plans again only the keys that the
-//! changes wake.
+//! Runs the engine in memory: the engine learns of changes by its watches, and plans again only the keys
+//! that the changes wake.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,8 +49,8 @@ struct Running {
     index_names: IndexNames,
     claims: Coordinator,
     woken: BTreeSet<Key>,
-    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome of that plan is Failed or
-    /// Queued.
+    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome of that plan
+    /// is Failed or Queued.
     waiting: BTreeMap<Key, bool>,
     /// Keys that the engine plans again at a certain time.
     due: BTreeMap<Key, Timestamp>,

@@ -71,8 +71,8 @@ pub(crate) fn put_persistent(site: &mut Site, name: &str, rabbit: &str, state: &
     site.settle();
 }
 
-/// Adds two storage profiles: `target` for management targets of a pool, and `pooled` for file systems that use the
-/// pool.
+/// Adds two storage profiles: `target` for management targets of a pool, and `pooled` for file systems
+/// that use the pool.
 pub(crate) fn lend_pool(site: &mut Site) {
     for (name, options) in [
         ("target", json!({"standaloneMgtPoolName": "pool"})),

@@ -1,5 +1,5 @@
-//! Brings workflows from Proposal to Teardown on a site in memory: tests what the engine plans from the objects, with
-//! and without faults.
+//! Brings workflows from Proposal to Teardown on a site in memory: tests what the engine plans from the objects,
+//! with and without faults.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -50,8 +50,7 @@ impl Site {
         entries.map(|entry| entry["name"].as_str().unwrap()).collect()
     }
 
-    /// Brings a workflow from its present state to another state. Does not check that the workflow reaches that
-    /// state.
+    /// Brings a workflow from its present state to another state. Does not check that the workflow reaches that state.
     fn go(&mut self, name: &str, to: &str) {
         let from = self.status_of(name).0;
         let place = |state: &str| STATES.iter().position(|known| *known == state).unwrap();

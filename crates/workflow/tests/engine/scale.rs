@@ -21,8 +21,8 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts the memory allocations of a thread, as a measure of a plan's work: copying a name or keeping an object
-/// allocates.
+/// Counts the memory allocations of a thread, as a measure of a plan's work: copying a name or
+/// keeping an object allocates.
 struct Counting;
 
 #[expect(
@@ -96,8 +96,8 @@ fn settle_and_count(site: &mut Site) -> Cost {
     }
 }
 
-/// From n to 2n computes the cost grows as much as from 2n to 3n. Lustre is not tested: its profile sets the number of
-/// targets.
+/// From n to 2n computes the cost grows as much as from 2n to 3n. Lustre is not tested: its profile sets
+/// the number of targets.
 #[test]
 fn the_cost_of_a_state_is_proportional_to_the_number_of_computes() {
     for kind in ["xfs", "raw", "gfs2"] {

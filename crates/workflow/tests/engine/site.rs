@@ -1,6 +1,5 @@
 //! A site in memory: an API that behaves as kube-apiserver was observed to behave, and agents that act as the objects
-//! request. After every change the site checks invariants, for example that no storage is removed while it is
-//! mounted.
+//! request. After every change the site checks invariants, for example that no storage is removed while it is mounted.
 
 use std::collections::BTreeMap;
 
@@ -468,8 +467,8 @@ impl Site {
         changed || acted
     }
 
-    /// Repeats [`Self::step`] until nothing changes. If `cut` leaves out changes of a plan, a new engine starts after
-    /// this plan.
+    /// Repeats [`Self::step`] until nothing changes. If `cut` leaves out changes of a plan, a new engine
+    /// starts after this plan.
     pub(crate) fn settle_with(&mut self, cut: impl Fn(usize) -> Vec<usize>) {
         for _ in 0..2_000 {
             if !self.step(&cut) {
@@ -576,8 +575,8 @@ impl ForEachKind for Lists<'_> {
     }
 }
 
-/// Returns true if a mount is of this block storage. A mount of Lustre names no device, so it counts as a mount of
-/// every block storage.
+/// Returns true if a mount is of this block storage. A mount of Lustre names no device, so it counts as a mount
+/// of every block storage.
 fn is_for_block(mount: &Value, place: &At) -> bool {
     let device = &mount["spec"]["mounts"][0]["device"]["deviceReference"]["objectReference"];
     device["kind"] != "NnfNodeStorage"

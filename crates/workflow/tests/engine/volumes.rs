@@ -1,6 +1,6 @@
-//! PersistentVolumes and PersistentVolumeClaims, as kube-apiserver and its controllers were observed to keep them: a
-//! PersistentVolumeClaim stays while a pod uses it, and a PersistentVolume stays while its PersistentVolumeClaim
-//! exists.
+//! PersistentVolumes and PersistentVolumeClaims, as kube-apiserver and its controllers were observed
+//! to keep them: a PersistentVolumeClaim stays while a pod uses it, and a PersistentVolume stays
+//! while its PersistentVolumeClaim exists.
 
 use serde_json::{Value, json};
 use workflow::change::Change;
@@ -33,8 +33,7 @@ impl Site {
         jobs.any(|(_, job)| claims(job).any(|used| used == claim))
     }
 
-    /// Removes the protection finalizer of a deleted PersistentVolume or PersistentVolumeClaim that is no longer
-    /// used.
+    /// Removes the protection finalizer of a deleted PersistentVolume or PersistentVolumeClaim that is no longer used.
     pub(crate) fn act_on_volume(&mut self, place: &At) -> bool {
         let Some(object) = self.objects.get(place) else { return false };
         let is_in_use = if place.0 == "PersistentVolume" {
@@ -58,8 +57,8 @@ impl Site {
         true
     }
 
-    /// Panics if a Job is created before its volumes, or a mount is deleted while a PersistentVolume names a path in
-    /// the mount.
+    /// Panics if a Job is created before its volumes, or a mount is deleted while a PersistentVolume names a
+    /// path in the mount.
     pub(crate) fn check_volumes(&self, change: &Change, place: &At) {
         match (change, &*place.0) {
             (Change::Create(_, object), "Job") => {

@@ -14,8 +14,8 @@ use storage::{
 
 use super::Outcome;
 
-/// Returns the allocations to release after another allocation found no room: those that this pass made and that no
-/// status has reported.
+/// Returns the allocations to release after another allocation found no room: those that this pass made and that
+/// no status has reported.
 ///
 /// Older allocations stay, whatever happens to the new ones: they may hold a job's data, even if their status was lost.
 pub fn to_roll_back(

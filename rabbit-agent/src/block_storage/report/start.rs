@@ -5,8 +5,8 @@ use std::sync::Arc;
 use api::{NnfNodeBlockStorage, NnfNodeBlockStorageStatus};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-/// Returns whether the agent that started at `started` found the paths in this status. Kubernetes keeps times in whole
-/// seconds.
+/// Returns whether the agent that started at `started` found the paths in this status. Kubernetes keeps
+/// times in whole seconds.
 pub fn is_current(status: &NnfNodeBlockStorageStatus, started: &Time) -> bool {
     status.ready && is_observed_by(status, started)
 }

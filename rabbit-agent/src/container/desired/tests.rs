@@ -31,8 +31,8 @@ fn roots() -> AllowedRoots {
     AllowedRoots::new(["/mnt/nnf".into()]).unwrap()
 }
 
-/// Mounts the shared directory `name` at `path` in the container `app`, and adds the shared directory `v` to the
-/// object.
+/// Mounts the shared directory `name` at `path` in the container `app`, and adds the shared directory
+/// `v` to the object.
 fn mount(spec: &mut Value, name: &str, path: &str) {
     spec["emptyDirs"] = json!(["v"]);
     spec["containers"][0]["volumeMounts"] = json!([{"name": name, "mountPath": path}]);

@@ -38,8 +38,8 @@ pub(super) fn write_keys(directory: &Path, keys: &Keys) -> Result<(), HostError>
     create_with_files(directory, 0o700, texts, |_| 0o400, |path| chown(path, user, group))
 }
 
-/// Creates the directories that the containers of an attempt share. Only the containers' user may use them. Creates all
-/// directories or none.
+/// Creates the directories that the containers of an attempt share. Only the containers' user may use them. Creates
+/// all directories or none.
 pub(super) fn make_volumes(directory: &Path, volumes: &Volumes) -> Result<(), HostError> {
     let new = unused_temporary(directory)?;
     with_path(&new, fs::create_dir_all(&new))?;

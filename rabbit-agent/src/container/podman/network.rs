@@ -73,9 +73,9 @@ fn addresses(network: &Network) -> Result<Vec<Ipv4Addr>, HostError> {
     network.rabbits.iter().map(address_of).collect()
 }
 
-/// Returns the commands that create the devices, in order. Each command comes with the process in whose network
-/// namespace it runs, or with `None` for the rabbit's own namespace. The first commands delete the devices in
-/// `existing`. Pure.
+/// Returns the commands that create the devices, in order. Each command comes with the process in whose
+/// network namespace it runs, or with `None` for the rabbit's own namespace. The first commands delete the
+/// devices in `existing`. Pure.
 fn command_lines(
     network: &Network,
     peers: &[Ipv4Addr],

@@ -46,8 +46,8 @@ async fn without_a_cluster_the_directories_are_tried_once_a_minute() {
     assert_eq!(fencer(directory.path()).retry_after(), RETRY_AFTER, "the directories are open");
 }
 
-/// The directory is replaced while the agent is busy; the agent reads the directory before the kernel's event reaches
-/// it.
+/// The directory is replaced while the agent is busy; the agent reads the directory before the
+/// kernel's event reaches it.
 #[tokio::test]
 async fn a_node_stays_fenced_when_the_directory_is_replaced() {
     let directory = tempfile::tempdir().unwrap();

@@ -49,8 +49,8 @@ fn a_namespace_that_becomes_read_only_concerns_storage() {
     assert!(!change("SYNTH_UUID=0"));
 }
 
-/// Makes the kernel announce the device by a write to `uevent` in sysfs (Documentation/ABI/testing/sysfs-uevent). The
-/// write needs root.
+/// Makes the kernel announce the device by a write to `uevent` in sysfs (Documentation/ABI/testing/sysfs-uevent).
+/// The write needs root.
 fn announce(device: &Path) {
     std::fs::write(device.join("uevent"), "change").unwrap();
 }

@@ -230,8 +230,8 @@ fn for_a_deleted_object_names_are_only_erased() {
     assert_eq!(names_of(&object), ["aaaaaaab"]);
 }
 
-/// A later job must not get a name that is still on a target, unless the target is removed together with the name's
-/// owner.
+/// A later job must not get a name that is still on a target, unless the target is removed together
+/// with the name's owner.
 #[test]
 fn a_name_goes_with_its_target_if_its_owner_or_the_object_is_deleted() {
     let status = json!({"fsNameNext": "aaaaaaac", "claimList":

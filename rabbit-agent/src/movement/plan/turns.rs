@@ -18,8 +18,8 @@ pub struct Waiting {
 /// Returns the movements that start now, at most until `most` run. `running` are the users of those that run; `served` are users in
 /// the order in which one of their movements last started, the latest at the end.
 ///
-/// Next is a movement that has begun; then one of the user of whom the fewest run; then of the user whose turn was longest ago; then
-/// the oldest.
+/// Next is a movement that has begun; then one of the user of whom the fewest run; then of the user whose turn was
+/// longest ago; then the oldest.
 #[must_use]
 pub fn turns(
     waiting: &[Waiting],

@@ -25,8 +25,8 @@ pub enum NodeStorageError {
         "spec.count is {0} with sharedAllocation: several file systems on one allocation need logical volumes: start the agents with --volumes lvm and a profile that makes them, or use a profile with sharedVg false"
     )]
     SharedCount(i64),
-    /// Object and profile disagree about the volume group's name: computes would look for a group that the rabbit did
-    /// not make.
+    /// Object and profile disagree about the volume group's name: computes would look for a group that the
+    /// rabbit did not make.
     #[error(
         "spec.sharedAllocation is {spec}, but {field} of the pinned profile is {profile}: computes would look for another volume group; make them equal"
     )]

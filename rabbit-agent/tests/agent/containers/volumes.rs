@@ -5,8 +5,8 @@ use super::{
     *,
 };
 
-/// The agent reads a container's configuration from the API only once: the run's ConfigMap may be deleted before its
-/// containers are.
+/// The agent reads a container's configuration from the API only once: the run's ConfigMap may be deleted
+/// before its containers are.
 #[tokio::test]
 async fn containers_share_a_directory_that_is_new_for_each_attempt() {
     if !gate::podman() {

@@ -98,8 +98,8 @@ fn counts(pid: u32) -> anyhow::Result<(f64, f64)> {
     Ok((switches(pid)?, faults(&stat).context("no page faults in a process's stat")?))
 }
 
-/// Returns the sum of minor and major page faults, fields 10 and 12. Field 2 is a name in parentheses, which may
-/// contain blanks.
+/// Returns the sum of minor and major page faults, fields 10 and 12. Field 2 is a name in parentheses,
+/// which may contain blanks.
 fn faults(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let count = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();

@@ -115,8 +115,8 @@ impl Barrier {
         Ok(Self { socket, others, first })
     }
 
-    /// Waits for the other ranks, and returns whether there is another iteration. The first rank decides that by
-    /// `go_on`.
+    /// Waits for the other ranks, and returns whether there is another iteration. The first rank
+    /// decides that by `go_on`.
     fn wait(&self, go_on: bool) -> anyhow::Result<bool> {
         if self.first {
             for _ in &self.others {

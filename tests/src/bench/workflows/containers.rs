@@ -125,8 +125,8 @@ async fn profile(client: &Client) -> anyhow::Result<()> {
     retry(|| async { Ok(profiles.create(&PostParams::default(), &profile).await?) }).await
 }
 
-/// Measures a coordinator that is responsible for many runs while nothing happens: all containers of the runs are
-/// ready.
+/// Measures a coordinator that is responsible for many runs while nothing happens: all containers of
+/// the runs are ready.
 async fn measure_held(directory: &Path) -> anyhow::Result<Vec<Row>> {
     let (mut coordinator, client) = start_empty(directory, &[]).await?;
     profile(&client).await?;

@@ -6,8 +6,8 @@ use super::{Machine, words};
 
 /// An NVMe drive in a PCIe slot: an NVM subsystem in which the physical function can create namespaces.
 ///
-/// With 17 virtual functions the drive is like a Rabbit's drive: the first function is for the rabbit, the others are
-/// for the computes.
+/// With 17 virtual functions the drive is like a Rabbit's drive: the first function is for the rabbit, the others
+/// are for the computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
     /// Bytes that all namespaces together may have.
@@ -44,8 +44,8 @@ pub struct SharedDisk {
 }
 
 impl Drive {
-    /// Describes a drive of `capacity` bytes with room for eight namespaces and no virtual functions, which executes
-    /// commands without delay.
+    /// Describes a drive of `capacity` bytes with room for eight namespaces and no virtual functions, which
+    /// executes commands without delay.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self { capacity, virtual_functions: 0, namespaces: 8, latency: 0, elsewhere: None }

@@ -16,12 +16,12 @@ const STEP: Duration = Duration::from_secs(1800);
 
 const DRIVES: usize = 16;
 
-/// Milliseconds that an emulated drive takes for each step, as a real drive does. The scenario can then tell waits for
-/// drives from computing.
+/// Milliseconds that an emulated drive takes for each step, as a real drive does. The scenario can then tell waits
+/// for drives from computing.
 const LATENCY: u32 = 250;
 
-/// Number of steps to make an allocation, and to delete it: on each drive a namespace is made and attached, or detached
-/// and deleted.
+/// Number of steps to make an allocation, and to delete it: on each drive a namespace is made and attached,
+/// or detached and deleted.
 const STEPS: usize = 2 * DRIVES;
 
 fn run(bench: &Bench) -> anyhow::Result<()> {

@@ -206,8 +206,8 @@ fn read(run: &Run<Silent, System>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that no object of the workflow is left in the API, no container, and nothing of the job on the nodes and
-/// drives.
+/// Checks that no object of the workflow is left in the API, no container, and nothing of the job on
+/// the nodes and drives.
 fn is_as_before(run: &Run<Silent, System>, empty: &[Vec<u64>]) -> anyhow::Result<()> {
     until("no object to be left", patience(), || {
         let left = workflow::remaining_objects(run)?;

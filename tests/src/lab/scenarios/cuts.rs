@@ -19,8 +19,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// Deadline of a step of the cluster's software.
 const STEP: Duration = Duration::from_secs(180);
 
-/// Deadline of one test of the crate `storage`, which makes and removes volumes hundreds of times on an emulated
-/// machine.
+/// Deadline of one test of the crate `storage`, which makes and removes volumes hundreds of times
+/// on an emulated machine.
 const STORY: Duration = Duration::from_secs(3600);
 
 /// Returns a script that runs the test `story` of the crate `storage`. The script sets `WARREN_TEST_REQUIRE`, so that a

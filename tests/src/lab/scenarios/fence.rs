@@ -30,8 +30,8 @@ n=0
 while :; do n=$((n+1)); echo "line $n" >> $MOUNT/log; sync $MOUNT/log; echo $n; done
 "#;
 
-/// Returns a script that waits until the rabbit's lock manager counts a node as lost but not fenced, and `left` nodes
-/// remain.
+/// Returns a script that waits until the rabbit's lock manager counts a node as lost but not fenced,
+/// and `left` nodes remain.
 pub(super) fn wait_for_fencing(left: u8) -> String {
     format!(
         r#"

@@ -110,8 +110,8 @@ fn check_fenced(run: &Run<Silent, System>) -> anyhow::Result<()> {
     })
 }
 
-/// Lets the lost compute continue as if nothing had happened, and checks that it has no namespace that it could write
-/// to.
+/// Lets the lost compute continue as if nothing had happened, and checks that it has no namespace that
+/// it could write to.
 fn lost_compute_has_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let mut dead = run.cluster.guest(DEAD);
     dead.thaw()?;
@@ -120,8 +120,8 @@ fn lost_compute_has_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the job without the lost compute, and checks that no step waits for it and that the rabbit keeps nothing of the
-/// job.
+/// Ends the job without the lost compute, and checks that no step waits for it and that the rabbit keeps
+/// nothing of the job.
 fn end_job(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     run.desire(ALIVE, "unmounted")?;
     let mount = format!("clientmount/{}", run.job.computes_mount());

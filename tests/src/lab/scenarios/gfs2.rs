@@ -38,8 +38,8 @@ pub(super) const MOUNT: &str = "mkdir -p /mnt/it\nmount -t gfs2 /dev/vg0/lv-0 /m
 
 const LEAVE: &str = "umount /mnt/it\nlvchange --activate n vg0/lv-0\n";
 
-/// Script that increments a number in a file 50 times, each time under a lock of the file. Both nodes run it at the
-/// same time.
+/// Script that increments a number in a file 50 times, each time under a lock of the file. Both nodes run it
+/// at the same time.
 const COUNT: &str = "for step in $(seq 50); do flock /mnt/it/counter sh -c 'read n < /mnt/it/counter; echo $((n+1)) > /mnt/it/counter'; done";
 
 fn run(bench: &Bench) -> anyhow::Result<()> {

@@ -53,8 +53,8 @@ node=
 done >/lab/nodes.txt 2>/lab/watch.err &
 "#;
 
-/// Script that restarts the agent so that it reads the drives' SMART logs every 2 s: drives send no event when a SMART
-/// log changes.
+/// Script that restarts the agent so that it reads the drives' SMART logs every 2 s: drives send no event when
+/// a SMART log changes.
 const ASK_OFTEN: &str = r#"
 cd /var/tmp
 export WARREN_API=unix:///var/tmp/api.sock WARREN_COORDINATOR=unix:///var/tmp/c.sock

@@ -140,8 +140,8 @@ fn as_user(script: &str) -> String {
     format!("setpriv --reuid {USER} --regid {USER} --clear-groups sh -e <<'END'\n{script}\nEND\n")
 }
 
-/// Checks that no object of the workflow is left in the API, no container, and nothing of the job on the nodes and
-/// drives.
+/// Checks that no object of the workflow is left in the API, no container, and nothing of the job on
+/// the nodes and drives.
 fn is_as_before(run: &Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
     until("no object to be left", patience(), || {
         let left = workflow::remaining_objects(run)?;

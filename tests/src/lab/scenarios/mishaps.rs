@@ -88,8 +88,8 @@ fn live_with_mishaps(run: &mut Life, before: &Before) -> anyhow::Result<()> {
     check_nothing_left(run, before)
 }
 
-/// Runs a job from its first to its last state. The rabbit mounts a GFS2 while the compute has it mounted, and an XFS
-/// only afterwards.
+/// Runs a job from its first to its last state. The rabbit mounts a GFS2 while the compute has it mounted, and
+/// an XFS only afterwards.
 fn life(run: &mut Life) -> anyhow::Result<()> {
     run.carve_and_mount()?;
     let file = format!("{}/data", run.job.mount_path());
@@ -124,8 +124,8 @@ fn check_read(run: &mut Life, written: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that nothing of the job is left on either node, and that foreign data, which Warren did not write, is
-/// unchanged.
+/// Checks that nothing of the job is left on either node, and that foreign data, which Warren did
+/// not write, is unchanged.
 fn check_nothing_left(run: &Life, before: &Before) -> anyhow::Result<()> {
     let system = run.cluster.system();
     before.check_unchanged(&mut system.guest("rabbit"))?;

@@ -36,8 +36,8 @@ ExecStart=/bin/sleep infinity
 ExecStop=/run/stops %N
 ";
 
-/// Units that a job's file system may depend on. Only the order in which they stop matters, so each unit only prints
-/// when it stops.
+/// Units that a job's file system may depend on. Only the order in which they stop matters, so each unit only
+/// prints when it stops.
 const BELOW: [&str; 5] = ["lvmlockd", "dlm", "corosync", "pacemaker", "blk-availability"];
 const BELOW_UNIT: &str = "[Service]
 Type=oneshot
@@ -104,8 +104,8 @@ fn install(guest: &mut Guest) -> anyhow::Result<()> {
     guest.run(&format!("{script}{stops}systemctl daemon-reload"), STEP).map(drop)
 }
 
-/// Checks the order: units that use the mount stop while the mount exists, and units that the mount depends on stop
-/// afterwards.
+/// Checks the order: units that use the mount stop while the mount exists, and units that the mount
+/// depends on stop afterwards.
 fn is_in_order(console: &Path) -> anyhow::Result<()> {
     let printed = fs::read(console).context("read the console")?;
     let printed = String::from_utf8_lossy(&printed).into_owned();

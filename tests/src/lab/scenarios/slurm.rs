@@ -1,5 +1,5 @@
-//! Slurm on guests, each with its own kernel. The suite `slurm` differs: there all nodes are mount namespaces of one
-//! kernel.
+//! Slurm on guests, each with its own kernel. The suite `slurm` differs: there all nodes are mount
+//! namespaces of one kernel.
 
 use anyhow::{Context, ensure};
 
@@ -30,8 +30,8 @@ const DIRECTIVE: &str = "#DW jobdw type=gfs2 capacity=512MiB name=scratch";
 const FIRST: &str = "compute-0";
 const OTHER: &str = "compute-1";
 
-/// Script that writes on each node as the user, reads it again, and prints the node and the file system; it ends when a
-/// certain file exists.
+/// Script that writes on each node as the user, reads it again, and prints the node and the file system; it ends when
+/// a certain file exists.
 const WRITE: &str = "srun sh -c 'head -c 20M /dev/urandom > $DW_JOB_scratch/data && sync $DW_JOB_scratch/data
     echo $SLURMD_NODENAME > $DW_JOB_scratch/name
     echo $(cat $DW_JOB_scratch/name) $(stat -f -c %T $DW_JOB_scratch) $(stat -c %U,%s $DW_JOB_scratch/data)'

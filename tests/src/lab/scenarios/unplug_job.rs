@@ -43,8 +43,8 @@ recovered() {
     exit 1
 }"#;
 
-/// Script that switches the power of all slots off at once, without the delay of five seconds after a slot's button was
-/// pressed.
+/// Script that switches the power of all slots off at once, without the delay of five seconds after a
+/// slot's button was pressed.
 const POWER_SLOTS_OFF: &str = r#"
 for slot in /sys/bus/pci/slots/*; do
     [ -d "$slot" ] && echo 0 > "$slot/power" &
@@ -66,8 +66,8 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     outcome.map_err(|error| run.cluster.explained(error))
 }
 
-/// Pulls a drive of the compute, and checks that the writer gets an error and that the file system is unmounted as
-/// usual.
+/// Pulls a drive of the compute, and checks that the writer gets an error and that the file system
+/// is unmounted as usual.
 fn compute_loses_a_drive(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let writing = start_writing(run)?;
     run.cluster.guest(COMPUTE).unplug(0)?;

@@ -10,9 +10,9 @@ use crate::lab::kubernetes;
 /// Address on which the coordinator listens for nodes.
 const ADDRESS: &str = "192.168.77.1";
 
-/// Shell function `started PROGRAM ARGUMENTS...`: starts a program by its systemd unit if the unit is installed.
-/// Otherwise starts the program in the background, with its own log and with the variables from the file that its unit
-/// reads.
+/// Shell function `started PROGRAM ARGUMENTS...`: starts a program by its systemd unit if the unit is
+/// installed. Otherwise starts the program in the background, with its own log and with the variables from the
+/// file that its unit reads.
 const STARTED: &str = r#"
 mkdir -p /run/warren /mnt/nnf /mnt/temp /var/lib/warren/fence
 started() (

@@ -166,8 +166,8 @@ pub(super) async fn store(callers: &Callers, cases: &[Case]) -> anyhow::Result<(
     stored.await
 }
 
-/// Sends each change as a dry run. Fails if the server's refusals differ from the expected ones, and lists the cases in
-/// which they do.
+/// Sends each change as a dry run. Fails if the server's refusals differ from the expected ones, and lists the cases
+/// in which they do.
 pub(super) async fn judge(callers: &Callers, cases: &[Case]) -> anyhow::Result<()> {
     let answers = stream::iter(cases).map(|case| async move {
         let refused = refusing_rules(callers, case).await.with_context(|| case.name.clone())?;

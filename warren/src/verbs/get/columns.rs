@@ -1,5 +1,5 @@
-//! Columns of the server's Table (meta.k8s.io/v1). From a server that returns no Table, only the objects' names are
-//! shown.
+//! Columns of the server's Table (meta.k8s.io/v1). From a server that returns no Table, only the
+//! objects' names are shown.
 
 use serde_json::Value;
 

@@ -32,8 +32,8 @@ impl Commands {
         Ok((self, unreadable))
     }
 
-    /// Returns every line with its goal (mount or unmount), its field, and the replacement for the case that the line
-    /// is unreadable.
+    /// Returns every line with its goal (mount or unmount), its field, and the replacement for the case that
+    /// the line is unreadable.
     fn lines(&mut self) -> Vec<(Goal, String, &mut String, &'static str)> {
         let VolumeLines { field, group, volume, .. } = &mut self.volume;
         let of_volume = |name: &str| format!("{field}.{name}");

@@ -1,6 +1,6 @@
-//! Decides which commands for a run a rabbit of these scenarios obeys. Warren's own rabbits get no commands: they carry
-//! out objects of the API, and a coordinator reads its claim from the API before it writes these objects
-//! (`workflow::execute`).
+//! Decides which commands for a run a rabbit of these scenarios obeys. Warren's own rabbits get no
+//! commands: they carry out objects of the API, and a coordinator reads its claim from the API before it
+//! writes these objects (`workflow::execute`).
 //!
 //! A rabbit records the highest epoch and attempt of each run, and only then obeys. A command with a lower epoch comes
 //! from a coordinator whose claim another coordinator has replaced.
@@ -42,8 +42,8 @@ pub(super) struct Command {
     pub(super) by: Record,
     /// Time, by the rabbit's clock, since the rabbit sent the heartbeat that this command answers.
     pub(super) age: Duration,
-    /// Whether this is a sync: it only reports the claim that the API has, read from a quorum. A new journal begins
-    /// with it.
+    /// Whether this is a sync: it only reports the claim that the API has, read from a quorum. A new
+    /// journal begins with it.
     pub(super) is_sync: bool,
 }
 
@@ -64,8 +64,8 @@ pub(super) enum Verdict {
     Obey(Record),
     /// Asks another coordinator about the claim first.
     Ask,
-    /// Refuses, and returns the recorded claim: the sender's claim is older than the recorded one, or has another
-    /// holder.
+    /// Refuses, and returns the recorded claim: the sender's claim is older than the recorded one,
+    /// or has another holder.
     Stale(Record),
     /// Refuses, because the command took too long to arrive.
     TooOld,
@@ -111,8 +111,8 @@ pub(super) fn confirms(run: Option<&ContainerRun>, claim: &Record) -> bool {
     })
 }
 
-/// Returns whether a coordinator may use a report. It must not use a report that answers a command of an earlier claim
-/// or attempt.
+/// Returns whether a coordinator may use a report. It must not use a report that answers a command of an
+/// earlier claim or attempt.
 #[must_use]
 pub(super) fn counts(status: &ContainerRunStatus, epoch: i64, attempt: i32) -> bool {
     epoch == status.claim.epoch && attempt == status.attempt

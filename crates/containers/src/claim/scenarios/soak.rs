@@ -91,8 +91,8 @@ impl Soak {
         (0..NAMES.len()).for_each(|rabbit| self.step_rabbit(rabbit, now));
     }
 
-    /// Kills a coordinator and starts a new process in its place. A write or a command that the killed process sent may
-    /// still arrive.
+    /// Kills a coordinator and starts a new process in its place. A write or a command that the killed process
+    /// sent may still arrive.
     fn kill(&mut self, now: u64) {
         let index = self.draw.random_below(PODS.len() as u64);
         let dead = &self.coordinators[index];

@@ -1,5 +1,5 @@
-//! Tests of a log that has dropped old changes. A real server's history is shortened only when its operator compacts
-//! it, see `tests/kube/compaction.rs`.
+//! Tests of a log that has dropped old changes. A real server's history is shortened only when its operator
+//! compacts it, see `tests/kube/compaction.rs`.
 
 use crate::exchange::WIDGETS;
 use crate::server::Server;
@@ -74,9 +74,9 @@ async fn pages_of_an_expired_revision_are_expired() {
     server.get(&format!("{WIDGETS}?continue={future}")).await.refused(410);
 }
 
-/// A real server waits silently for the revision, for as long as the watch lasts. The embedded server answers that the
-/// revision is expired, because the server may have been restored from an older backup and its clients have to list
-/// again.
+/// A real server waits silently for the revision, for as long as the watch lasts. The embedded server answers
+/// that the revision is expired, because the server may have been restored from an older backup and its clients
+/// have to list again.
 #[tokio::test]
 async fn a_revision_that_the_server_has_not_reached_is_expired_too() {
     let server = Server::start().await;

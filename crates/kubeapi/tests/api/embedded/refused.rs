@@ -1,5 +1,5 @@
-//! Requests that a real server accepts and the embedded server refuses, each with the reason why no client of Warren
-//! needs it.
+//! Requests that a real server accepts and the embedded server refuses, each with the reason why no client
+//! of Warren needs it.
 
 use crate::crds::gadgets;
 use crate::exchange::{CRDS, WIDGETS};
@@ -33,8 +33,8 @@ async fn a_reference_in_a_schema_is_refused() {
     assert!(server.post(CRDS, &crd).await.refused(422).contains("$ref"));
 }
 
-/// The embedded server compiles columns when it stores the CRD; kube-apiserver accepts the invalid path, and shows an
-/// empty column.
+/// The embedded server compiles columns when it stores the CRD; kube-apiserver accepts the invalid path, and
+/// shows an empty column.
 #[tokio::test]
 async fn a_column_with_an_invalid_path_is_refused() {
     let server = Server::alone().await;
@@ -52,8 +52,8 @@ async fn yaml_with_a_key_twice_is_refused() {
     assert!(server.answer(request).await.refused(400).contains("node"));
 }
 
-/// The embedded server reads YAML 1.2, in which `n` and `on` are strings; kube-apiserver reads YAML 1.1, in which both
-/// are booleans.
+/// The embedded server reads YAML 1.2, in which `n` and `on` are strings; kube-apiserver reads YAML 1.1, in
+/// which both are booleans.
 #[tokio::test]
 async fn n_and_on_are_strings_in_yaml() {
     let server = Server::start().await;

@@ -1,5 +1,5 @@
-//! Applies steps that change volume groups, pools and file systems. The deletion of a namespace deletes its contents
-//! too.
+//! Applies steps that change volume groups, pools and file systems. The deletion of a namespace
+//! deletes its contents too.
 
 use crate::{
     desired::{AllocationId, FileSystemId, NamespaceId},
@@ -86,8 +86,8 @@ impl FakeHost {
         }
     }
 
-    /// Returns whether a logical volume that is active on this node, or a pool that this node has imported, lies on the
-    /// namespace.
+    /// Returns whether a logical volume that is active on this node, or a pool that this node has imported,
+    /// lies on the namespace.
     pub(super) fn is_mapped(&self, id: &NamespaceId) -> bool {
         let (active, imported) = {
             let local = self.local();
@@ -120,8 +120,8 @@ impl FakeHost {
         Ok(())
     }
 
-    /// Checks that the device still has its path: since the observation, the device may have got another path, or be
-    /// gone.
+    /// Checks that the device still has its path: since the observation, the device may have got another
+    /// path, or be gone.
     pub(super) fn still_at(&self, device: &VolumeDevice) -> Result<(), StepError> {
         let found = match &device.name {
             DeviceName::Namespace(id) => {

@@ -68,8 +68,8 @@ impl FakeDrives {
         Ok(())
     }
 
-    /// Removes the record of a namespace whose drive was replaced. When the drive comes back, observations show the
-    /// namespace again.
+    /// Removes the record of a namespace whose drive was replaced. When the drive comes back, observations
+    /// show the namespace again.
     pub(in crate::fake) fn forget(
         &mut self,
         id: &NamespaceId,

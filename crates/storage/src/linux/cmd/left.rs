@@ -26,8 +26,8 @@ pub(super) fn remember(command: &Cmd, group: Pid) {
     }
 }
 
-/// Describes where in the kernel an earlier run of the same command hangs; `None` once all processes of that run have
-/// ended.
+/// Describes where in the kernel an earlier run of the same command hangs; `None` once all processes of
+/// that run have ended.
 pub(super) fn waits(command: &Cmd) -> Option<String> {
     let mut left = LEFT.lock();
     left.retain(|left| left.processes.iter().any(Life::is_alive));

@@ -49,8 +49,8 @@ fn the_whole_group_is_killed_at_the_deadline() {
     assert_eq!(all_dead.join().unwrap(), b"");
 }
 
-/// Returns the error of a command that outlives its deadline. When the deadline passes, all processes of the command
-/// wait.
+/// Returns the error of a command that outlives its deadline. When the deadline passes, all processes
+/// of the command wait.
 fn hang_error(line: &str) -> String {
     match Cmd::shell(line).run(Duration::from_secs(3)) {
         Err(error @ CommandError::TimedOut { .. }) => error.to_string(),
@@ -99,8 +99,8 @@ fn both_ends_of_long_stderr_are_kept() {
     assert!(stderr.contains("[…]") && stderr.len() < 1100, "{}", stderr.len());
 }
 
-/// A caller could not notice a gap in a truncated list. (`Cmd::run` drops stdout, so it does not fail because of a long
-/// stdout.)
+/// A caller could not notice a gap in a truncated list. (`Cmd::run` drops stdout, so it does not fail because
+/// of a long stdout.)
 #[test]
 fn output_fails_when_stdout_was_truncated() {
     let print = |bytes: usize| Cmd::shell(&format!("yes | head -c {bytes}"));

@@ -13,8 +13,8 @@ use crate::{desired::Owner, linux::mount_table, observed::DeviceNumber};
 /// The file, directory, device or root of a mount at an entry.
 #[derive(Debug)]
 pub(in super::super) struct Leaf {
-    /// Opened without access (`O_PATH`) and held open. If the leaf is the root of a mount, the open descriptor keeps
-    /// the mount busy.
+    /// Opened without access (`O_PATH`) and held open. If the leaf is the root of a mount, the open descriptor
+    /// keeps the mount busy.
     pub(in super::super) fd: OwnedFd,
     pub(in super::super) owner: Owner,
     /// Device of the file system that the leaf is on.
@@ -29,9 +29,9 @@ pub(in super::super) struct Leaf {
 }
 
 impl Leaf {
-    /// Describes the root of a file system that was shut down: every call on it fails with EIO, but it still must be
-    /// unmounted. The mount's id suffices for the unmount. `parent` is on another mount, which shows that `fd` is the
-    /// mount's root.
+    /// Describes the root of a file system that was shut down: every call on it fails with EIO, but it still must
+    /// be unmounted. The mount's id suffices for the unmount. `parent` is on another mount, which shows that `fd`
+    /// is the mount's root.
     fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
         let mount = mount_of(&fd)?;
         let entry = mount_table::entry(mount)?

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use procfs::process::Process;
 
-/// A line of `<lock space>_locks`: a lock of this node; or a lock of another node, if this node is the resource's
-/// master.
+/// A line of `<lock space>_locks`: a lock of this node; or a lock of another node, if this node
+/// is the resource's master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lock {
     /// Number of the other node; 0 for a lock of this node.

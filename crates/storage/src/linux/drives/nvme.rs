@@ -114,8 +114,8 @@ impl NvmeDrives {
         })
     }
 
-    /// Returns the drives that are plugged in now. A drive that came back under another device name counts as the same
-    /// drive.
+    /// Returns the drives that are plugged in now. A drive that came back under another device name counts
+    /// as the same drive.
     fn plugged(&self) -> io::Result<Plugged> {
         // A switch may be slow, so the lock on the known drives must not be held during this call.
         let all = self.source.candidates(&self.reach.sysfs)?;

@@ -1,8 +1,8 @@
 //! Reads the kernel's facts about NVMe drives.
 //!
-//! One call reads a drive's facts, and another call reads its temperature. For the temperature, the kernel sends a
-//! command to the drive, and while the drive is being reset this command waits. The kernel knows all other facts
-//! without a command.
+//! One call reads a drive's facts, and another call reads its temperature. For the temperature, the kernel sends
+//! a command to the drive, and while the drive is being reset this command waits. The kernel knows all other
+//! facts without a command.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

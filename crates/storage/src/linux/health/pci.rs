@@ -37,9 +37,9 @@ fn link_by(read: Read<'_>, function: &Path) -> io::Result<Link> {
     Ok(Link::Up { current, most })
 }
 
-/// Returns whether the kernel could not reach the function's registers, for example because the device is disconnected
-/// but not removed yet (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error says nothing about the
-/// link.
+/// Returns whether the kernel could not reach the function's registers, for example because the device is
+/// disconnected but not removed yet (`current_link_speed_show`, drivers/pci/pci-sysfs.c). Any other error says
+/// nothing about the link.
 fn is_out_of_reach(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }

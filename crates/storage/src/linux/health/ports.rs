@@ -103,8 +103,8 @@ impl Port {
     }
 }
 
-/// Returns the first function behind a bridge (class 06h, subclass 04h): sysfs shows it as a directory beneath the
-/// bridge.
+/// Returns the first function behind a bridge (class 06h, subclass 04h): sysfs shows it as a
+/// directory beneath the bridge.
 fn behind(bridge: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(bridge)? {

@@ -11,8 +11,8 @@ use crate::{
 /// Number of compute slots of a chassis. When the switches do not answer, the link of each slot is unread.
 const SLOTS: u8 = 16;
 
-/// Returns the links of computes by slot; none on a node without switches. When the switches do not answer, every link
-/// is unread.
+/// Returns the links of computes by slot; none on a node without switches. When the switches do not answer,
+/// every link is unread.
 pub(super) fn computes(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u8, Link> {
     let ports = match answer {
         Ok(ports) => ports,
@@ -37,8 +37,8 @@ pub(super) fn slots(answer: Result<Vec<PortLink>, String>) -> BTreeMap<u32, Link
     answer.unwrap_or_default().into_iter().filter_map(drive).collect()
 }
 
-/// Maps a port's state to the state of the link. A link in training counts as unread: some milliseconds later it is up
-/// or down.
+/// Maps a port's state to the state of the link. A link in training counts as unread: some milliseconds later it
+/// is up or down.
 fn link(port: &PortLink) -> Link {
     match &port.state {
         LinkState::Up => Link::Up {

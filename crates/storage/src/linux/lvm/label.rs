@@ -91,12 +91,12 @@ struct Label {
     areas: Vec<u64>,
 }
 
-/// Wipes the label of a device, but only if the label is marked as used by a group and the device has no committed
-/// metadata.
+/// Wipes the label of a device, but only if the label is marked as used by a group and the device
+/// has no committed metadata.
 ///
 /// # Errors
-/// [`StepError::Changed`] when the label is not marked or when metadata is committed; `EBUSY` when the device is in
-/// use.
+/// [`StepError::Changed`] when the label is not marked or when metadata is committed; `EBUSY` when the
+/// device is in use.
 pub(in crate::linux) fn unmark(device: &Path, deadline: Duration) -> Result<(), StepError> {
     let wiped = exclusive::with("wipe the label of", device, deadline, |mut file| {
         let mut begin = [0; SCANNED * SECTOR];
@@ -149,8 +149,8 @@ fn locations(mut bytes: &[u8]) -> Option<(Vec<u64>, &[u8])> {
     }
 }
 
-/// Returns whether no metadata area has committed metadata. False for a device without a metadata area, because such a
-/// device proves nothing.
+/// Returns whether no metadata area has committed metadata. False for a device without a metadata area, because such
+/// a device proves nothing.
 fn has_no_metadata(label: &Label, file: &mut File) -> io::Result<bool> {
     for area in &label.areas {
         let mut bytes = [0; SECTOR];

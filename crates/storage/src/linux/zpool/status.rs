@@ -2,8 +2,8 @@
 
 use crate::observed::{FoundPool, Percent, PoolHealth};
 
-/// Headings within a pool's configuration: the rows beneath a heading are devices, but the heading itself is not a
-/// device.
+/// Headings within a pool's configuration: the rows beneath a heading are devices, but the heading itself
+/// is not a device.
 const HEADINGS: [&str; 5] = ["logs", "cache", "spares", "special", "dedup"];
 
 /// A device at the bottom of a pool.
@@ -70,15 +70,15 @@ fn depth(row: &str) -> usize {
     row.len() - row.trim_start().len()
 }
 
-/// Returns the index of the parent of the next row, whose depth is `below`: the last row in `above` with a smaller
-/// depth.
+/// Returns the index of the parent of the next row, whose depth is `below`: the last row in `above`
+/// with a smaller depth.
 fn parent(above: &[&str], below: usize) -> Option<usize> {
     above.iter().rposition(|row| depth(row) < below)
 }
 
-/// Returns whether a row marks a replacement: beneath it are a lost device and its replacement, until the replacement
-/// is complete. The row of a hot spare (`spare-`) is not such a row: ZFS frees the spare again when the lost device is
-/// replaced.
+/// Returns whether a row marks a replacement: beneath it are a lost device and its replacement, until the
+/// replacement is complete. The row of a hot spare (`spare-`) is not such a row: ZFS frees the spare again when the
+/// lost device is replaced.
 fn is_replacing(row: &str) -> bool {
     row.trim_start().starts_with("replacing-")
 }

@@ -24,8 +24,8 @@ config:
 errors: No known data errors
 ";
 
-/// A pool in which a disk is replacing an absent disk: from the issue tracker of OpenZFS, with the tabs that `zpool
-/// status` prints.
+/// A pool in which a disk is replacing an absent disk: from the issue tracker of OpenZFS, with the tabs
+/// that `zpool status` prints.
 const REPLACING: &str = "\
   pool: ZFS01
  state: DEGRADED

@@ -28,13 +28,13 @@ pub enum Absence {
     /// Its drive is present and has no such namespace.
     Deleted,
     Partial,
-    /// The namespace has no record, and its size, in bytes, is not the reported size: it is a different namespace with
-    /// the same NSID.
+    /// The namespace has no record, and its size, in bytes, is not the reported size: it is a different namespace
+    /// with the same NSID.
     Size(u64),
     /// The namespace has no record, and the status of another allocation also names it.
     Contested,
-    /// The namespace has no record, and some of the namespaces that the status names do not exist, so that none of them
-    /// can be adopted.
+    /// The namespace has no record, and some of the namespaces that the status names do not exist, so that none of
+    /// them can be adopted.
     Unrecorded,
     /// The namespace belongs to another owner, which the text names.
     Other(String),
@@ -96,8 +96,8 @@ pub(super) struct Members<'a> {
     pub(super) replaced: Vec<&'a Namespace>,
     /// Namespaces that are recorded for the allocation, on drives that cannot be used now, each with the drive's fault.
     away: Vec<(&'a Namespace, &'a str)>,
-    /// Namespaces that the status names and that have no record, if nothing contradicts that they belong to the
-    /// allocation.
+    /// Namespaces that the status names and that have no record, if nothing contradicts that they
+    /// belong to the allocation.
     adoptable: Vec<&'a Namespace>,
     /// Namespaces that the status names and that are absent, or recorded for another owner.
     lost: Vec<Missing>,
@@ -130,8 +130,8 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the number of missing namespaces; `None` when no record says how many the allocation should have. An
-    /// allocation that has as many namespaces as its records say never had others: if the status names others, a user
-    /// edited the status.
+    /// allocation that has as many namespaces as its records say never had others: if the status names others, a
+    /// user edited the status.
     fn lacks(&self) -> Option<usize> {
         let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> =
@@ -177,8 +177,8 @@ impl<'a> Members<'a> {
         self.lost.push(Missing { id: reported.id.clone(), why });
     }
 
-    /// Adopts all namespaces that the status names, if all of them exist and only records are missing: an incomplete
-    /// set proves nothing.
+    /// Adopts all namespaces that the status names, if all of them exist and only records are missing: an
+    /// incomplete set proves nothing.
     pub(super) fn adopt(&self) -> Vec<Step> {
         let members = u16::try_from(self.allocation.reported.len()).unwrap_or(u16::MAX);
         let adopt = |namespace: &&Namespace| Step::AdoptNamespace {
@@ -214,9 +214,9 @@ impl<'a> Members<'a> {
         Need::Nothing
     }
 
-    /// Returns the replacements that must still be created for namespaces that are gone for good; `None` when no
-    /// namespace is to be replaced. The only namespace of an allocation is not replaced, because its replacement would
-    /// be empty.
+    /// Returns the replacements that must still be created for namespaces that are gone for good; `None` when
+    /// no namespace is to be replaced. The only namespace of an allocation is not replaced, because its
+    /// replacement would be empty.
     pub(super) fn successors(&self) -> Option<Wanted> {
         let (replaced, any) = (self.replaced.first()?, self.reachable.first()?);
         let reported = &self.allocation.reported;

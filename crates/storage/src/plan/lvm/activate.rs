@@ -34,8 +34,8 @@ impl Lvm<'_> {
         self.seen.leftovers().iter().map(removing).collect()
     }
 
-    /// Returns whether the volume's mapping is suspended: the volume must then be activated before it can be
-    /// deactivated.
+    /// Returns whether the volume's mapping is suspended: the volume must then be activated before
+    /// it can be deactivated.
     pub(super) fn is_suspended(&self) -> bool {
         matches!(self.seen.activation, Activation::Suspended(_))
     }

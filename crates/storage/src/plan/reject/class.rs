@@ -18,8 +18,8 @@ pub enum RejectionClass {
     Input,
     /// A device, volume or mount on the node is not Warren's: an admin must decide about it.
     Foreign,
-    /// A file or a mount occupies a mount path: the owner of the obstacle removes it, or the author of the request uses
-    /// another path.
+    /// A file or a mount occupies a mount path: the owner of the obstacle removes it, or the author of the
+    /// request uses another path.
     InTheWay,
     /// The request needs another build or another profile.
     Unsupported,

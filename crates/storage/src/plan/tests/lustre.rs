@@ -294,8 +294,8 @@ fn a_pool_is_created_only_on_all_its_devices_and_a_broken_pool_is_rejected() {
     assert!(refused(&target(), &seen(Some(broken))).contains("SUSPENDED"));
 }
 
-/// All drives are absent. The pool may be ours, and no other owner of it is known on this node: the agent waits and
-/// destroys nothing.
+/// All drives are absent. The pool may be ours, and no other owner of it is known on this node: the agent
+/// waits and destroys nothing.
 #[test]
 fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
     for (health, message) in [

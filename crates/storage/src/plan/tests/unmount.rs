@@ -3,8 +3,8 @@
 use super::*;
 use crate::observed::{Activation, LvmReport, LvmState, Mapped};
 
-/// Each row has the mounts at one path, topmost first, and the expected result: the steps, or the mount that covers
-/// ours.
+/// Each row has the mounts at one path, topmost first, and the expected result: the steps, or the
+/// mount that covers ours.
 #[test]
 fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };

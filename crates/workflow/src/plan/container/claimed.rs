@@ -175,8 +175,8 @@ fn makes_containers(change: &Change) -> bool {
     kinds.iter().any(|kind| *kind == target.resource.kind)
 }
 
-/// Returns a progress that has no changes and is not done: Done and Working become a wait for `what`; a wait or an
-/// error stays.
+/// Returns a progress that has no changes and is not done: Done and Working become a wait for `what`; a wait
+/// or an error stays.
 fn wait_for(outcome: &Outcome, what: &str) -> Progress {
     match outcome {
         Outcome::Failed(error) => Progress::failed(error.clone()),

@@ -201,8 +201,8 @@ pub(super) fn wait_for_launcher(
     }
 }
 
-/// After PostRun has completed, keeps a run's objects until Teardown. Exception: the run policy may remove objects
-/// earlier.
+/// After PostRun has completed, keeps a run's objects until Teardown. Exception: the run policy
+/// may remove objects earlier.
 pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timestamp) -> Progress {
     if !is_completed(view, index, "PostRun") {
         return Progress::default();

@@ -1,9 +1,9 @@
 //! Job packages, the archives and files that a container profile names: every rabbit of a run has them before any
 //! container of the run starts.
 //!
-//! For each rabbit the engine creates a NodeContainers that lists only packages, even where Kubernetes runs the
-//! containers. The engine deletes these objects once the last container is gone, and the agents then delete the
-//! packages.
+//! For each rabbit the engine creates a NodeContainers that lists only packages, even where Kubernetes
+//! runs the containers. The engine deletes these objects once the last container is gone, and the agents
+//! then delete the packages.
 
 use containers::{on_rabbit, outcome::State};
 use k8s_openapi::jiff::Timestamp;

@@ -142,9 +142,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Returns the time from which the rabbit counts as silent unless it has reported the end before: the deadline
-    /// plus the grace period plus [`LATE`]. For containers that were never started, the deadline counts from their
-    /// creation.
+    /// Returns the time from which the rabbit counts as silent unless it has reported the end before: the deadline plus
+    /// the grace period plus [`LATE`]. For containers that were never started, the deadline counts from their creation.
     pub(super) fn silent_from(self) -> Option<Timestamp> {
         if self.state().is_ended() || self.is_stopped() {
             return None;

@@ -100,8 +100,8 @@ pub(super) fn check_enabled(view: &View<'_>, existing: &Containers, run: &Run<'_
     enabled.map_or_else(Progress::failed, |()| Progress::default())
 }
 
-/// Waits until every rabbit of the run has mounted the storage of the directives; fails if a global Lustre cannot be
-/// used.
+/// Waits until every rabbit of the run has mounted the storage of the directives; fails if a global
+/// Lustre cannot be used.
 pub(super) fn wait_for_mounts(view: &View<'_>, container: &Container, run: &Run<'_>) -> Progress {
     if let Err(error) = check(view, container, run.profile) {
         // The global Lustre was usable in Proposal and may be usable again, so the job does not end.

@@ -1,8 +1,8 @@
 //! Raw storage where Kubernetes runs the containers: creates a PersistentVolume and a PersistentVolumeClaim for each
 //! device before any pod.
 //!
-//! The engine deletes the volumes and their PersistentVolumeClaims once the last pod is gone, and only then unmounts
-//! the storage.
+//! The engine deletes the volumes and their PersistentVolumeClaims once the last pod is gone, and only
+//! then unmounts the storage.
 
 use containers::volumes;
 

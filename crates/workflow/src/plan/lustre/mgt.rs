@@ -46,8 +46,8 @@ pub fn made_with(group: &Group) -> Option<LustreSource> {
     Some(LustreSource { name, address })
 }
 
-/// Returns the name of the file system and the address of its management server, once a management target gave the
-/// name.
+/// Returns the name of the file system and the address of its management server, once a management
+/// target gave the name.
 ///
 /// # Errors
 /// The progress so far, if there is no name yet.
@@ -78,8 +78,8 @@ pub fn name_and_address(
     }
 }
 
-/// Returns the management target to ask for a name; `None` if the file system has its own target, which does not
-/// exist yet.
+/// Returns the management target to ask for a name; `None` if the file system has its own target, which
+/// does not exist yet.
 fn choose_target(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,

@@ -126,8 +126,8 @@ fn rabbits(
     Ok((near, far.collect()))
 }
 
-/// Returns why a set has no place. The outcome is Queued if a rabbit would take the set once the rabbit's management
-/// target is removed.
+/// Returns why a set has no place. The outcome is Queued if a rabbit would take the set once the rabbit's
+/// management target is removed.
 fn no_place_error(view: &View<'_>, servers: &Servers, set: &StorageAllocationSet) -> Outcome {
     let all = view.site.rabbits().into_iter().filter(|rabbit| {
         let storage = view.site.storages.get(*rabbit);

@@ -43,8 +43,8 @@ pub(super) fn use_member(
     })
 }
 
-/// Chooses the usable member that has given the fewest names; chooses a degraded member only if all usable members
-/// are degraded.
+/// Chooses the usable member that has given the fewest names; chooses a degraded member only if all
+/// usable members are degraded.
 fn choose_member(
     maker: &StorageMaker<'_>,
     pool: &str,

@@ -93,8 +93,8 @@ fn create_next(maker: &StorageMaker<'_>, targets: &[Target], source: &LustreSour
     changes
 }
 
-/// Returns an error if a target was deleted: after Setup any target, during Setup a target that targets of a later
-/// stage need.
+/// Returns an error if a target was deleted: after Setup any target, during Setup a target that targets of
+/// a later stage need.
 fn lost_target(
     maker: &StorageMaker<'_>,
     targets: &[Target],

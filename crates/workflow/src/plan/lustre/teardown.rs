@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{change::Change, plan::teardown::remove_allocation, progress::Progress, view::Group};
 
-/// Returns true if a storage has Lustre targets or uses a management target, so that it must be removed in Lustre's
-/// order.
+/// Returns true if a storage has Lustre targets or uses a management target, so that it must be
+/// removed in Lustre's order.
 #[must_use]
 pub fn is_needed(group: &Group) -> bool {
     let has_targets = group.file_systems.values().any(|storage| is_lustre(storage));

@@ -80,8 +80,8 @@ impl MountMaker<'_> {
         (node.to_owned(), format!("{}-{name}-{end}", self.view.namespace()))
     }
 
-    /// Sets an existing mount to Mounted, or creates the mount with `new`; then waits until the node has mounted all
-    /// of it.
+    /// Sets an existing mount to Mounted, or creates the mount with `new`; then waits until the node has
+    /// mounted all of it.
     pub fn mount_or_create(
         &self,
         at: &ObjectKey,

@@ -20,8 +20,8 @@ pub(super) fn propose(view: &View<'_>, index: usize) -> Progress {
     refusal(view, object).map_or_else(Progress::default, Progress::failed)
 }
 
-/// Sets the state Destroying, and waits for the removal. A workflow that is deleted, or failed in
-/// Proposal, destroys nothing.
+/// Sets the state Destroying, and waits for the removal. A workflow that is deleted, or failed
+/// in Proposal, destroys nothing.
 pub(super) fn destroy(view: &View<'_>, index: usize) -> Progress {
     let Some(object) = named_instance(view, index) else { return Progress::default() };
     if view.is_deleted() || !is_completed(view, index, "Proposal") {

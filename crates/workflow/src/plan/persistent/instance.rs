@@ -51,8 +51,8 @@ pub fn plan_instance(view: &InstanceView<'_>) -> Plan {
     progress.into()
 }
 
-/// Removes the storage from all nodes, then removes the storage's finalizer. Deletes the storage first if it is not
-/// deleted yet.
+/// Removes the storage from all nodes, then removes the storage's finalizer. Deletes the storage first if it
+/// is not deleted yet.
 fn remove(view: &InstanceView<'_>) -> Progress {
     let object = &*view.object;
     if let Some(delete) = Change::delete(object) {

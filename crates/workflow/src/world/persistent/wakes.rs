@@ -83,8 +83,8 @@ impl World {
         wakes.chain(all).chain([Wake::Key(Key::Persistent(at.clone()))]).collect()
     }
 
-    /// Wakes the owner of a consumer entry: a workflow, or the Servers of a Lustre that has its name from a
-    /// persistent management target.
+    /// Wakes the owner of a consumer entry: a workflow, or the Servers of a Lustre that has its name from
+    /// a persistent management target.
     fn wake_consumer(&self, entry: &ObjectReference) -> Vec<Wake> {
         let Some((namespace, name)) = entry.namespace.clone().zip(entry.name.clone()) else {
             return Vec::new();

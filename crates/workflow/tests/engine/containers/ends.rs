@@ -148,8 +148,8 @@ fn postrun_fails_when_the_jobs_were_deleted() {
     assert!(site.message("w").contains("Jobs were deleted"), "{}", site.message("w"));
 }
 
-/// A rabbit without power: the pods of its Job are never removed, so the Job controller does not mark the Job failed
-/// either.
+/// A rabbit without power: the pods of its Job are never removed, so the Job controller does not mark
+/// the Job failed either.
 #[test]
 fn a_silent_rabbit_is_reported_and_its_containers_count_as_running() {
     for state in ["PreRun", "PostRun"] {

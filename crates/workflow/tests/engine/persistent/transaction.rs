@@ -1,5 +1,5 @@
-//! The creation of persistent storage is a transaction, even if the engine is stopped or an object deleted after any
-//! change.
+//! The creation of persistent storage is a transaction, even if the engine is stopped or an object
+//! deleted after any change.
 
 use serde_json::json;
 
@@ -155,8 +155,8 @@ fn a_creator_removed_by_force_leaves_nothing_unless_setup_was_complete() {
     }
 }
 
-/// Creates storage, uses it in two workflows at once, and destroys it. Of each plan only the changes that `cut` chooses
-/// are made.
+/// Creates storage, uses it in two workflows at once, and destroys it. Of each plan only the changes that
+/// `cut` chooses are made.
 fn life((mut site, directive): (Site, Vec<String>), cut: &impl Fn(usize) -> Vec<usize>) {
     let end = |site: &mut Site, name: &str| {
         site.delete(&at("Workflow", "default", name));

@@ -1,5 +1,5 @@
-//! Containers on a rabbit with the job's data, run by a real kubelet. The scenario shows effects that a cluster without
-//! kubelets cannot show.
+//! Containers on a rabbit with the job's data, run by a real kubelet. The scenario shows effects that a cluster
+//! without kubelets cannot show.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};

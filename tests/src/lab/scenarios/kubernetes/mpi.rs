@@ -59,8 +59,8 @@ echo "written by rank 0 on $(hostname)" > "$DW_JOB_scratch/node-0/new"
 mv "$DW_JOB_scratch/node-0/new" "$DW_JOB_scratch/node-0/answer"
 "#;
 
-/// Script that first starts a rank in each pod, and these ranks send each other messages; then it starts a rank per
-/// slot.
+/// Script that first starts a rank in each pod, and these ranks send each other messages; then it starts
+/// a rank per slot.
 const BETWEEN: &str =
     "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
 

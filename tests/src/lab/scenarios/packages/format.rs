@@ -13,8 +13,8 @@ dpkg -P warren-clientmount-agent warren-rabbit-agent warren-coordinator warren w
 test -s /var/lib/warren/coordinator/objects.redb && rm -r /var/lib/warren/coordinator && userdel warren && rmdir /var/lib/warren
 ";
 
-/// Script that erases the RPMs. rpm has no purge: files that the programs wrote stay, and the site's configuration is
-/// renamed to .rpmsave.
+/// Script that erases the RPMs. rpm has no purge: files that the programs wrote stay, and the site's configuration
+/// is renamed to .rpmsave.
 const ERASE_RPMS: &str = "
 rpm -e --nodeps warren-clientmount-agent warren-rabbit-agent warren-coordinator warren warren-kubernetes 2>/dev/null
 test -s /etc/warren/coordinator.rpmsave && test -s /var/lib/warren/coordinator/objects.redb

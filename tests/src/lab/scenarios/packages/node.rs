@@ -10,8 +10,8 @@ use crate::{
     run::Machines,
 };
 
-/// Environment variable with the directory in which `tests/packages/run` built the packages. It has the directories
-/// `before` and `now`.
+/// Environment variable with the directory in which `tests/packages/run` built the packages. It has the
+/// directories `before` and `now`.
 const PACKAGES: &str = "WARREN_LAB_PACKAGES";
 
 /// Shell function `file PATH MODE`: writes its standard input to a file with this mode, and creates the directory.

@@ -16,8 +16,8 @@ pub(super) const TARGETS: [(&str, u32); 3] = [("mgtmdt", 0), ("ost", 0), ("ost",
 /// Each kind of target, with the number of its targets.
 pub(super) const KINDS: [(&str, u32); 2] = [("mgtmdt", 1), ("ost", 2)];
 
-/// Script that prints the drive and the namespace id of each device of the pool `POOL`, according to this guest's
-/// kernel.
+/// Script that prints the drive and the namespace id of each device of the pool `POOL`, according
+/// to this guest's kernel.
 const DEVICES: &str = r#"
 zpool list -v -H -P -L $POOL | awk -F'\t' '$2 ~ "^/dev/" { print $2 }' | while read -r part; do
     disk=$(dirname "$(readlink -f "/sys/class/block/${part##*/}")")

@@ -21,11 +21,11 @@ use super::{
 };
 use crate::linux::bounded::is_given_up;
 
-/// A drive's admin queue. It is reached through the drive's physical function on this node, or through a tunnel of the
-/// PCIe switch.
+/// A drive's admin queue. It is reached through the drive's physical function on this node, or through a tunnel
+/// of the PCIe switch.
 pub(super) trait AdminQueue: Debug + Send + Sync {
-    /// Executes `command`. Depending on the opcode, the drive reads `data` or writes it. Returns dword 0 of the
-    /// completion.
+    /// Executes `command`. Depending on the opcode, the drive reads `data` or writes it. Returns dword
+    /// 0 of the completion.
     fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
 
     /// Resets the controller; resources that were moved take effect after the reset.
@@ -189,8 +189,8 @@ impl Admin {
         self.send(change(opcode::NAMESPACE_ATTACHMENT, nsid, select), list.as_mut_bytes())
     }
 
-    /// Erases a namespace and keeps its block format. The namespace must be attached to the controller that gets the
-    /// command.
+    /// Erases a namespace and keeps its block format. The namespace must be attached to the controller
+    /// that gets the command.
     pub(super) fn format(&self, nsid: u32, format: u8, erase: Erase) -> Answered<()> {
         let settings: u32 = match erase {
             Erase::UserData => 1,

@@ -47,8 +47,8 @@ impl Controllers {
         found.map(|(_, controller)| *controller).ok_or(NoController { endpoint, wanted, functions })
     }
 
-    /// Returns the host that a controller belongs to; `None` for the physical function of a drive with virtual
-    /// functions.
+    /// Returns the host that a controller belongs to; `None` for the physical function of a
+    /// drive with virtual functions.
     pub(super) fn endpoint(&self, controller: u16) -> Option<Endpoint> {
         let hosts = [Endpoint::Rabbit].into_iter().chain((0..COMPUTES).map(Endpoint::Compute));
         hosts
@@ -79,8 +79,8 @@ pub(super) struct Quirks {
     unlisted_from: Option<u16>,
 }
 
-/// A drive with two ports. Its two physical functions have the CNTLIDs 1 and 2, and the virtual functions have the next
-/// CNTLIDs.
+/// A drive with two ports. Its two physical functions have the CNTLIDs 1 and 2, and the virtual functions
+/// have the next CNTLIDs.
 const DUAL_PORT: Quirks = Quirks { resources_preset: true, unlisted_from: Some(3) };
 
 const BY_NQN: [(&str, Quirks); 3] = [

@@ -1,5 +1,5 @@
-//! Observes all drives: reads the contents of each drive. For a drive that does not answer, takes the records in its
-//! ledger.
+//! Observes all drives: reads the contents of each drive. For a drive that does not answer, takes the
+//! records in its ledger.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -280,8 +280,8 @@ impl Managed {
     }
 }
 
-/// Numbers the drives. A drive in a known slot gets the slot's number; the other drives get the remaining numbers in
-/// order.
+/// Numbers the drives. A drive in a known slot gets the slot's number; the other drives get the
+/// remaining numbers in order.
 fn number(drives: &mut [Drive], plugged: &[Arc<Managed>]) {
     let known =
         plugged.iter().filter_map(|drive| Some((&drive.physical.node.nqn, drive.physical.slot()?)));

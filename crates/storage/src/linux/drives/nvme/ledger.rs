@@ -67,8 +67,8 @@ impl Ledger {
         Ok(Self { path, file: Mutex::new(file), turn: Mutex::default(), settled: Mutex::default() })
     }
 
-    /// Waits until no other thread creates or deletes namespaces of the drive, and keeps others waiting until the guard
-    /// is dropped.
+    /// Waits until no other thread creates or deletes namespaces of the drive, and keeps others waiting until
+    /// the guard is dropped.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock()
     }

@@ -46,8 +46,8 @@ impl Ledgers {
         Ok(Self { directory, opened: Mutex::default(), _lock: lock })
     }
 
-    /// Returns the ledger of a drive, which need not be plugged in. After a failed read, the next call reads the ledger
-    /// again.
+    /// Returns the ledger of a drive, which need not be plugged in. After a failed read, the next call
+    /// reads the ledger again.
     pub(super) fn ledger(&self, nqn: &Nqn) -> io::Result<Arc<Ledger>> {
         let mut opened = self.opened.lock();
         if let Some(ledger) = opened.get(nqn) {

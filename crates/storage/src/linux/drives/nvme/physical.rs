@@ -1,5 +1,5 @@
-//! Accesses a drive through its physical function: checks whether Warren may use the drive, and brings up the drive's
-//! virtual functions.
+//! Accesses a drive through its physical function: checks whether Warren may use the drive, and brings up
+//! the drive's virtual functions.
 
 use std::{
     fs, io,

@@ -153,8 +153,8 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Adds a controller for each drive, and a second controller for the first drive; none of the controllers has a
-    /// namespace.
+    /// Adds a controller for each drive, and a second controller for the first drive; none of the
+    /// controllers has a namespace.
     fn drives(sysfs: &Path) {
         for (controller, drive) in (0..DRIVES).map(|drive| (drive, drive)).chain([(DRIVES, 0)]) {
             put(sysfs, &format!("class/nvme/nvme{controller}/subsysnqn"), &nqn(drive));
@@ -177,8 +177,8 @@ mod tests {
         (0..DRIVES).map(|drive| NamespaceId::parse(&nqn(drive), "3").unwrap()).collect()
     }
 
-    /// Returns the controllers that were asked to rescan, the number of pauses, and for each namespace whether it was
-    /// found.
+    /// Returns the controllers that were asked to rescan, the number of pauses, and for each namespace
+    /// whether it was found.
     fn found_after(sysfs: &Path, meanwhile: impl Fn(usize)) -> (Vec<String>, usize, Vec<bool>) {
         let (asked, waited) = (RefCell::new(Vec::new()), RefCell::new(0));
         let rescan = |controller: &str| {

@@ -1,5 +1,5 @@
-//! Brings up virtual functions. After a power cycle or a reboot they do not exist, or are offline and without
-//! resources.
+//! Brings up virtual functions. After a power cycle or a reboot they do not exist, or are
+//! offline and without resources.
 
 use super::{
     admin::{Resource, Virtualization},

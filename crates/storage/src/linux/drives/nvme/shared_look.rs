@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 pub(super) struct SharedLook<T> {
     begun: AtomicU64,
     waiting: AtomicUsize,
-    /// The result of the last observation, with the observation's number; kept while callers wait. Locked during an
-    /// observation.
+    /// The result of the last observation, with the observation's number; kept while callers wait.
+    /// Locked during an observation.
     seen: Mutex<Option<(u64, T)>>,
 }
 
@@ -27,8 +27,8 @@ impl<T: Clone> SharedLook<T> {
     /// observation, or the `look` of another caller does.
     ///
     /// # Errors
-    /// The errors of `look`. A failure is returned only to the caller whose `look` failed; the other callers observe
-    /// themselves.
+    /// The errors of `look`. A failure is returned only to the caller whose `look` failed; the
+    /// other callers observe themselves.
     pub(super) fn take<E>(&self, look: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
         self.waiting.fetch_add(1, Ordering::SeqCst);

@@ -52,8 +52,8 @@ impl Source {
         Ok(self.behind_switches())
     }
 
-    /// Returns a device that is plugged in and has not reported its NQN, if there is one: it may be any drive that is
-    /// missing.
+    /// Returns a device that is plugged in and has not reported its NQN, if there is one: it may be any
+    /// drive that is missing.
     pub(super) fn nameless(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
         if self.switches.is_there()? { Ok(self.switches.nameless()) } else { sysfs.nameless() }
     }

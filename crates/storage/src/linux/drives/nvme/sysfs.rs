@@ -1,7 +1,7 @@
 //! Finds NVMe devices in sysfs (Documentation/ABI/stable/sysfs-driver-nvme, Documentation/nvme/multipath.rst).
 //!
-//! Device names do not identify a drive: `nvme1n1` belongs to subsystem 1, and the controllers of that subsystem may
-//! have other numbers.
+//! Device names do not identify a drive: `nvme1n1` belongs to subsystem 1, and the controllers of that subsystem
+//! may have other numbers.
 
 use std::{
     collections::BTreeMap,
@@ -28,8 +28,8 @@ pub(in crate::linux) struct ControllerNode {
     pub(super) model: String,
     /// Serial number without surrounding blanks; empty when Linux does not know the serial number.
     pub(super) serial: String,
-    /// Linux's name of the chassis slot that holds the drive: the number that the port has from the factory
-    /// (Documentation/ABI/testing/sysfs-bus-pci).
+    /// Linux's name of the chassis slot that holds the drive: the number that the port has
+    /// from the factory (Documentation/ABI/testing/sysfs-bus-pci).
     pub(super) slot: Option<String>,
     /// Directory of the controller's PCI function.
     pub(in crate::linux) function: PathBuf,
@@ -76,8 +76,8 @@ impl Sysfs {
         Self(root.to_owned())
     }
 
-    /// Returns the physical functions whose NQN is invalid and that therefore cannot be identified, each with the
-    /// reason.
+    /// Returns the physical functions whose NQN is invalid and that therefore cannot be identified,
+    /// each with the reason.
     pub(in crate::linux) fn misnamed(&self) -> io::Result<Vec<String>> {
         let mut found = Vec::new();
         for path in entries(&self.0.join("class/nvme"))? {

@@ -74,8 +74,8 @@ fn read_at(sysfs: &Path, deadline: Duration) -> (BTreeMap<Nqn, DriveFacts>, Vec<
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Makes an attribute unreadable by a directory in its place: reading a directory fails with an error that does not
-/// mean absence.
+/// Makes an attribute unreadable by a directory in its place: reading a directory fails with an error that
+/// does not mean absence.
 fn spoil(attribute: &Path) {
     fs::remove_file(attribute).unwrap();
     fs::create_dir(attribute).unwrap();

@@ -47,8 +47,8 @@ impl NvmeDrive {
         }
     }
 
-    /// Returns the drive's Identify Controller and its NSIDs, if the drive reports room for another namespace of `size`
-    /// bytes.
+    /// Returns the drive's Identify Controller and its NSIDs, if the drive reports room for another
+    /// namespace of `size` bytes.
     fn room(&self, size: u64) -> Result<(IdentifyController, Vec<u32>)> {
         let controller = self.controller()?;
         let free = bytes(controller.unallocated.get())?;
@@ -94,8 +94,8 @@ impl NvmeDrive {
         Ok(Created { nsid, to_zero: !whole })
     }
 
-    /// Adopts a namespace without a record: records it as a namespace of `allocation`. From then on its NGUID
-    /// identifies it.
+    /// Adopts a namespace without a record: records it as a namespace of `allocation`. From then on
+    /// its NGUID identifies it.
     pub(in super::super) fn adopt(
         &self,
         nsid: u32,
@@ -150,8 +150,8 @@ impl NvmeDrive {
         }
     }
 
-    /// Describes a refusal that the numbers reported by the drive do not explain, so that another observation would not
-    /// help.
+    /// Describes a refusal that the numbers reported by the drive do not explain, so that another
+    /// observation would not help.
     fn refused(&self, size: u64, why: &AdminError) -> Result<RoomRefused> {
         let (controller, namespaces) = self.room(size)?;
         Ok(RoomRefused {

@@ -1,5 +1,5 @@
-//! Tests a single simulated drive: the tests create, attach, detach and delete namespaces, also with crashes in
-//! between.
+//! Tests a single simulated drive: the tests create, attach, detach and delete namespaces, also
+//! with crashes in between.
 
 use std::{cell::Cell, collections::BTreeSet, fs};
 

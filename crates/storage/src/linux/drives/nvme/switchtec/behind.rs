@@ -59,8 +59,8 @@ pub(in super::super) struct Behind {
     pub(super) pace: Pace,
 }
 
-/// Compares slot, physical function and generation. Two equal values lead to the same drive, which then need not be
-/// brought up again.
+/// Compares slot, physical function and generation. Two equal values lead to the same drive, which then need not
+/// be brought up again.
 impl PartialEq for Behind {
     fn eq(&self, other: &Self) -> bool {
         let what = |way: &Self| (way.slot, way.physical, way.generation);

@@ -17,8 +17,8 @@ pub(super) enum Command {
     NvmeAdmin = 0x91,
 }
 
-/// Addresses the switch to which the opened device belongs, in bits 22:18 of a command word (switchtec-user,
-/// `SWITCHTEC_PAX_ID_LOCAL`).
+/// Addresses the switch to which the opened device belongs, in bits 22:18 of a
+/// command word (switchtec-user, `SWITCHTEC_PAX_ID_LOCAL`).
 const THIS_SWITCH: u32 = 0x1f << 18;
 
 impl Command {

@@ -170,8 +170,8 @@ impl Transport for Device {
 }
 
 impl Drive {
-    /// Returns the number of one of this drive's functions, 0 for the physical function; `None` for a function of
-    /// another drive.
+    /// Returns the number of one of this drive's functions, 0 for the physical function; `None` for a
+    /// function of another drive.
     fn number(&self, pdfid: u16) -> Option<u16> {
         let number = pdfid.checked_sub(self.physical)?;
         (number <= self.simulated.state().functions).then_some(number)

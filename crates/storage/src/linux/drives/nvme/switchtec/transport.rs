@@ -1,5 +1,5 @@
-//! Accesses a switch through `/dev/switchtecN`: writes a command to the device and reads the answer from it (Linux,
-//! `drivers/pci/switch/switchtec.c`).
+//! Accesses a switch through `/dev/switchtecN`: writes a command to the device and reads the answer
+//! from it (Linux, `drivers/pci/switch/switchtec.c`).
 
 use std::{
     fmt::Debug,
@@ -27,8 +27,8 @@ pub(super) trait Transport: Debug + Send {
     ) -> io::Result<u32>;
 }
 
-/// The devices of the switches. The kernel numbers the devices in the order in which it finds them, so a name
-/// identifies no switch.
+/// The devices of the switches. The kernel numbers the devices in the order in which it finds them, so a
+/// name identifies no switch.
 pub(super) trait Devices: Debug + Send + Sync {
     fn names(&self) -> io::Result<Vec<String>>;
 

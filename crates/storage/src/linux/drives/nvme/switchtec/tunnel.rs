@@ -146,8 +146,8 @@ impl Tunnel {
         Ok(answer)
     }
 
-    /// Sends the command in pieces; after the last piece, the drive executes the command. Returns the length of the
-    /// answer in bytes.
+    /// Sends the command in pieces; after the last piece, the drive executes the command. Returns the length of
+    /// the answer in bytes.
     fn start(
         &self,
         locked: &mut LockedSwitch<'_>,

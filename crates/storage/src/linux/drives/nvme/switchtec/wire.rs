@@ -10,8 +10,8 @@ use zerocopy::{
     byteorder::little_endian::{U16, U32, U64},
 };
 
-/// Maximum bytes of a request after the command word, and of a reply after the return code (*K*:
-/// `SWITCHTEC_MRPC_PAYLOAD_SIZE`).
+/// Maximum bytes of a request after the command word, and of a reply after the
+/// return code (*K*: `SWITCHTEC_MRPC_PAYLOAD_SIZE`).
 pub(super) const PAYLOAD: usize = 1024;
 
 /// The request of a command to a switch.
@@ -181,8 +181,8 @@ pub(super) struct PassStarted {
     reserved_2: U16,
 }
 
-/// NVMe admin pass-through, second and third part: the second reads a piece of the answer, and the third ends the
-/// command (*E* `adminPassthru{Data,End}`).
+/// NVMe admin pass-through, second and third part: the second reads a piece of the answer, and the third ends
+/// the command (*E* `adminPassthru{Data,End}`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct PassNext {

@@ -100,8 +100,8 @@ pub(super) struct AttachmentHead {
 pub(super) struct FunctionEntry {
     pub(super) number: U16,
     pub(super) pdfid: U16,
-    /// 3 for a physical function with SR-IOV, 1 for a physical function without SR-IOV, 0 for a virtual function (*S*
-    /// `ep_port_func_type`).
+    /// 3 for a physical function with SR-IOV, 1 for a physical function without SR-IOV, 0 for a
+    /// virtual function (*S* `ep_port_func_type`).
     pub(super) kind: u8,
     pub(super) virtual_number: u8,
     reserved_6: U16,

@@ -203,8 +203,8 @@ impl State {
         }
     }
 
-    /// Takes the pieces of a command in order, but only through an open tunnel; after the last piece, the drive
-    /// executes the command.
+    /// Takes the pieces of a command in order, but only through an open tunnel; after the last piece, the
+    /// drive executes the command.
     fn pass_start(&mut self, pax: u8, piece: &PassStart) -> io::Result<Answer> {
         let pdfid = piece.pdfid.get();
         let owner = self.behind(pax).find(|drive| drive.physical == pdfid);
