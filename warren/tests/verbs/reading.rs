@@ -71,26 +71,3 @@ fn nodes_are_listed_with_their_index() {
     assert_eq!(nodes["nodes"][1]["health"], "unknown");
     assert!(here.output(&["nodes"]).starts_with("NODE"));
 }
-
-#[test]
-fn data_movements_are_listed_by_their_workflow() {
-    let here = BoxOfOne::with_mount();
-    assert_eq!(here.output(&["movements"]), "");
-    let labels = json!({
-        "dataworkflowservices.github.io/workflow.name": "wf",
-        "dataworkflowservices.github.io/workflow.namespace": "default",
-    });
-    let movement = json!({
-        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfDataMovement",
-        "metadata": {"name": "wf-1-0", "namespace": "compute-1", "labels": labels},
-        "spec": {"userId": 1050, "groupId": 1050, "cancel": false},
-    });
-    let file = here.file("movement.yaml", &[movement]);
-    here.warren(&["apply", "-f", &file]).assert().success();
-    let table = here.output(&["movements"]);
-    assert!(table.starts_with("RABBIT") && table.contains("wf-1-0"), "{table}");
-    let count = |arguments: &[&str]| here.json(arguments).as_array().unwrap().len();
-    assert_eq!(count(&["movements", "wf", "--json"]), 1);
-    assert_eq!(count(&["movements", "other", "--json"]), 0);
-    assert_eq!(count(&["movements", "-n", "other", "--json"]), 0);
-}

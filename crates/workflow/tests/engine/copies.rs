@@ -64,6 +64,8 @@ impl Site {
     fn with_lustre(computes: usize) -> Self {
         let mut site = Self::new(computes, 64 * GIB);
         site.copies = true;
+        // The next engine carries out copies.
+        site.live = crate::live::Live::default();
         site.put(json!({
             "kind": "NnfDataMovementProfile", "metadata": {"name": "default", "namespace": "nnf-system"},
             "data": {"default": true},
