@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use crate::box_of_one::BoxOfOne;
 
 #[test]
