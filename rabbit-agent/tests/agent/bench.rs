@@ -581,9 +581,14 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
 /// Returns our definitions of the kinds, as strict as the definitions of the sites: an object that the agent writes
 /// must be valid under both.
 pub(crate) fn strict_crds() -> Vec<Value> {
-    let mut crds = api::crd_values();
-    crds.extend(api::movement_crd_values());
-    site_rules::strict(crds)
+    let mut crds = served_crds();
+    crds.extend(site_rules::strict(api::movement_crd_values()));
+    crds
+}
+
+/// Returns the definitions that a prepared server has: all but those of data movement, which is switched off.
+fn served_crds() -> Vec<Value> {
+    site_rules::strict(api::crd_values())
 }
 
 /// Prepares the API that `make kube` started, so that it has only these definitions.
@@ -593,7 +598,7 @@ async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let client = control_plane::client(&server.real().unwrap().administrator).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name_of = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
-    let usual = strict_crds();
+    let usual = served_crds();
     for crd in &usual {
         match crds.iter().find(|known| name_of(known) == name_of(crd)) {
             Some(same) if same == crd => {}

@@ -32,7 +32,7 @@ fn records(bench: &Bench) -> usize {
 
 #[tokio::test]
 async fn data_comes_in_and_goes_out_as_the_user_and_leaves_nothing_behind() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::new();
@@ -64,7 +64,7 @@ async fn data_comes_in_and_goes_out_as_the_user_and_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn the_next_agent_goes_on_with_what_an_earlier_one_began() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::new();
@@ -83,7 +83,7 @@ async fn the_next_agent_goes_on_with_what_an_earlier_one_began() {
 
 #[tokio::test]
 async fn a_movement_that_runs_is_cancelled_and_leaves_no_temporary_files() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::new();
@@ -99,7 +99,7 @@ async fn a_movement_that_runs_is_cancelled_and_leaves_no_temporary_files() {
 
 #[tokio::test]
 async fn a_deleted_movement_goes_once_its_process_and_its_temporary_files_are_gone() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::new();
@@ -122,7 +122,7 @@ async fn a_deleted_movement_goes_once_its_process_and_its_temporary_files_are_go
 
 #[tokio::test]
 async fn a_missing_mount_is_waited_for_and_nothing_is_written_beneath_it() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::unmounted();
@@ -143,7 +143,7 @@ async fn a_missing_mount_is_waited_for_and_nothing_is_written_beneath_it() {
 
 #[tokio::test]
 async fn a_file_that_the_user_may_not_read_fails_the_movement_with_its_path() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::new();
@@ -162,7 +162,7 @@ async fn a_file_that_the_user_may_not_read_fails_the_movement_with_its_path() {
 
 #[tokio::test]
 async fn users_take_turns_for_the_places_of_a_rabbit() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::new();
@@ -194,7 +194,7 @@ async fn users_take_turns_for_the_places_of_a_rabbit() {
 
 #[tokio::test]
 async fn what_no_agent_can_carry_out_is_invalid_and_others_movements_are_left_alone() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::new();
@@ -215,7 +215,7 @@ async fn what_no_agent_can_carry_out_is_invalid_and_others_movements_are_left_al
 
 #[tokio::test]
 async fn a_missing_program_or_profile_is_told_with_its_remedy() {
-    if !gate::loop_devices() {
+    if !site::can_run() {
         return;
     }
     let site = Site::new();

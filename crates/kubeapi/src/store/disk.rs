@@ -283,7 +283,12 @@ mod tests {
         std::fs::write(&file, b"what a failed sync left").unwrap();
         disk.commit(&state, &[]).unwrap();
         drop(disk);
-        let (found, _) = load::state(Disk::open(directory.path()).unwrap().1, 10, &[]);
+        // A program that another test is starting holds the file's lock until it runs.
+        let opened = (0..100_000).find_map(|_| {
+            std::thread::yield_now();
+            Disk::open(directory.path()).ok()
+        });
+        let (found, _) = load::state(opened.unwrap().1, 10, &[]);
         assert_eq!((found.revision, &found.objects), (1, &state.objects));
         assert_eq!(found.log.events().collect::<Vec<_>>(), [&event]);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
