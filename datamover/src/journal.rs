@@ -81,7 +81,12 @@ impl Journal {
         self.write(&format!("start {} {} {}\n", self.boot, time.0, time.1))
     }
 
-    /// Records that everything written before `time` is on stable storage.
+    /// Records that a sync of the destination begins: it covers what was noted before.
+    pub(crate) fn note_sync(&self) -> io::Result<()> {
+        self.write("sync\n")
+    }
+
+    /// Records that the sync that began last has ended: everything written before `time` is on stable storage.
     pub(crate) fn note_checkpoint(&self, time: Time) -> io::Result<()> {
         self.write(&format!("checkpoint {} {} {}\n", self.boot, time.0, time.1))?;
         self.lock().sync_data()

@@ -11,6 +11,8 @@
 //! * When the agent ends, its end of the standard input closes, and `datamover` ends at once. The next run goes on: what the journal
 //!   and the destination's own times prove to be whole is kept.
 
+mod checkpoints;
+mod cleaning;
 mod confine;
 mod counters;
 mod data;
@@ -27,8 +29,10 @@ mod queue;
 mod resume;
 mod run;
 mod scan;
+mod space;
 mod special;
 mod talk;
+mod threads;
 mod throttle;
 mod walk;
 

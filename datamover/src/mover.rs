@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::{
     counters::Counters, data::Fault, failures::Failures, folder::Folder, journal::Journal,
-    links::Links, queue::Queue, resume::Resume, throttle::Throttle,
+    links::Links, queue::Queue, resume::Resume, threads::Threads, throttle::Throttle,
 };
 
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub(crate) struct Mover {
     pub(crate) resume: Option<Resume>,
     pub(crate) links: Links,
     pub(crate) queue: Queue,
+    pub(crate) threads: Threads,
     /// Number for the next large file's temporary name.
     pub(crate) next_large: AtomicU64,
     /// Whether copy_file_range(2) works from this source to this destination, as far as is known.
@@ -71,6 +72,7 @@ impl Mover {
             resume,
             links: Links::default(),
             queue: Queue::default(),
+            threads: Threads::default(),
             copies_ranges: AtomicBool::new(true),
             is_within_one_file_system: false,
             is_over: AtomicBool::new(false),
@@ -93,6 +95,8 @@ impl Mover {
     pub(crate) fn stop(&self, outcome: Outcome) {
         let _ = self.end.set(outcome);
         self.is_over.store(true, Relaxed);
+        self.threads.wake();
+        self.throttle.wake();
     }
 
     /// Records that something could not be copied. Without space at the destination, nothing more is tried.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{folder::Folder, large::Large};
+use crate::{file::Opened, folder::Folder, large::Large};
 
 /// Most entries. A thread that finds the queue full does its work itself, so that memory stays bounded in any tree.
 const MOST: usize = 1024;
@@ -13,6 +13,10 @@ const MOST: usize = 1024;
 /// One piece of work.
 #[derive(Debug)]
 pub(crate) enum Work {
+    /// The contents of a folder that is open.
+    Read(Arc<Folder>),
+    /// A file that is open.
+    File(Box<Opened>),
     /// A directory of the source, by its name in its folder.
     Folder(Arc<Folder>, CString),
     /// Files of a folder.

@@ -32,8 +32,9 @@ pub(crate) struct Begun {
 pub(crate) fn read(log: &str, boot: &str) -> Resume {
     let mut resume = Resume::default();
     let mut boots: Vec<(String, Time, Option<Time>)> = Vec::new();
-    // Blocks since the last checkpoint of their boot.
+    // Blocks of the boot that no checkpoint covers: those noted since the last sync began, and those noted before.
     let mut unsure: Vec<(u64, u64)> = Vec::new();
+    let mut syncing: Vec<(u64, u64)> = Vec::new();
     let mut blocks: HashMap<u64, BTreeSet<u64>> = HashMap::new();
     for line in log.lines() {
         match *line.split(' ').collect::<Vec<_>>() {
@@ -41,6 +42,7 @@ pub(crate) fn read(log: &str, boot: &str) -> Resume {
                 let Some(time) = time(seconds, nanoseconds) else { continue };
                 if boots.last().is_none_or(|last| last.0 != of) {
                     unsure.clear();
+                    syncing.clear();
                     boots.push((of.to_owned(), time, None));
                 }
             }
@@ -48,10 +50,11 @@ pub(crate) fn read(log: &str, boot: &str) -> Resume {
                 if let Some(last) = boots.last_mut() {
                     last.2 = time(seconds, nanoseconds);
                 }
-                for (number, block) in unsure.drain(..) {
+                for (number, block) in syncing.drain(..) {
                     blocks.entry(number).or_default().insert(block);
                 }
             }
+            ["sync"] => syncing.append(&mut unsure),
             ["block", number, block] => {
                 unsure.extend(number.parse().ok().zip(block.parse().ok()));
             }
@@ -63,7 +66,7 @@ pub(crate) fn read(log: &str, boot: &str) -> Resume {
     }
     let is_present = boots.last().is_some_and(|last| last.0 == boot);
     if is_present {
-        unsure.drain(..).for_each(|(number, block)| {
+        syncing.into_iter().chain(unsure).for_each(|(number, block)| {
             blocks.entry(number).or_default().insert(block);
         });
     }
@@ -125,4 +128,39 @@ impl Resume {
 /// When a file was modified.
 pub(crate) fn modified(stat: &Stat) -> Time {
     (stat.st_mtime, stat.st_mtime_nsec.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGUN: &str = "start old 10 0\nlarge 3 300 7 8 a%2Fb\nblock 3 0\n";
+
+    fn blocks(log: &str, boot: &str) -> Vec<u64> {
+        read(log, boot).large[&b"a/b"[..]].blocks.iter().copied().collect()
+    }
+
+    #[test]
+    fn after_a_loss_of_power_only_blocks_noted_before_a_finished_sync_count() {
+        for (rest, same_boot, other_boot) in [
+            ("", &[0][..], &[][..]),
+            ("sync\nblock 3 1\n", &[0, 1], &[]),
+            ("sync\nblock 3 1\ncheckpoint old 20 0\n", &[0, 1], &[0]),
+            ("sync\ncheckpoint old 20 0\nblock 3 1\nstart new 30 0\nblock 3 2\n", &[0], &[0]),
+        ] {
+            let log = format!("{BEGUN}{rest}");
+            let expected = if rest.contains("start new") { other_boot } else { same_boot };
+            assert_eq!(blocks(&log, "old"), expected, "{rest}");
+            assert_eq!(blocks(&log, "other"), other_boot, "{rest}");
+        }
+    }
+
+    #[test]
+    fn an_earlier_boot_is_trusted_up_to_its_last_checkpoint_and_the_present_one_without_end() {
+        let log = format!("{BEGUN}sync\ncheckpoint old 20 5\nstart new 30 0\n");
+        let resume = read(&log, "new");
+        assert_eq!(resume.trusted, [((10, 0), Some((20, 5))), ((30, 0), None)]);
+        assert_eq!(resume.next, 4);
+        assert_eq!(read(BEGUN, "new").trusted, []);
+    }
 }

@@ -7,43 +7,40 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::Path,
     process::ExitCode,
-    sync::{Arc, Condvar, Mutex, PoisonError, mpsc},
+    sync::Arc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use causes::chain;
 use movement::{
     layout::{self, Kind, Layout},
     order::{Order, Place, Task},
-    report::{Ended, Outcome, Progress, Report, Total},
+    report::{Ended, Outcome, Progress, Report},
 };
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, fstat, fstatvfs, futimens, openat, syncfs, unlinkat},
+    fs::{FileType, fstat, syncfs},
     io::Errno,
 };
 
 use crate::{
-    confine,
-    data::bytes_of_data,
-    file::{self, Opened},
+    checkpoints, cleaning, confine,
+    file::Opened,
     folder::Folder,
-    journal::{Journal, Time},
+    journal::Journal,
     mover::{Mover, Worker},
     place,
-    resume::{self, Resume},
-    scan, talk, walk,
+    queue::Work,
+    resume, space, talk, walk,
 };
 
-/// Between checkpoints.
-const CHECKPOINT: Duration = Duration::from_secs(10);
-/// How long copying waits for the count of what there is, so that a destination that is too small is known before.
-const COUNT: Duration = Duration::from_millis(250);
 /// How long threads may take to end after a movement was stopped. One that hangs in the kernel is left behind.
 const STOP: Duration = Duration::from_millis(1500);
 
 /// Runs `datamover`: reads an order, carries it out, and tells how it ended.
 #[must_use]
 pub fn main() -> ExitCode {
+    end_with_any_thread();
     let ended = match talk::order() {
         Ok(order) => carry_out(order),
         Err(error) => stopped(chain(&error)),
@@ -53,13 +50,17 @@ pub fn main() -> ExitCode {
     std::process::exit(0)
 }
 
-fn stopped(reason: String) -> Ended {
-    Ended { outcome: Outcome::Stopped(reason), progress: Progress::default() }
+/// Ends the process when a thread panics: the others would wait for its work. The agent starts a process that goes on.
+fn end_with_any_thread() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(101);
+    }));
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+fn stopped(reason: String) -> Ended {
+    Ended { outcome: Outcome::Stopped(reason), progress: Progress::default() }
 }
 
 /// Opens what only root may open, becomes the user, and copies or cleans up.
@@ -72,7 +73,7 @@ fn carry_out(order: Order) -> Ended {
     };
     let outcome = match task {
         Task::Clean => {
-            clean(&mover);
+            cleaning::clean(&mover);
             Outcome::Done
         }
         Task::Copy => copy(&mover, &source),
@@ -113,7 +114,7 @@ fn text(errno: Errno) -> String {
 }
 
 /// What a movement copies.
-enum Source {
+pub(crate) enum Source {
     /// The contents of a directory, or the directory itself.
     Directory(File),
     File(File),
@@ -131,15 +132,15 @@ fn copy(mover: &Arc<Mover>, root: &File) -> Outcome {
         Err(errno) => return Outcome::Stopped(format!("{destination}: {}", text(errno))),
     };
     if mover.resume.is_some() {
-        clean_small(mover);
+        cleaning::clean_small(mover);
     }
-    if let Err(errno) = mark(mover, &target, &layout) {
+    if let Err(errno) = checkpoints::mark(mover, &target, &layout) {
         return Outcome::Stopped(format!("{destination}: {}", text(errno)));
     }
     if let Err(error) = talk::follow(Arc::downgrade(mover)) {
         return Outcome::Stopped(format!("start a thread: {error}"));
     }
-    count(mover, &source);
+    space::count(mover, &source);
     if mover.end().is_none() {
         run(mover, source, target, &layout);
     }
@@ -164,81 +165,16 @@ fn find(mover: &Mover, root: &File) -> Result<(Source, Layout), String> {
     Ok((opened.map_err(source)?, layout))
 }
 
-/// Name of the file whose times are those of the destination's clock.
-fn marker(mover: &Mover) -> String {
-    mover.temporary(0)
-}
-
-/// Makes the marker and records the begin of this run in the destination's own time.
-fn mark(mover: &Mover, target: &File, layout: &Layout) -> Result<(), Errno> {
-    let noted = mover.journal.note_folder(0, layout.directory.as_bytes());
-    noted.map_err(|error| crate::data::errno_of(&error))?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let marker = openat(target, marker(mover), flags, Mode::RUSR | Mode::WUSR)?;
-    let started = mover.journal.note_start(changed(&File::from(marker))?);
-    started.map_err(|error| crate::data::errno_of(&error))
-}
-
-fn changed(file: &File) -> Result<Time, Errno> {
-    let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
-    futimens(file, &rustix::fs::Timestamps { last_access: now, last_modification: now })?;
-    let stat = fstat(file)?;
-    Ok((stat.st_ctime, stat.st_ctime_nsec.cast_signed()))
-}
-
-/// Counts what there is. A destination that cannot hold it ends the movement before anything is copied.
-fn count(mover: &Arc<Mover>, source: &Source) {
-    let directory = match source {
-        Source::Directory(directory) => directory.try_clone(),
-        Source::File(file) => {
-            let bytes = fstat(file).map_or(0, |stat| bytes_of_data(&stat));
-            let _ = mover.counters.total.set(Total { files: 1, bytes });
-            return check_space(mover);
-        }
-    };
-    let Ok(directory) = directory else { return };
-    let (done, counted) = mpsc::channel();
-    let counter = mover.clone();
-    let count = move || {
-        let _ = counter.counters.total.set(scan::count(&counter, &directory));
-        let _ = done.send(());
-    };
-    let started = thread::Builder::new().name("count".to_owned()).spawn(count);
-    if started.is_ok() && counted.recv_timeout(COUNT).is_ok() {
-        check_space(mover);
-    }
-}
-
-fn check_space(mover: &Mover) {
-    // What earlier runs copied is there already. Copies within a file system may share blocks.
-    if mover.resume.is_some() || mover.is_within_one_file_system {
-        return;
-    }
-    let (Some(total), Ok(there)) = (mover.counters.total.get(), fstatvfs(&mover.root)) else {
-        return;
-    };
-    let free = there.f_bavail.saturating_mul(there.f_frsize);
-    if total.bytes > free {
-        let missing = total.bytes - free;
-        mover.stop(Outcome::Stopped(format!(
-            "destination {:?} on {}: {} bytes are to be copied and {free} are free; {missing} bytes are missing, nothing was copied",
-            mover.order.destination.path, mover.order.destination.root.display(), total.bytes
-        )));
-    }
-}
-
 /// Copies with all threads, and tells progress meanwhile.
 fn run(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
-    let marker = openat(&target, marker(mover), OFlags::WRONLY | OFlags::NOFOLLOW, Mode::empty());
-    let marker = marker.map(File::from);
-    let done = Arc::new(Done::default());
+    let marker = checkpoints::open_marker(mover, &target);
     hand_out(mover, source, target, layout);
     let threads: Vec<_> = (1..=mover.order.threads.max(1))
         .map(|slot| {
-            let (mover, done) = (mover.clone(), done.clone());
+            let mover = mover.clone();
             thread::Builder::new().name(format!("copy {slot}")).spawn(move || {
                 walk::work(&mover, &mut Worker::new(slot));
-                done.add();
+                mover.threads.add_ended();
             })
         })
         .filter_map(Result::ok)
@@ -247,27 +183,28 @@ fn run(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
         return mover.stop(Outcome::Stopped("no thread could be started".to_owned()));
     }
     if let Ok(marker) = marker {
-        keep_checkpoints(mover, marker, &done);
+        checkpoints::keep(mover, marker, threads.len());
     }
-    watch(mover, &done, threads.len());
+    watch(mover, threads.len());
 }
 
 /// Puts the first work into the queue.
 fn hand_out(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
     let name = layout.name.as_deref().and_then(|name| CString::new(name).ok());
     let nothing = || target.try_clone();
-    let worker = &mut Worker::new(0);
+    // The queue is empty: it takes the first work.
+    let push = |work| drop(mover.queue.push(work));
     match (source, name) {
         (Source::Directory(source), None) => {
             let top = Folder::top(mover, source, target, &layout.directory);
-            walk::read(mover, worker, &Arc::new(top));
+            push(Work::Read(Arc::new(top)));
         }
         (Source::Directory(source), Some(name)) => {
             let Ok(unread) = nothing() else { return };
             let mut top = Folder::top(mover, unread, target, &layout.directory);
             cut_last(&mut top.source_path);
             match Arc::new(top).make(mover, source, &name) {
-                Ok(folder) => walk::read(mover, worker, &Arc::new(folder)),
+                Ok(folder) => push(Work::Read(Arc::new(folder))),
                 Err(errno) => {
                     mover.fail_write(
                         mover.order.source.path.as_bytes(),
@@ -280,7 +217,9 @@ fn hand_out(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
         (Source::File(source), name) => {
             let Ok(unread) = nothing() else { return };
             let folder = Arc::new(Folder::top(mover, unread, target, &layout.directory));
-            copy_file(mover, worker, folder, source, name);
+            if let Some(file) = open_file(mover, folder, source, name) {
+                push(Work::File(Box::new(file)));
+            }
         }
     }
 }
@@ -290,89 +229,45 @@ fn cut_last(path: &mut Vec<u8>) {
     path.truncate(end);
 }
 
-fn copy_file(
-    mover: &Arc<Mover>,
-    worker: &mut Worker,
+fn open_file(
+    mover: &Mover,
     folder: Arc<Folder>,
     source: File,
     name: Option<CString>,
-) {
+) -> Option<Opened> {
     let from = mover.order.source.path.as_bytes().to_vec();
     match (fstat(&source), name) {
         (Ok(stat), Some(to)) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
-            file::copy_opened(mover, worker, Opened { folder, from, to, source, stat });
+            return Some(Opened { folder, from, to, source, stat });
         }
         (Err(errno), _) => mover.fail(&from, "open", errno),
         _ => mover.fail(&from, "copy what is neither a file nor a directory", Errno::INVAL),
     }
-}
-
-/// How many threads have ended.
-#[derive(Debug, Default)]
-struct Done {
-    threads: Mutex<usize>,
-    changed: Condvar,
-}
-
-impl Done {
-    fn add(&self) {
-        *self.threads.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.changed.notify_all();
-    }
-
-    /// Waits until so many threads have ended, and says whether they have.
-    fn wait(&self, threads: usize, most: Duration) -> bool {
-        let ended = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(ended, most, |ended| *ended < threads);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 >= threads
-    }
+    None
 }
 
 /// Tells progress until all threads have ended, or do not end though they should.
-fn watch(mover: &Mover, done: &Done, threads: usize) {
+fn watch(mover: &Mover, threads: usize) {
     let interval = Duration::from_millis(mover.order.interval.max(100));
-    let (mut told, mut next) = (None, Instant::now());
-    let mut stop = None;
-    loop {
-        // A cancelled movement is noticed at once.
-        if done.wait(threads, Duration::from_millis(50).min(interval)) {
+    let mut told = None;
+    while !mover.is_over() {
+        if mover.threads.wait(threads, interval, || mover.is_over()) {
             return;
         }
-        if mover.is_over() {
-            let since = *stop.get_or_insert_with(Instant::now);
-            if since.elapsed() > STOP {
-                return;
-            }
-        }
         let now = mover.counters.progress();
-        if Instant::now() >= next && told != Some(now) {
+        if told != Some(now) {
             talk::tell(&Report::Progress(now));
             mover.failures.flush();
-            (told, next) = (Some(now), Instant::now() + interval);
+            told = Some(now);
         }
     }
-}
-
-/// Has everything that was copied so far on stable storage from time to time.
-fn keep_checkpoints(mover: &Arc<Mover>, marker: File, done: &Arc<Done>) {
-    let (mover, done) = (mover.clone(), done.clone());
-    let threads = usize::from(mover.order.threads.max(1));
-    let keep = move || {
-        while !done.wait(threads, CHECKPOINT) && !mover.is_over() {
-            let Ok(time) = changed(&marker) else { return };
-            if syncfs(&mover.root).is_err() || mover.journal.note_checkpoint(time).is_err() {
-                return;
-            }
-        }
-    };
-    // Without it, a run after a loss of power copies everything again.
-    let _ = thread::Builder::new().name("checkpoints".to_owned()).spawn(keep);
+    mover.threads.wait(threads, STOP, || false);
 }
 
 /// Syncs the destination if that is ordered, and removes what is temporary.
 fn finish(mover: &Mover) -> Outcome {
     if let Some(end) = mover.end() {
-        clean(mover);
+        cleaning::clean(mover);
         return end.clone();
     }
     if mover.order.syncs
@@ -383,29 +278,6 @@ fn finish(mover: &Mover) -> Outcome {
             text(errno)
         ));
     }
-    clean(mover);
+    cleaning::clean(mover);
     Outcome::Done
-}
-
-/// Removes all temporary files of earlier runs and of this one. A large file that an earlier run began may have changed since, or
-/// come under another of its names.
-fn clean(mover: &Mover) {
-    clean_small(mover);
-    for (path, number) in mover.resume.iter().flat_map(Resume::temporaries) {
-        let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        remove(mover, &path[..end], &mover.temporary_large(number));
-    }
-}
-
-/// Removes the threads' temporary files. Those of large files stay: their blocks are copied once.
-fn clean_small(mover: &Mover) {
-    for (slot, path) in mover.journal.folders().unwrap_or_default() {
-        remove(mover, &path, &mover.temporary(slot));
-    }
-}
-
-fn remove(mover: &Mover, folder: &[u8], name: &str) {
-    if let Ok(folder) = place::directory(&mover.root, folder) {
-        let _ = unlinkat(&folder, name, AtFlags::empty());
-    }
 }

@@ -30,6 +30,12 @@ impl Throttle {
         self.changed.notify_all();
     }
 
+    /// Has all that wait ask again whether the movement is over.
+    pub(crate) fn wake(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
     /// Waits until `bytes` may be copied, or `is_over` says so.
     pub(crate) fn take(&self, bytes: u64, is_over: impl Fn() -> bool) {
         let mut state = self.lock();
@@ -42,7 +48,7 @@ impl Throttle {
             if wait.is_zero() {
                 return;
             }
-            let waited = self.changed.wait_timeout(state, wait.min(Duration::from_millis(200)));
+            let waited = self.changed.wait_timeout(state, wait);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

@@ -37,6 +37,8 @@ fn perform(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
         return;
     }
     match work {
+        Work::Read(folder) => read(mover, worker, &folder),
+        Work::File(file) => file::copy_opened(mover, worker, *file),
         Work::Folder(parent, name) => match parent.enter(mover, &name) {
             Ok(folder) => read(mover, worker, &Arc::new(folder)),
             Err(errno) => mover.fail_write(&parent.path_of(&name), "copy the directory", errno),
@@ -61,7 +63,7 @@ fn hand_out(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
 }
 
 /// Reads a folder. Its subdirectories and files become work; links and special files are copied at once.
-pub(crate) fn read(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>) {
+fn read(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>) {
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut entries = RawDir::new(&folder.source, buffer.spare_capacity_mut());
     let mut files = Vec::new();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::workflow::WorkflowDriverStatus;
 use api::{Workflow, WorkflowState};
-use directive::{Command, Directive, FileSystem};
+use directive::{Command, FileSystem};
 use kube::ResourceExt;
 use proto::v1::node_condition::Condition;
 use proto::v1::{LostNode, NodeCondition, Role};
@@ -121,7 +121,7 @@ pub(super) fn spans(line: &str) -> bool {
 
 /// Parses the command of a directive's line.
 pub(super) fn command(line: &str) -> Option<Command> {
-    Command::try_from(&line.parse::<Directive>().ok()?).ok()
+    Command::read(line)
 }
 
 /// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's fault. If a

@@ -8,7 +8,7 @@ use api::{
     persistent_storage_instance::{PersistentStorageState, PersistentStorageStatusState},
 };
 use controller::ObjectKey;
-use directive::{Command, Directive, FileSystem, Jobdw};
+use directive::{Command, FileSystem, Jobdw};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
@@ -49,7 +49,7 @@ pub struct NamedStorage {
 
 /// Parses a directive about persistent storage; returns its command and the name of the storage.
 pub fn command(line: &str) -> Option<(Command, String)> {
-    let command = Command::try_from(&line.parse::<Directive>().ok()?).ok()?;
+    let command = Command::read(line)?;
     let name = match &command {
         Command::CreatePersistent(create) => create.name.clone(),
         Command::DestroyPersistent(destroy) => destroy.name.clone(),

@@ -8,6 +8,14 @@ use crate::capacity;
 use crate::directive::{Argument, Directive};
 use crate::location::Location;
 
+impl Command {
+    /// Reads a directive's line; `None` if the line is no directive, or none that Warren knows.
+    #[must_use]
+    pub fn read(line: &str) -> Option<Self> {
+        Self::try_from(&line.parse::<Directive>().ok()?).ok()
+    }
+}
+
 impl TryFrom<&Directive> for Command {
     type Error = CommandFault;
 

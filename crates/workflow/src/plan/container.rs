@@ -253,7 +253,7 @@ pub fn compute_environment(view: &View<'_>) -> BTreeMap<String, String> {
 
 /// Parses a `container` directive; `None` for other directives.
 fn parse_container(line: &str) -> Option<Container> {
-    match Command::try_from(&line.parse::<directive::Directive>().ok()?).ok()? {
+    match Command::read(line)? {
         Command::Container(container) => Some(container),
         _ => None,
     }

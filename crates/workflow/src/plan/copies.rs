@@ -10,7 +10,7 @@ mod places;
 mod propose;
 
 use api::{NnfDataMovement, WorkflowState, nnf_data_movement::DataMovementVerdict};
-use directive::{Command, Copy, Directive};
+use directive::{Command, Copy};
 
 pub use mounts::mount_for_copies;
 
@@ -57,10 +57,6 @@ fn copy_of(command: &Command) -> Option<(&Copy, Direction)> {
         Command::CopyOut(copy) => Some((copy, Direction::Out)),
         _ => None,
     }
-}
-
-fn parse(line: &str) -> Option<Command> {
-    Command::try_from(&line.parse::<Directive>().ok()?).ok()
 }
 
 impl Driver for Copies {
@@ -114,7 +110,9 @@ fn movements_missing(
     direction: Direction,
 ) -> Vec<Change> {
     let existing = &view.directives[index].copies.movements;
-    let new = sides.places.iter().map(|place| movement::new(view, index, sides, place, direction));
+    let places = sides.places.iter();
+    let new =
+        places.map(|(place, other)| movement::new(view, index, sides, (place, other), direction));
     let is_missing = |movement: &NnfDataMovement| {
         let at = (movement.metadata.namespace.clone(), movement.metadata.name.clone());
         !existing.contains_key(&(at.0.unwrap_or_default(), at.1.unwrap_or_default()))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use api::WorkflowStatus;
-use directive::{Command, Directive, FileSystem, Jobdw};
+use directive::{Command, FileSystem, Jobdw};
 use kube::ResourceExt;
 
 use crate::{
@@ -116,7 +116,7 @@ fn job_storages(view: &View<'_>) -> Vec<(String, FileSystem, String)> {
 }
 
 fn parse_jobdw(line: &str) -> Option<Jobdw> {
-    match Command::try_from(&line.parse::<Directive>().ok()?).ok()? {
+    match Command::read(line)? {
         Command::Jobdw(jobdw) => Some(jobdw),
         _ => None,
     }

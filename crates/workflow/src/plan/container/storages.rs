@@ -129,7 +129,7 @@ pub(super) fn wait_for_mounts(view: &View<'_>, container: &Container, run: &Run<
 fn find_storage(view: &View<'_>, argument: &StorageArgument) -> Option<(usize, FileSystem)> {
     let lines = view.workflow.spec.directives.iter().zip(&view.directives).enumerate();
     let mut storages = lines.filter_map(|(index, (line, directive))| {
-        let command = Command::try_from(&line.parse::<directive::Directive>().ok()?).ok()?;
+        let command = Command::read(line)?;
         match (command, argument.variable) {
             (Command::Jobdw(jobdw), Variable::Job) if jobdw.name == argument.value => {
                 Some((index, jobdw.file_system))

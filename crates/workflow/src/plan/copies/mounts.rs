@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use api::WorkflowState;
-use directive::{FileSystem, Jobdw, location::Location};
+use directive::{Command, FileSystem, Jobdw, location::Location};
 
-use super::{copy_of, parse, places::places};
+use super::{copy_of, places::places};
 use crate::{
     names::directive_object_name,
     plan::{
@@ -64,7 +64,7 @@ pub fn mount_for_copies(
 fn is_copied(view: &View<'_>, name: &str, state: &WorkflowState) -> bool {
     let names =
         |location: &Location| matches!(location, Location::Job(inside) if inside.name == name);
-    view.workflow.spec.directives.iter().filter_map(|line| parse(line)).any(|command| {
+    view.workflow.spec.directives.iter().filter_map(|line| Command::read(line)).any(|command| {
         copy_of(&command).is_some_and(|(copy, direction)| {
             direction.state() == *state && (names(&copy.source) || names(&copy.destination))
         })

@@ -24,7 +24,7 @@ pub(super) fn new(
     view: &View<'_>,
     index: usize,
     sides: &Sides<'_>,
-    place: &Place,
+    (place, other_root): (&Place, &str),
     direction: Direction,
 ) -> NnfDataMovement {
     let own = side(&place.root, sides.path, &sides.storage_reference);
@@ -32,12 +32,7 @@ pub(super) fn new(
         Other::Site { path, reference } => {
             DataMovementPlace { path: (*path).to_owned(), storage_reference: reference.clone() }
         }
-        Other::Job { places, path, reference, .. } => {
-            let same =
-                |other: &&Place| (&other.rabbit, other.index) == (&place.rabbit, place.index);
-            let root = places.iter().find(same).map(|other| other.root.as_str());
-            side(root.unwrap_or_default(), path, reference)
-        }
+        Other::Job { path, reference, .. } => side(other_root, path, reference),
     };
     let (source, destination) = match direction {
         Direction::In => (other, own),

@@ -7,7 +7,7 @@ use directive::{Command, Copy, FileSystem, Jobdw, location::Location};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
-use super::{Direction, parse};
+use super::Direction;
 use crate::{
     names::{OWNER_KIND, directive_object_name, reference},
     plan::{
@@ -25,8 +25,8 @@ use crate::{
 pub(super) struct Sides<'a> {
     /// Index of the directive that owns the storage whose allocations are copied.
     storage: usize,
-    /// The allocations.
-    pub(super) places: Vec<Place>,
+    /// The allocations, each with the root of the other side.
+    pub(super) places: Vec<(Place, String)>,
     /// Path beneath each allocation.
     pub(super) path: &'a str,
     pub(super) storage_reference: ObjectReference,
@@ -54,6 +54,20 @@ pub(super) enum Other<'a> {
     Site { path: &'a str, reference: ObjectReference },
 }
 
+impl Other<'_> {
+    /// Returns the root of this side for an allocation of the other; `None` if other storage of the job has none there.
+    fn root_at(&self, place: &Place) -> Option<&str> {
+        match self {
+            Self::Site { reference, .. } => reference.field_path.as_deref(),
+            Self::Job { places, .. } => {
+                let same =
+                    |other: &&Place| (&other.rabbit, other.index) == (&place.rabbit, place.index);
+                places.iter().find(same).map(|other| other.root.as_str())
+            }
+        }
+    }
+}
+
 /// Finds both sides of a copy.
 ///
 /// # Errors
@@ -76,6 +90,15 @@ pub(super) fn resolve<'a>(
     if places.is_empty() {
         return Err(wlm_error("Servers names no allocation to copy").into());
     }
+    let other = other_side(view, other)?;
+    let places = places.into_iter().map(|place| match other.root_at(&place) {
+        Some(root) => Ok((place.clone(), root.to_owned())),
+        None => Err(Outcome::from(user_error(format!(
+            "allocation {} of {} has no counterpart there in the other storage: give both the same type and computes, or copy by a global file system",
+            place.index, place.rabbit
+        )))),
+    });
+    let places = places.collect::<Result<_, _>>()?;
     let has_index_directories =
         direction == Direction::Out && jobdw.file_system != FileSystem::Lustre;
     Ok(Sides {
@@ -83,7 +106,7 @@ pub(super) fn resolve<'a>(
         places,
         path: &inside.path,
         storage_reference: servers_reference(servers),
-        other: other_side(view, other)?,
+        other,
         has_index_directories,
     })
 }
@@ -110,7 +133,8 @@ fn other_side<'a>(view: &View<'_>, other: &'a Location) -> Result<Other<'a>, Out
 
 /// Returns the directive of a job's storage.
 fn find_storage(view: &View<'_>, name: &str) -> Result<(usize, Jobdw), Outcome> {
-    let mut commands = view.workflow.spec.directives.iter().map(|line| parse(line)).enumerate();
+    let mut commands =
+        view.workflow.spec.directives.iter().map(|line| Command::read(line)).enumerate();
     let found = commands.find_map(|(index, command)| match command? {
         Command::Jobdw(jobdw) if jobdw.name == name => Some((index, jobdw)),
         _ => None,
@@ -164,7 +188,7 @@ pub(super) fn places(
 impl Sides<'_> {
     /// Returns the rabbits that have not mounted the job's storage yet.
     pub(super) fn unmounted<'a>(&'a self, view: &View<'_>) -> BTreeSet<&'a str> {
-        let rabbits = self.places.iter().map(|place| place.rabbit.as_str());
+        let rabbits = self.places.iter().map(|(place, _)| place.rabbit.as_str());
         let other = match &self.other {
             Other::Job { storage, .. } => Some(*storage),
             Other::Site { .. } => None,

@@ -1,0 +1,28 @@
+//! Removes temporary files.
+
+use rustix::fs::{AtFlags, unlinkat};
+
+use crate::{mover::Mover, place, resume::Resume};
+
+/// Removes all temporary files of earlier runs and of this one. A large file that an earlier run began may have changed since, or
+/// come under another of its names.
+pub(crate) fn clean(mover: &Mover) {
+    clean_small(mover);
+    for (path, number) in mover.resume.iter().flat_map(Resume::temporaries) {
+        let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        remove(mover, &path[..end], &mover.temporary_large(number));
+    }
+}
+
+/// Removes the threads' temporary files. Those of large files stay: their blocks are copied once.
+pub(crate) fn clean_small(mover: &Mover) {
+    for (slot, path) in mover.journal.folders().unwrap_or_default() {
+        remove(mover, &path, &mover.temporary(slot));
+    }
+}
+
+fn remove(mover: &Mover, folder: &[u8], name: &str) {
+    if let Ok(folder) = place::directory(&mover.root, folder) {
+        let _ = unlinkat(&folder, name, AtFlags::empty());
+    }
+}
