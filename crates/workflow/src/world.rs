@@ -24,7 +24,8 @@ use api::{
     LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
     NodeContainers, PersistentStorageInstance, PersistentVolume, RabbitLabels, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow, names::STORAGE_NAMESPACE,
+    SystemConfiguration, SystemStatus, Workflow,
+    names::{PROFILE_TEMPLATE_NAMESPACE, STORAGE_NAMESPACE},
 };
 use controller::{Change, Event, Object, ObjectKey, Store, Trouble};
 use directive::Ruleset;
@@ -311,6 +312,21 @@ fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, new: Option<V>) {
         Some(new) => map.insert(key, new),
         None => map.remove(&key),
     };
+}
+
+/// Takes in a profile: keeps a template, which jobs may name, or wakes the workflow of a pinned copy.
+fn take_profile<K: Object>(
+    change: &Change<K>,
+    templates: &mut BTreeMap<String, Arc<K>>,
+    is_pinned: impl Fn(&K) -> bool,
+) -> Vec<Wake> {
+    let Some(object) = change.object() else { return Vec::new() };
+    let (namespace, name) = object_key(&**object);
+    if namespace != PROFILE_TEMPLATE_NAMESPACE {
+        return wake_workflow(workflow_of(&**object));
+    }
+    set_or_remove(templates, name, change.new.clone().filter(|profile| !is_pinned(profile)));
+    vec![Wake::Waiting]
 }
 
 fn wake_workflow(at: Option<ObjectKey>) -> Vec<Wake> {

@@ -7,7 +7,7 @@ use std::{
 
 use api::{
     NnfContainerProfile, NnfPortManager, NodeContainers, PersistentVolume, RabbitLabels, Workflow,
-    names::{NNF_PORT_MANAGER, PROFILE_TEMPLATE_NAMESPACE, label},
+    names::{NNF_PORT_MANAGER, label},
 };
 use controller::{Change, Object, ObjectKey, Store};
 use k8s_openapi::api::{
@@ -20,7 +20,7 @@ use kube::ResourceExt;
 use super::{
     Key, Wake, WatchedKind, World,
     children::{Children, if_owned_by},
-    object_key, set_or_remove, wake_workflow, workflow_of,
+    object_key, set_or_remove, take_profile, workflow_of,
 };
 use crate::{
     names::directive_object_name,
@@ -140,14 +140,7 @@ impl WatchedKind for NnfContainerProfile {
     }
 
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = object_key(&**object);
-        if namespace != PROFILE_TEMPLATE_NAMESPACE {
-            return wake_workflow(workflow_of(&**object));
-        }
-        let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        set_or_remove(&mut world.site.container_profiles, name, template);
-        vec![Wake::Waiting]
+        take_profile(change, &mut world.site.container_profiles, |profile| profile.data().pinned)
     }
 }
 

@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use api::{
-    NnfDataMovement, NnfDataMovementProfile, Workflow,
-    names::{PROFILE_TEMPLATE_NAMESPACE, label},
-};
+use api::{NnfDataMovement, NnfDataMovementProfile, Workflow, names::label};
 use controller::{Change, Store};
 use kube::ResourceExt;
 
 use super::{
     Wake, WatchedKind, World,
     children::{Children, if_owned_by},
-    object_key, set_or_remove, wake_workflow, workflow_of,
+    object_key, take_profile,
 };
 use crate::{names::directive_object_name, view::Copies};
 
@@ -68,14 +65,8 @@ impl WatchedKind for NnfDataMovementProfile {
     }
 
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = object_key(&**object);
-        if namespace != PROFILE_TEMPLATE_NAMESPACE {
-            return wake_workflow(workflow_of(&**object));
-        }
-        let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        set_or_remove(world.site.movement_profiles.get_or_insert_default(), name, template);
-        vec![Wake::Waiting]
+        let templates = world.site.movement_profiles.get_or_insert_default();
+        take_profile(change, templates, |profile| profile.data().pinned)
     }
 
     /// From now on the set of profiles is known, even if it is empty.

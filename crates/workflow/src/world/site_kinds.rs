@@ -10,7 +10,7 @@ use api::{
 use controller::{Change, Store};
 use kube::ResourceExt;
 
-use super::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow, workflow_of};
+use super::{Key, Wake, WatchedKind, World, object_key, set_or_remove, take_profile};
 use crate::{names::persistent_key, profile::ruleset};
 
 impl WatchedKind for NnfStorageProfile {
@@ -19,17 +19,13 @@ impl WatchedKind for NnfStorageProfile {
     }
 
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let Some(object) = change.object() else { return Vec::new() };
-        let (namespace, name) = object_key(&**object);
-        if namespace != PROFILE_TEMPLATE_NAMESPACE {
-            return match persistent_key(&**object) {
-                Some(instance) => world.wake_instance(&instance),
-                None => wake_workflow(workflow_of(&**object)),
-            };
+        let pinned = change
+            .object()
+            .filter(|object| object.namespace().as_deref() != Some(PROFILE_TEMPLATE_NAMESPACE));
+        if let Some(instance) = pinned.and_then(|object| persistent_key(&**object)) {
+            return world.wake_instance(&instance);
         }
-        let template = change.new.clone().filter(|profile| !profile.data().pinned);
-        set_or_remove(&mut world.site.profiles, name, template);
-        vec![Wake::Waiting]
+        take_profile(change, &mut world.site.profiles, |profile| profile.data().pinned)
     }
 }
 
