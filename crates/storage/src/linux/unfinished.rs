@@ -20,6 +20,9 @@ const COLUMNS: &str = "name,major,minor,tables_loaded,suspended,open";
 /// The line that dmsetup prints instead of an empty list.
 const NOTHING: &str = "No devices found";
 
+/// How often dmsetup is started while devices go away.
+const ATTEMPTS: u32 = 10;
+
 /// A line of `dmsetup info --columns`.
 struct Row {
     name: String,
@@ -50,7 +53,7 @@ pub(super) fn number_of(
 }
 
 fn rows(deadline: Duration) -> Result<Vec<Row>, ObserveError> {
-    let output = list(deadline)?;
+    let output = whole_list(|| list(deadline))?;
     let text = String::from_utf8_lossy(&output);
     text.lines()
         .filter(|line| line.trim() != NOTHING)
@@ -63,6 +66,18 @@ fn list(deadline: Duration) -> Result<Vec<u8>, CommandError> {
     let columns =
         ["dmsetup", "info", "--columns", "--noheadings", "--separator", "\t", "-o", COLUMNS];
     Cmd::new(columns).output(deadline)
+}
+
+/// Lists the devices again if one of them went away meanwhile: dmsetup first reads the names and then each device, and
+/// fails as a whole if another LVM command removed one of them in between.
+fn whole_list(
+    mut list: impl FnMut() -> Result<Vec<u8>, CommandError>,
+) -> Result<Vec<u8>, CommandError> {
+    (1..ATTEMPTS).map(|_| list()).find(|listed| !is_device_gone(listed)).unwrap_or_else(list)
+}
+
+fn is_device_gone(listed: &Result<Vec<u8>, CommandError>) -> bool {
+    matches!(listed, Err(CommandError::Failed { stderr, .. }) if stderr.contains("Device does not exist"))
 }
 
 fn row(line: &str) -> Result<Row, String> {
@@ -153,6 +168,29 @@ mod tests {
         ];
         let new = Unfinished { name: "vg-lv_rmeta_2".to_owned(), number: number(7) };
         assert_eq!(beside_of("vg-lv", parsed_rows(&rows)), [new]);
+    }
+
+    fn failed(stderr: &str) -> Result<Vec<u8>, CommandError> {
+        let (command, status) = ("dmsetup info".to_owned(), "exit status: 1".to_owned());
+        Err(CommandError::Failed { command, status, stderr: stderr.to_owned() })
+    }
+
+    #[test]
+    fn devices_are_listed_again_if_one_went_away_meanwhile() {
+        let mut answers =
+            vec![Ok(b"list".to_vec()), failed("Device does not exist.\nCommand failed.")];
+        assert_eq!(whole_list(|| answers.pop().unwrap()).unwrap(), b"list");
+        let mut attempts = 0;
+        let refused = whole_list(|| {
+            attempts += 1;
+            failed("Permission denied")
+        });
+        assert!(refused.is_err() && attempts == 1, "{attempts} attempts");
+        let never_whole = whole_list(|| {
+            attempts += 1;
+            failed("Device does not exist.")
+        });
+        assert!(never_whole.is_err() && attempts == 1 + ATTEMPTS, "{attempts} attempts");
     }
 
     #[test]
