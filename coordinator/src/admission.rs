@@ -13,6 +13,10 @@ use workflow::Rules;
 
 use crate::roster::mistakes;
 
+/// Kinds of profiles that are pinned: copied for a Workflow or a persistent storage.
+const PROFILES: [&str; 3] =
+    ["nnfstorageprofiles", "nnfcontainerprofiles", "nnfdatamovementprofiles"];
+
 /// A change of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
@@ -34,15 +38,14 @@ pub(crate) struct Change<'a> {
 /// profile. Kubernetes' garbage collector deletes the profile after its owner is gone; this function does not
 /// check the collector's deletions.
 pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
-    let is_profile = group == "nnf.cray.hpe.com"
-        && ["nnfstorageprofiles", "nnfcontainerprofiles"].contains(&resource);
+    let is_profile = group == "nnf.cray.hpe.com" && PROFILES.contains(&resource);
     let owner = &old["metadata"]["ownerReferences"][0];
     if !is_profile || old["data"]["pinned"] != true || owner.is_null() {
         return Ok(());
     }
     let text = |field: &str| owner[field].as_str().unwrap_or_default();
     Err(Refusal::Forbidden(format!(
-        "a pinned profile belongs to its {} {}, whose storage cannot be removed without it: delete that instead",
+        "a pinned profile belongs to its {} {}, which needs it until its end: delete that instead",
         text("kind"),
         text("name")
     )))
@@ -108,8 +111,8 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
             let rules = rules.get();
             workflow::admit(change.old, change.new, rules.as_deref()).map_err(Refusal::Forbidden)
         }
-        ("nnf.cray.hpe.com", "nnfstorageprofiles" | "nnfcontainerprofiles", None)
-            if workflows.is_some() =>
+        ("nnf.cray.hpe.com", resource, None)
+            if PROFILES.contains(&resource) && workflows.is_some() =>
         {
             pinned_profile(change).map_err(Refusal::Forbidden)
         }
@@ -224,7 +227,7 @@ mod tests {
         let deleted =
             |resource: &str, old: Value| admit_deletion("nnf.cray.hpe.com", resource, &old);
         let owner = json!([{"kind": "Workflow", "name": "w"}]);
-        for resource in ["nnfstorageprofiles", "nnfcontainerprofiles"] {
+        for resource in PROFILES {
             let why = deleted(resource, profile(true, owner.clone())).unwrap_err();
             assert!(why.text().contains("belongs to its Workflow w"), "{why:?}");
             assert_eq!(deleted(resource, profile(false, owner.clone())), Ok(()));

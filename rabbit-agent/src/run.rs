@@ -175,12 +175,7 @@ fn updates(
     health: &HealthState,
     package: Arc<Notify>,
 ) -> impl Stream<Item = Update> + use<> {
-    let objects = watch_all(
-        client,
-        &rabbit.site.node,
-        rabbit.packages.is_some(),
-        rabbit.movements.datamover.is_some(),
-    );
+    let objects = watch_all(client, &rabbit.site.node, rabbit.packages.is_some());
     let node = health.checks_due().map(|()| Update::new(Cache::devices_changed));
     let packages = stream::unfold(package, |package| async {
         package.notified().await;

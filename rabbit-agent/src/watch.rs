@@ -4,7 +4,7 @@ use api::{
     ClientMount, NnfDataMovement, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
     NnfStorageProfile, NodeContainers, SystemConfiguration, names::SYSTEM_CONFIGURATION,
 };
-use controller::{WatchHealth, updates};
+use controller::{WatchHealth, updates, updates_if_served};
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -18,12 +18,11 @@ use crate::cache::{Cache, Cached, Wake};
 pub type Update = controller::Update<Cache, Wake>;
 
 /// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
-/// Watches NodeContainers and NnfDataMovements only if the agent has a use for them.
+/// Watches NodeContainers only if the agent has a use for them.
 pub fn watch_all(
     client: &Client,
     node: &NodeName,
     has_packages: bool,
-    has_datamover: bool,
 ) -> BoxStream<'static, Update> {
     let watches = Watches { client, health: WatchHealth::default() };
     let node = Some(node.as_str());
@@ -31,18 +30,18 @@ pub fn watch_all(
     let only_default = Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
     let containers =
         has_packages.then(|| watches.updates_of::<NodeContainers>(node, everything.clone()));
-    let movements =
-        has_datamover.then(|| watches.updates_of::<NnfDataMovement>(node, everything.clone()));
     let all = [
         watches.updates_of::<ClientMount>(node, everything.clone()),
         watches.updates_of::<NnfNodeBlockStorage>(node, everything.clone()),
         watches.updates_of::<NnfNodeStorage>(node, everything.clone()),
         watches.updates_of::<NnfNode>(node, everything.clone()),
         watches.updates_of::<NnfLustreMgt>(node, everything.clone()),
+        // A site whose CRDs are older than Warren's data movement may lack the kind.
+        updates_if_served::<NnfDataMovement, _, _>(client, &watches.health, node, Cache::apply),
         watches.updates_of::<NnfStorageProfile>(None, everything),
         watches.updates_of::<SystemConfiguration>(Some(SYSTEM_CONFIGURATION), only_default),
     ];
-    stream::select_all(all.into_iter().chain(containers).chain(movements)).boxed()
+    stream::select_all(all.into_iter().chain(containers)).boxed()
 }
 
 /// The client and the health that all watches use.

@@ -69,7 +69,6 @@ pub(crate) enum Verb {
     /// Show workflows' containers: rabbit, phase, reason
     Containers(Containers),
     /// Show workflows' data movements: how far, why they wait or failed
-    #[command(hide = true)]
     Movements(Movements),
     /// Show the logs of a workflow's containers
     ///

@@ -1,5 +1,7 @@
 //! Flags of the workflow engine.
 
+use std::path::{Component, Path};
+
 use clap::{Args, ValueEnum};
 use containers::claim::Holder;
 use workflow::{Containers, Settings};
@@ -17,6 +19,10 @@ pub(super) struct WorkflowArgs {
     /// How a rabbit names its computes' allocations
     #[arg(long, value_name = "NAMES", env = "WARREN_INDEX_NAMES", default_value = "node")]
     index_names: IndexNames,
+    /// A directory that jobs may copy from and to beside the global Lustre file systems, such as home=/home. It must be mounted at
+    /// this path on all rabbits, and away from --mount-root; once for each directory (in the variable with commas)
+    #[arg(long, value_name = "NAME=PATH", env = "WARREN_GLOBAL", value_delimiter = ',', value_parser = parse_global)]
+    global: Vec<(String, String)>,
     /// Run workflows' containers as Jobs in this Kubernetes namespace, which must be that of the workflows. Without it the rabbits
     /// run containers if the coordinator serves the API itself; on a cluster the coordinator then refuses containers
     #[arg(long, value_name = "NAMESPACE", env = "WARREN_CONTAINER_NAMESPACE")]
@@ -57,6 +63,24 @@ enum IndexNames {
     Node,
     /// RABBIT-0, RABBIT-1 and so on, as NNF's data movers expect it
     Rabbit,
+}
+
+/// Parses the name and the absolute path of a directory of the site.
+fn parse_global(text: &str) -> Result<(String, String), String> {
+    let remedy = "write NAME=PATH, such as home=/home";
+    let Some((name, path)) = text.split_once('=') else { return Err(remedy.to_owned()) };
+    if !containers::names::is_label(name) {
+        return Err(format!("{name:?} is no name of lower-case letters, digits and -: {remedy}"));
+    }
+    let mut parts = Path::new(path).components();
+    let is_absolute = parts.next() == Some(Component::RootDir);
+    if !is_absolute
+        || parts.clone().count() == 0
+        || !parts.all(|part| matches!(part, Component::Normal(_)))
+    {
+        return Err(format!("{path:?} is no absolute path without .. beneath /: {remedy}"));
+    }
+    Ok((name.to_owned(), path.trim_end_matches('/').to_owned()))
 }
 
 /// Parses the DNS domain of a cluster.
@@ -117,7 +141,7 @@ impl WorkflowArgs {
             containers,
             has_nodes,
             claims_as,
-            ..Settings::default()
+            directories: self.global.into_iter().collect(),
         };
         self.workflows.unwrap_or(is_standalone).then_some(settings)
     }

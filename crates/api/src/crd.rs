@@ -52,6 +52,8 @@ pub fn ruled_crd_values() -> Vec<Value> {
         SystemStatus::crd(),
         without_subresource(Workflow::crd()),
         NnfContainerProfile::crd(),
+        NnfDataMovement::crd(),
+        NnfDataMovementProfile::crd(),
         NnfLustreMgt::crd(),
         NnfNode::crd(),
         NnfNodeBlockStorage::crd(),
@@ -62,13 +64,6 @@ pub fn ruled_crd_values() -> Vec<Value> {
     ];
     crds.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
     crds.iter().map(structural).collect()
-}
-
-/// Returns the CRDs of data movement as JSON. No program installs them yet: neither the coordinator nor the agents carry out
-/// copies unless a test switches that on.
-#[must_use]
-pub fn movement_crd_values() -> Vec<Value> {
-    [NnfDataMovement::crd(), NnfDataMovementProfile::crd()].iter().map(structural).collect()
 }
 
 /// Removes the status subresource: upstream's controllers write the status of this kind together with its spec, and

@@ -63,7 +63,7 @@ pub use change::{change, guarded_change};
 pub use client_mount::{ClientMount, ClientMountSpec, ClientMountStatus};
 pub use computes::{Computes, ComputesBody};
 pub use container_run::{ContainerRun, ContainerRunPhase, ContainerRunSpec, ContainerRunStatus};
-pub use crd::{crd_values, crds, movement_crd_values, ruled_crd_values};
+pub use crd::{crd_values, crds, ruled_crd_values};
 pub use directive_breakdown::{
     DirectiveBreakdown, DirectiveBreakdownSpec, DirectiveBreakdownStatus,
 };

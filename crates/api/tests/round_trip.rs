@@ -113,13 +113,6 @@ fn fixtures_round_trip() {
     assert_eq!(check(&fixtures), our_kinds());
 }
 
-/// The API of Warren does not serve these kinds yet, so that they lie beside the other fixtures.
-#[test]
-fn objects_of_data_movement_round_trip() {
-    let movements = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("movements"));
-    assert_eq!(check(&movements).len(), 2);
-}
-
 /// A site's central controllers and Go daemons wrote the captured objects (DWS v1alpha7, NNF v1alpha11); names of nodes
 /// and mount roots were rewritten. Profiles, DWDirectiveRules and SystemStatus were not captured.
 #[test]

@@ -52,10 +52,11 @@ pub fn updates<K: Object, S: 'static, W: 'static>(
 pub fn updates_if_served<K: Object, S: 'static, W: 'static>(
     client: &Client,
     health: &WatchHealth,
+    namespace: Option<&str>,
     take: fn(&mut S, Event<K>) -> Vec<W>,
 ) -> BoxStream<'static, Update<S, W>> {
-    let resource = ApiResource::erase::<K>(&());
-    let watched = Watched { resource, namespace: None, config: Config::default() };
+    let (resource, config) = (ApiResource::erase::<K>(&()), Config::default());
+    let watched = Watched { resource, namespace: namespace.map(str::to_owned), config };
     apply_events(watch(client.clone(), watched).map(none_unless_served), health, take)
 }
 

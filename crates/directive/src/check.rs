@@ -13,7 +13,7 @@ use crate::directive::Directive;
 use crate::problem::{Fault, ProblemList, Problems};
 use crate::profile::{ContainerProfile, StorageProfile};
 pub use fault::MeaningFault;
-pub use submitted::{submitted, unserved, unserved_copy};
+pub use submitted::{submitted, unserved};
 
 /// The objects of the site that directives may name. All lists are complete: an object that is not
 /// listed does not exist.

@@ -201,14 +201,7 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let driver = command.as_ref().and_then(driver);
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
         let problem = problems.iter().find(|(at, _)| *at == index).map(|(_, why)| why.clone());
-        let unserved = asked.and_then(|command| {
-            let is_copy = matches!(command, Command::CopyIn(_) | Command::CopyOut(_));
-            if is_copy && view.site.settings.copies {
-                check::unserved_copy(command)
-            } else {
-                check::unserved(command)
-            }
-        });
+        let unserved = asked.and_then(check::unserved);
         let unserved = unserved.map(|fault| fault.to_string());
         if let Some(why) = unserved.or_else(|| unnamable.clone()).or(problem) {
             return Progress::failed(user_error(why));

@@ -1,8 +1,9 @@
-//! The directive rules and the storage profile that Warren ships: with them, a system that has no rules and profiles
+//! The directive rules and the profiles for storage and copies that Warren ships: with them, a system that has no rules and profiles
 //! of its own can run jobs.
 
 use api::{
-    DWDirectiveRule, DWDirectiveRuleBody, NnfStorageProfile, NnfStorageProfileBody,
+    DWDirectiveRule, DWDirectiveRuleBody, NnfDataMovementProfile, NnfDataMovementProfileBody,
+    NnfDataMovementProfileData, NnfStorageProfile, NnfStorageProfileBody,
     dw_directive_rule::{DWDirectiveRuleDef, DWDirectiveRuleSpec},
     names::PROFILE_TEMPLATE_NAMESPACE,
 };
@@ -17,13 +18,14 @@ use serde_json::json;
 /// Namespace of the rules.
 const RULES_NAMESPACE: &str = "dws-system";
 
-/// Creates the rules if the API has none, and a profile if it has none. Existing objects stay as they are.
+/// Creates the rules if the API has none, and a profile of each kind if it has none. Existing objects stay as they are.
 ///
 /// # Errors
 /// When the API does not answer, or refuses.
 pub async fn install(client: &Client) -> kube::Result<()> {
     create_if_none(client, RULES_NAMESPACE, &rules()).await?;
-    create_if_none(client, PROFILE_TEMPLATE_NAMESPACE, &profile()).await
+    create_if_none(client, PROFILE_TEMPLATE_NAMESPACE, &profile()).await?;
+    create_if_none(client, PROFILE_TEMPLATE_NAMESPACE, &movement_profile()).await
 }
 
 async fn create_if_none<K: Object>(
@@ -75,6 +77,17 @@ fn definition(argument: &RuleDef) -> DWDirectiveRuleDef {
         is_value_required: argument.is_value_required,
         unique_within: argument.unique_within.clone(),
     }
+}
+
+/// Returns the profile for copies that name none.
+#[must_use]
+pub fn movement_profile() -> NnfDataMovementProfile {
+    let data =
+        NnfDataMovementProfileData { default: true, ..NnfDataMovementProfileData::default() };
+    let mut profile =
+        NnfDataMovementProfile::new("default", NnfDataMovementProfileBody { data: data.into() });
+    profile.metadata.namespace = Some(PROFILE_TEMPLATE_NAMESPACE.to_owned());
+    profile
 }
 
 /// Bytes that each volume has in addition to its file system, for LVM's metadata.

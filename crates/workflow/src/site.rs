@@ -32,9 +32,8 @@ pub struct Settings {
     pub mount_root: String,
     /// Names of the directories in a rabbit's tree of allocations.
     pub index_names: IndexNames,
-    /// True if the engine carries out `copy_in` and `copy_out`. No coordinator switches this on yet.
-    pub copies: bool,
-    /// Directories of the site that jobs may copy from and to, by name: absolute paths that are the same on all rabbits.
+    /// Directories of the site that jobs may copy from and to beside the global Lustre file systems, by name: absolute paths that
+    /// are the same on all rabbits.
     pub directories: BTreeMap<String, String>,
     /// Where containers run; `None` where containers are switched off.
     pub containers: Option<Containers>,
@@ -49,7 +48,6 @@ impl Default for Settings {
         Self {
             mount_root: "/mnt/nnf".to_owned(),
             index_names: IndexNames::Node,
-            copies: false,
             directories: BTreeMap::new(),
             containers: None,
             has_nodes: false,

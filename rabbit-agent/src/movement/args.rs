@@ -18,20 +18,25 @@ const CLEAN: Duration = Duration::from_secs(10);
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data movement")]
 pub struct MovementArgs {
-    /// The program that copies jobs' data; without it this rabbit carries out no data movement
-    #[arg(long, env = "WARREN_DATAMOVER", value_name = "PATH", hide = true)]
-    datamover: Option<PathBuf>,
+    /// The program that copies jobs' data
+    #[arg(
+        long,
+        env = "WARREN_DATAMOVER",
+        value_name = "PATH",
+        default_value = "/usr/libexec/warren/datamover"
+    )]
+    datamover: PathBuf,
 
     /// How many data movements run at once on this rabbit; others wait, and users take turns
-    #[arg(long, env = "WARREN_MOVEMENTS_AT_ONCE", value_name = "N", default_value_t = 4, hide = true, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(long, env = "WARREN_MOVEMENTS_AT_ONCE", value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(1..=256))]
     movements_at_once: u16,
 
     /// How many threads copy for each data movement
-    #[arg(long, env = "WARREN_MOVEMENT_THREADS", value_name = "N", default_value_t = 8, hide = true, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(long, env = "WARREN_MOVEMENT_THREADS", value_name = "N", default_value_t = 8, value_parser = value_parser!(u16).range(1..=256))]
     movement_threads: u16,
 
     /// How many bytes each data movement copies in a second, e.g. 500MiB; without it as many as it can
-    #[arg(long, env = "WARREN_MOVEMENT_RATE", value_name = "SIZE", hide = true, value_parser = rate)]
+    #[arg(long, env = "WARREN_MOVEMENT_RATE", value_name = "SIZE", value_parser = rate)]
     movement_rate: Option<ByteSize>,
 }
 
@@ -45,8 +50,8 @@ fn rate(text: &str) -> Result<ByteSize, String> {
 /// How data is moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovementConfig {
-    /// The program that copies; `None` if this rabbit carries out no data movement.
-    pub datamover: Option<PathBuf>,
+    /// The program that copies.
+    pub datamover: PathBuf,
     /// Movements that run at the same time.
     pub at_once: usize,
     /// Threads of each.

@@ -49,13 +49,9 @@ pub enum StartError {
     #[error("an earlier datamover of this movement has not ended: it is waited for")]
     Locked,
     #[error(
-        "datamover, which copies jobs' data, cannot be started: put it there, or name its path with --datamover"
+        "datamover, which copies jobs' data, cannot be started: install it there, or give its path by --datamover"
     )]
     Program(#[source] CommandError),
-    #[error(
-        "this rabbit carries out no data movement: name the path of datamover with --datamover"
-    )]
-    NoProgram,
     #[error("give datamover its order")]
     Order(#[source] io::Error),
 }
@@ -184,8 +180,8 @@ impl Movers {
     /// Starts the program and gives it its order. Its lines wait for the lock on the table, which the caller holds.
     fn run(self: &Arc<Self>, owner: &Owner, order: &Order) -> Result<Worker, StartError> {
         let listener = CopierListener { movers: Arc::downgrade(self), uid: owner.uid };
-        let program = self.config.datamover.as_ref().ok_or(StartError::NoProgram)?;
-        let worker = Worker::start(program, listener).map_err(StartError::Program)?;
+        let worker =
+            Worker::start(&self.config.datamover, listener).map_err(StartError::Program)?;
         let order =
             serde_json::to_string(order).map_err(|error| StartError::Order(error.into()))?;
         worker.say(&order).map_err(StartError::Order)?;

@@ -581,13 +581,6 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
 /// Returns our definitions of the kinds, as strict as the definitions of the sites: an object that the agent writes
 /// must be valid under both.
 pub(crate) fn strict_crds() -> Vec<Value> {
-    let mut crds = served_crds();
-    crds.extend(site_rules::strict(api::movement_crd_values()));
-    crds
-}
-
-/// Returns the definitions that a prepared server has: all but those of data movement, which is switched off.
-fn served_crds() -> Vec<Value> {
     site_rules::strict(api::crd_values())
 }
 

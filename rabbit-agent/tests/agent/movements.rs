@@ -220,9 +220,9 @@ async fn a_missing_program_or_profile_is_told_with_its_remedy() {
     }
     let site = Site::new();
     site.plant("file", b"content");
-    let bench = site.bench(|config| config.datamover = Some("/nowhere/datamover".into())).await;
+    let bench = site.bench(|config| config.datamover = "/nowhere/datamover".into()).await;
     bench.make::<NnfDataMovement>(RABBIT, site.movement(NAME, "/file", "/")).await;
-    bench.until(NAME, "waiting", waits("name its path with --datamover")).await;
+    bench.until(NAME, "waiting", waits("give its path by --datamover")).await;
     let mut object = site.movement("w-2-0", "/file", "/");
     object["spec"]["profileReference"]["name"] = json!("missing");
     bench.make::<NnfDataMovement>(RABBIT, object).await;

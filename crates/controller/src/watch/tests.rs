@@ -169,7 +169,7 @@ async fn a_kind_that_need_not_be_served_is_empty_until_it_is_served() {
         }
         Vec::new()
     };
-    let mut updates = crate::updates_if_served(&api.client(), &health, take);
+    let mut updates = crate::updates_if_served(&api.client(), &health, None, take);
     let mut seen = Vec::new();
     for _ in 0..3 {
         updates.next().await.unwrap().apply(&mut seen);

@@ -31,24 +31,17 @@ pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Prob
 /// Returns a fault for a feature that Warren lacks: a job must not run without a feature that it asked for.
 #[must_use]
 pub fn unserved(command: &Command) -> Option<MeaningFault> {
-    let (what, why, kind) = match (command, command.requires()) {
-        (Command::CopyIn(_) | Command::CopyOut(_), _) => {
-            (command.word().to_owned(), "copies nothing", "directive")
-        }
-        (_, []) => return None,
-        (_, words) => (
-            format!("requires={}", words.join(",")),
-            "copies nothing for programs and gives containers no certificate",
-            "argument",
-        ),
-    };
-    Some(MeaningFault::Unserved { what, why, kind })
+    let words = command.requires();
+    if !words.is_empty() {
+        let what = format!("requires={}", words.join(","));
+        let why = "copies nothing for programs and gives containers no certificate";
+        return Some(MeaningFault::Unserved { what, why, kind: "argument" });
+    }
+    unserved_copy(command)
 }
 
-/// Rejects a copy that neither begins nor ends in storage of the job, and copies of persistent storage. The engine asks this in
-/// the place of [`unserved`] where copies are switched on.
-#[must_use]
-pub fn unserved_copy(command: &Command) -> Option<MeaningFault> {
+/// Rejects a copy that neither begins nor ends in storage of the job, and copies of persistent storage.
+fn unserved_copy(command: &Command) -> Option<MeaningFault> {
     let (copy, own, other) = match command {
         Command::CopyIn(copy) => {
             (copy, ("destination", &copy.destination), ("source", &copy.source))

@@ -43,8 +43,9 @@ impl ForEachKind for Watches {
         let (namespace, config) = match scope {
             Scope::All => (None, Config::default()),
             Scope::IfServed => {
-                let take = World::take;
-                self.streams.push(updates_if_served::<K, _, _>(&self.client, &self.health, take));
+                let events =
+                    updates_if_served::<K, _, _>(&self.client, &self.health, None, World::take);
+                self.streams.push(events);
                 return;
             }
             Scope::Containers => {

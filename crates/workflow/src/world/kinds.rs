@@ -56,10 +56,8 @@ impl Settings {
         each.kind::<DWDirectiveRule>(Scope::All);
         each.kind::<NnfContainerProfile>(Scope::All);
         each.kind::<LustreFileSystem>(Scope::IfServed);
-        if self.copies {
-            each.kind::<NnfDataMovement>(Scope::IfServed);
-            each.kind::<NnfDataMovementProfile>(Scope::IfServed);
-        }
+        each.kind::<NnfDataMovement>(Scope::IfServed);
+        each.kind::<NnfDataMovementProfile>(Scope::IfServed);
         if self.has_nodes {
             each.kind::<KubernetesNode>(Scope::IfServed);
         }

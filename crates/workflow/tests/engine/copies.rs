@@ -63,18 +63,20 @@ impl Site {
 
     fn with_lustre(computes: usize) -> Self {
         let mut site = Self::new(computes, 64 * GIB);
-        site.copies = true;
-        // The next engine carries out copies.
-        site.live = crate::live::Live::default();
-        site.put(json!({
+        site.add_global_lustre();
+        site
+    }
+
+    /// Adds a default profile for copies, and the global Lustre /lus/global.
+    pub(crate) fn add_global_lustre(&mut self) {
+        self.put(json!({
             "kind": "NnfDataMovementProfile", "metadata": {"name": "default", "namespace": "nnf-system"},
             "data": {"default": true},
         }));
-        site.put(json!({
+        self.put(json!({
             "kind": "LustreFileSystem", "metadata": {"name": "global", "namespace": "default"},
             "spec": {"name": "global", "mgsNids": "10.0.0.9@tcp", "mountRoot": "/lus/global"},
         }));
-        site
     }
 
     fn movement(&self, name: &str) -> &Value {

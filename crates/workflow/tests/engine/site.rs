@@ -41,8 +41,6 @@ pub(crate) struct Site {
     pub(crate) claims: Coordinator,
     /// Names of the directories in a rabbit's tree of allocations.
     pub(crate) index_names: IndexNames,
-    /// True if the engine carries out copies.
-    pub(crate) copies: bool,
     /// Kinds that the engine has no right to list.
     pub(crate) unlisted: Vec<&'static str>,
     /// If true, suspended and deleted containers do not end.
@@ -404,7 +402,6 @@ impl Site {
             containers,
             index_names: self.index_names,
             claims_as: self.claims.me.clone(),
-            copies: self.copies,
             ..Settings::default()
         };
         let mut world = World::new(settings);

@@ -169,7 +169,7 @@ pub(crate) fn can_run() -> bool {
 /// The configuration of movements in tests.
 pub(crate) fn config(state: &Path) -> MovementConfig {
     MovementConfig {
-        datamover: tests::program::binary("datamover").ok(),
+        datamover: tests::program::binary("datamover").unwrap_or_default(),
         at_once: 4,
         threads: 2,
         rate: None,
