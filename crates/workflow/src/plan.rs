@@ -230,7 +230,7 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     ) {
         Some(command) => PersistentStorage.advance(view, index, &command, &WorkflowState::Teardown),
         None if container::containers_may_use(view, index) => Progress::wait("end of containers"),
-        None if copies::may_run(view) => container::remove_containers(view, index, now)
+        None if copies::has_movement(view) => container::remove_containers(view, index, now)
             .and(Progress::wait("end of copies"))
             .and(copies::remove(view, index)),
         None => {
