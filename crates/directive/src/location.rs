@@ -26,18 +26,20 @@ pub struct Inside {
     pub path: String,
 }
 
-/// Error: the text is no source or destination.
+/// Error: the text is not a source or destination.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LocationError {
     #[error(
-        "no place; write $DW_JOB_NAME/PATH, $DW_PERSISTENT_NAME/PATH, or the absolute path of a file on a global Lustre"
+        "not a source or destination; write $DW_JOB_NAME/PATH, $DW_PERSISTENT_NAME/PATH, or the absolute path of a file on a global Lustre"
     )]
-    NoPlace,
+    NotALocation,
     #[error(
         "the variable lacks the name of its storage; write {0}_NAME, with the name of a directive of this workflow"
     )]
     NoName(&'static str),
-    #[error("the character {0:?} has a meaning for shells; rename the file, or name its directory")]
+    #[error(
+        "the character {0:?} has a special meaning in shells; rename the file, or name its directory"
+    )]
     Shell(char),
     #[error("the component .. may lead out of the storage; write the path without it")]
     Parent,
@@ -61,7 +63,7 @@ impl FromStr for Location {
             return inside(rest, PERSISTENT).map(Self::Persistent);
         }
         if !text.starts_with('/') {
-            return Err(LocationError::NoPlace);
+            return Err(LocationError::NotALocation);
         }
         plain(text).map(|path| Self::Global(path.to_owned()))
     }
@@ -74,7 +76,7 @@ fn inside(rest: &str, variable: &'static str) -> Result<Inside, LocationError> {
         Some(name) if !name.is_empty() => plain(name)?.replace('_', "-"),
         Some(_) => return Err(LocationError::NoName(variable)),
         None if name.is_empty() => return Err(LocationError::NoName(variable)),
-        None => return Err(LocationError::NoPlace),
+        None => return Err(LocationError::NotALocation),
     };
     Ok(Inside { name, path: plain(path)?.to_owned() })
 }

@@ -201,16 +201,16 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let driver = command.as_ref().and_then(driver);
         let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
         let problem = problems.iter().find(|(at, _)| *at == index).map(|(_, why)| why.clone());
-        let unserved = asked.and_then(|command| {
+        let unsupported = asked.and_then(|command| {
             let is_copy = matches!(command, Command::CopyIn(_) | Command::CopyOut(_));
             if is_copy && view.site.settings.copies {
-                check::unserved_copy(command)
+                check::unsupported_copy(command)
             } else {
-                check::unserved(command)
+                check::unsupported(command)
             }
         });
-        let unserved = unserved.map(|fault| fault.to_string());
-        if let Some(why) = unserved.or_else(|| unnamable.clone()).or(problem) {
+        let unsupported = unsupported.map(|fault| fault.to_string());
+        if let Some(why) = unsupported.or_else(|| unnamable.clone()).or(problem) {
             return Progress::failed(user_error(why));
         }
         let Some(command) = command else {

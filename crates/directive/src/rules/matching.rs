@@ -57,7 +57,7 @@ impl Compiled {
         unique: &mut Unique,
     ) -> Vec<RuleFault> {
         let mut faults = Vec::new();
-        let mut given = vec![false; self.definitions.len()];
+        let mut is_present = vec![false; self.definitions.len()];
         for argument in &directive.arguments {
             let Some(position) =
                 self.definitions.iter().position(|def| def.key.is_match(&argument.key))
@@ -65,8 +65,8 @@ impl Compiled {
                 faults.push(self.unknown(argument));
                 continue;
             };
-            if let Some(given) = given.get_mut(position) {
-                *given = true;
+            if let Some(is_present) = is_present.get_mut(position) {
+                *is_present = true;
             }
             let Some(definition) = self.definitions.get(position) else { continue };
             faults.extend(definition.fault_of(argument));
@@ -75,8 +75,8 @@ impl Compiled {
         let missing = self
             .definitions
             .iter()
-            .zip(given)
-            .filter(|(definition, given)| definition.is_required && !given);
+            .zip(is_present)
+            .filter(|(definition, is_present)| definition.is_required && !is_present);
         faults.extend(missing.map(|(definition, _)| RuleFault::Missing {
             key: plain(&definition.key),
             expected: definition.kind.example(),
@@ -198,7 +198,7 @@ impl Kind {
             Self::Words(patterns) => {
                 let patterns: Vec<_> = patterns.iter().map(Regex::as_str).collect();
                 format!(
-                    "words separated by commas, of which each matches {}",
+                    "words separated by commas, each of which matches {}",
                     patterns.join(" or ")
                 )
             }

@@ -44,7 +44,7 @@ const MPI_LIFE: (&str, &str) = (
     "the_launcher_starts_when_all_workers_are_ready_and_postrun_reports_its_end",
 );
 
-const NOT_HERE: &str = "is not carried out here";
+const NOT_SUPPORTED: &str = "Warren does not support";
 
 const ROWS: [(&str, Row); 64] = [
     ("1 XFS", Lives(&[XFS])),
@@ -96,9 +96,9 @@ const ROWS: [(&str, Row); 64] = [
             ),
         ]),
     ),
-    ("11 XFS with data movement", Open(&[XFS, COPY_IN, COPY_OUT], NOT_HERE)),
-    ("12 GFS2 with data movement", Open(&[GFS2, COPY_IN], NOT_HERE)),
-    ("13 Lustre with data movement", Open(&[LUSTRE, COPY_IN], NOT_HERE)),
+    ("11 XFS with data movement", Open(&[XFS, COPY_IN, COPY_OUT], NOT_SUPPORTED)),
+    ("12 GFS2 with data movement", Open(&[GFS2, COPY_IN], NOT_SUPPORTED)),
+    ("13 Lustre with data movement", Open(&[LUSTRE, COPY_IN], NOT_SUPPORTED)),
     ("14 GFS2 with MPI containers", Elsewhere(&[MPI_LIFE])),
     ("15 Lustre with MPI containers", Elsewhere(&[MPI_LIFE])),
     (
@@ -107,7 +107,7 @@ const ROWS: [(&str, Row); 64] = [
     ),
     (
         "17 GFS2 with copy offload",
-        Open(&["#DW jobdw type=gfs2 capacity=50GB name=gfs2 requires=copy-offload"], NOT_HERE),
+        Open(&["#DW jobdw type=gfs2 capacity=50GB name=gfs2 requires=copy-offload"], NOT_SUPPORTED),
     ),
     (
         "18 PreRun timeout on MPI",
@@ -231,29 +231,38 @@ const ROWS: [(&str, Row); 64] = [
     ("states: XFS and GFS2 side by side", Lives(&[GFS2, XFS])),
     (
         "states: requires is passed on",
-        Open(&["#DW persistentdw name=kept requires=user-container-auth"], NOT_HERE),
+        Open(&["#DW persistentdw name=kept requires=user-container-auth"], NOT_SUPPORTED),
     ),
     (
         "access: the label that tells when the access ends",
         Elsewhere(&[("samples.rs", "objects_for_agents_have_the_shape_of_the_go_controllers")]),
     ),
-    ("access: ends after copies in and out", Open(&[GFS2, COPY_IN, COPY_OUT], NOT_HERE)),
-    ("PostRun: failed data movement", Open(&[XFS, COPY_IN], NOT_HERE)),
+    ("access: ends after copies in and out", Open(&[GFS2, COPY_IN, COPY_OUT], NOT_SUPPORTED)),
+    ("PostRun: failed data movement", Open(&[XFS, COPY_IN], NOT_SUPPORTED)),
     ("containers: on the rabbits of the job's computes", Elsewhere(&[BESIDE])),
     (
         "Proposal: jobdw and create_persistent",
-        Refused(&[XFS, MAKE], "create_persistent stands alone"),
+        Refused(&[XFS, MAKE], "create_persistent must be the only directive"),
     ),
     (
         "Proposal: persistentdw and create_persistent",
-        Refused(&[KEPT, MAKE], "create_persistent stands alone"),
+        Refused(&[KEPT, MAKE], "create_persistent must be the only directive"),
     ),
-    ("Proposal: two create_persistent", Refused(&[MAKE, OTHER], "create_persistent stands alone")),
+    (
+        "Proposal: two create_persistent",
+        Refused(&[MAKE, OTHER], "create_persistent must be the only directive"),
+    ),
     (
         "Proposal: two destroy_persistent",
-        Refused(&[DESTROY, "#DW destroy_persistent name=three"], "destroy_persistent stands alone"),
+        Refused(
+            &[DESTROY, "#DW destroy_persistent name=three"],
+            "destroy_persistent must be the only directive",
+        ),
     ),
-    ("Proposal: create and destroy", Refused(&[MAKE, DESTROY], "create_persistent stands alone")),
+    (
+        "Proposal: create and destroy",
+        Refused(&[MAKE, DESTROY], "create_persistent must be the only directive"),
+    ),
     (
         "Proposal: unknown persistentdw",
         Refused(&["#DW persistentdw name=none"], "no such persistent storage"),
@@ -261,7 +270,7 @@ const ROWS: [(&str, Row); 64] = [
     // The crate `directive` tests these checks. Here a workflow with copies is refused before its copies are checked.
     (
         "Proposal: copy without jobdw, persistentdw or global Lustre",
-        Elsewhere(&[(CHECKS, "the_source_and_destination_of_a_copy_must_exist")]),
+        Elsewhere(&[(CHECKS, "a_copy_with_a_missing_source_or_destination_is_refused")]),
     ),
     (
         "Proposal: unknown profile",
@@ -274,13 +283,13 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: none or several default profiles, for storage and copies",
         Elsewhere(&[
             ("refusals.rs", "a_site_without_a_default_profile_is_reported"),
-            (CHECKS, "a_named_profile_must_exist_and_the_default_must_be_single"),
+            (CHECKS, "a_missing_profile_is_refused_and_so_are_no_default_and_two_defaults"),
         ]),
     ),
     (
         "Proposal: containers' users, storages and file systems",
         Elsewhere(&[
-            (CHECKS, "a_container_obeys_its_profile"),
+            (CHECKS, "a_container_that_contradicts_its_profile_is_refused"),
             ("containers/refused.rs", "a_directive_that_its_profile_does_not_admit_is_refused"),
             ("containers/refused.rs", "an_unsupported_profile_is_refused"),
             (

@@ -49,7 +49,7 @@ fn unsupported_and_wrong_directives_fail_in_proposal() {
                 "#DW jobdw type=xfs capacity=1GiB name=scratch",
                 "#DW create_persistent type=xfs capacity=1GiB name=kept",
             ],
-            "DW Directive 1: User error: command create_persistent stands alone",
+            "DW Directive 1: User error: command create_persistent must be the only directive",
         ),
     ];
     for (directives, part) in cases {

@@ -80,8 +80,8 @@ fn a_directive_that_its_profile_does_not_admit_is_refused() {
 fn an_unsupported_profile_is_refused() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 6] = [
-        (|data| data["userID"] = json!(7), "only for user 7, and the workflow's is 1001"),
-        (|data| data["groupID"] = json!(8), "only for group 8, and the workflow's is 1002"),
+        (|data| data["userID"] = json!(7), "only for user 7, and the workflow's user is 1001"),
+        (|data| data["groupID"] = json!(8), "only for group 8, and the workflow's group is 1002"),
         (
             |data| data["storages"][0] = json!({"name": "DW_JOB_need", "optional": false}),
             "argument DW_JOB_need is missing",
