@@ -20,11 +20,11 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PortFault {
     #[error(
-        "SystemConfiguration default/default, ports: {0:?} is no port; the administrator writes a number, or START-END, of 1 to 65535"
+        "SystemConfiguration default/default, ports: {0:?} is not a port; ask the administrator to write a number or START-END, from 1 to 65535"
     )]
     Unreadable(String),
     #[error(
-        "SystemConfiguration default/default lists {listed} ports, and the profile asks for {wanted}: the administrator adds some to ports"
+        "SystemConfiguration default/default lists {listed} ports, and the profile requests {wanted}: ask the administrator to add ports"
     )]
     TooFew { listed: usize, wanted: usize },
     #[error("{wanted} ports that are free on all rabbits of this job at once; {free} are")]
@@ -40,8 +40,8 @@ pub type Records<'a> = BTreeMap<&'a str, &'a [NnfPortManagerAllocation]>;
 /// An error for the first entry that is neither a port nor a range of ports.
 pub fn site_ports(system: &SystemConfigurationSpec) -> Result<Vec<u16>, PortFault> {
     let mut ports = Vec::new();
-    for given in &system.ports {
-        let text = given.to_string();
+    for entry in &system.ports {
+        let text = entry.to_string();
         let (first, last) = text.split_once('-').unwrap_or((&text, &text));
         let port = |text: &str| text.trim().parse().ok().filter(|port: &u16| *port > 0);
         let range = port(first).zip(port(last)).filter(|(first, last)| first <= last);

@@ -47,7 +47,10 @@ fn mpi_needs_a_podhelper_image_and_valid_host_names() {
     site.create(&long, &container);
     site.settle();
     let message = site.status_of(&long).3;
-    assert!(message.contains("-launcher has 64 characters and may have 63"), "{message}");
+    assert!(
+        message.contains("-launcher has 64 characters, and at most 63 are possible"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn a_workflow_name_that_no_service_can_have_is_refused() {
     site.create("w.x", &lines("gfs2"));
     site.settle();
     assert!(
-        site.status_of("w.x").3.contains("its name is that of a Service"),
+        site.status_of("w.x").3.contains("its Service gets the workflow's name"),
         "{:?}",
         site.status_of("w.x")
     );
