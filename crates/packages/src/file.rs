@@ -32,9 +32,9 @@ pub enum FileError {
         #[source]
         source: io::Error,
     },
-    #[error("{} is a symbolic link, or no directory: name the file by its path without links", .0.display())]
+    #[error("{} is not a directory, or is a symbolic link: name the file by a path without links", .0.display())]
     NoDirectory(PathBuf),
-    #[error("{} is no plain file: name one, without symbolic links", .0.display())]
+    #[error("{} is not a regular file: name a regular file, by a path without symbolic links", .0.display())]
     NoFile(PathBuf),
     #[error("{} is not readable by everybody: give others the right to read it, and to search its directories", .0.display())]
     NotPublic(PathBuf),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_everybody_may_read_is_opened() {
+    fn a_file_that_every_user_may_read_is_opened() {
         let (_directory, path) = file();
         assert_eq!(open_public(&path).unwrap().1, 4);
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_and_only_plain_files_are_opened() {
+    fn only_regular_files_are_opened_and_no_link_is_followed() {
         let (directory, path) = file();
         let link = directory.path().join("link");
         symlink(&path, &link).unwrap();

@@ -184,7 +184,9 @@ impl Shared {
         // panic leaves no change half done.
         let done = catch_unwind(AssertUnwindSafe(|| handle.block_on(work)));
         let done = done.unwrap_or_else(|_| {
-            let defect = "a defect of this agent (report it with the log): it panicked".to_owned();
+            let defect =
+                "a defect of this agent (report it with the log): a panic during the fetch"
+                    .to_owned();
             Some(Err(FetchError::Panicked(defect)))
         });
         if !matches!(done, Some(Ok(())))

@@ -87,7 +87,7 @@ pub fn report(packages: &[JobPackage], observed: &Observed) -> Progress {
             format!("{}: {why}; the rabbit-agent retries within 1 min", describe(package)),
         )),
         Some(Presence::Ending) => {
-            let why = "an earlier try for another run has not ended yet";
+            let why = "an earlier fetch for another run has not ended yet";
             Some((true, format!("{}: {why}", describe(package))))
         }
         _ => Some((false, format!("the rabbit-agent is fetching {}", describe(package)))),
