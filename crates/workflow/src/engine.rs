@@ -54,10 +54,10 @@ pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Re
     if let Some(me) = settings.claims_as.clone() {
         let namespace =
             settings.containers.as_ref().and_then(|containers| containers.namespace.clone());
-        let seen_leases = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
-        let seen_leases =
-            seen_leases.map(|seen| Update::new(move |world: &mut World| world.take_leases(&seen)));
-        events = stream::select(events, seen_leases).boxed();
+        let leases = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
+        let leases =
+            leases.map(|states| Update::new(move |world: &mut World| world.take_leases(&states)));
+        events = stream::select(events, leases).boxed();
     }
     let engine = Engine { lease, events: published, ..Engine::new(client, settings, rules) };
     engine.run(events, requests).await;

@@ -189,7 +189,7 @@ fn temporary_refusal(text: String) -> Refusal {
 fn refusal(change: &Change, error: &kube::Error) -> Refusal {
     let remedy = match error {
         kube::Error::Api(status) if status.is_already_exists() => {
-            ": that object exists and does not belong to this workflow; find out whose it is, or use another name for the workflow"
+            ": that object exists and does not belong to this workflow; find its owner, or use another name for the workflow"
         }
         _ => "",
     };
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_of_a_missing_object_is_no_failure() {
+    fn a_404_is_no_failure_only_for_a_patch_whose_object_is_missing() {
         let before = Servers::new("w-0", api::ServersSpec::default());
         let mut after = before.clone();
         after.metadata.finalizers = Some(vec!["f".to_owned()]);

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use crate::{mgts::mgt_key, site::Site};
 
 /// Returns the names that this management target must not give out: the names of the site's own file systems, and the
-/// names that other management targets have given out or will give to the holders that already asked.
+/// names that other management targets have given out or will give to the holders that already requested one.
 #[must_use]
 pub fn taken_elsewhere(site: &Site, mgt: &ObjectKey) -> BTreeSet<String> {
     let mut taken = site_names(site);
@@ -25,9 +25,9 @@ pub fn taken_elsewhere(site: &Site, mgt: &ObjectKey) -> BTreeSet<String> {
 /// Returns true if a file system of another holder has the name.
 #[must_use]
 pub fn belongs_to_another(site: &Site, holder: &ObjectReference, name: &str) -> bool {
-    let mut given = site.mgts.iter().flat_map(|mgt| given_names(mgt));
+    let mut given_out = site.mgts.iter().flat_map(|mgt| given_names(mgt));
     site_names(site).contains(name)
-        || given.any(|(owner, given)| given == name && *owner != *holder)
+        || given_out.any(|(owner, given)| given == name && *owner != *holder)
 }
 
 fn site_names(site: &Site) -> BTreeSet<String> {

@@ -199,9 +199,9 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let command =
             line.parse::<Directive>().ok().and_then(|directive| Command::try_from(&directive).ok());
         let driver = command.as_ref().and_then(driver);
-        let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
+        let proposed = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
         let problem = problems.iter().find(|(at, _)| *at == index).map(|(_, why)| why.clone());
-        let unsupported = asked.and_then(|command| {
+        let unsupported = proposed.and_then(|command| {
             let is_copy = matches!(command, Command::CopyIn(_) | Command::CopyOut(_));
             if is_copy && view.site.settings.copies {
                 check::unsupported_copy(command)
@@ -214,7 +214,7 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
             return Progress::failed(user_error(why));
         }
         let Some(command) = command else {
-            return Progress::failed(user_error(format!("{line:?} is no directive")));
+            return Progress::failed(user_error(format!("{line:?} is not a directive")));
         };
         driver.map_or_else(Progress::default, |driver| driver.advance(view, index, &command, state))
     };

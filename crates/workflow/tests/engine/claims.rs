@@ -222,7 +222,7 @@ fn changes_planned_before_a_takeover_are_refused() {
 }
 
 #[test]
-fn a_coordinator_without_its_lease_does_nothing() {
+fn a_coordinator_whose_lease_has_expired_changes_nothing() {
     let mut site = Site::with_containers_of_a("PreRun");
     site.claims.is_silent = true;
     site.set_all_job_status(&running());

@@ -100,7 +100,7 @@ fn no_compute_gets_an_allocation_while_a_mount_cannot_be_read() {
 }
 
 #[test]
-fn prerun_fails_until_computes_are_named() {
+fn prerun_fails_until_the_object_computes_is_filled() {
     for kind in ["xfs", "gfs2", "raw"] {
         let mut site = Site::new(2, 100 * GIB);
         site.bring("w", &[directive(kind, "scratch")], "DataIn", &["c1"]);

@@ -235,7 +235,7 @@ fn containers_without_end_deadline_keep_persistent_storage_until_teardown() {
 }
 
 #[test]
-fn persistent_xfs_is_for_computes_only() {
+fn a_container_with_persistent_xfs_is_refused() {
     let mut site = site();
     site.keep("xfs", "kept", &["c1"]);
     site.create("w", &["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned));

@@ -186,7 +186,7 @@ fn a_forced_state_is_ready_and_the_next_one_is_not_forced() {
 }
 
 #[test]
-fn a_dead_compute_is_waited_for_until_there_is_evidence_that_it_is_down() {
+fn teardown_waits_for_a_silent_compute_until_evidence_shows_that_the_compute_is_down() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
     site.dead = vec!["c2".to_owned()];

@@ -67,7 +67,10 @@ const ROWS: [(&str, Row); 64] = [
                 "../../../../tests/tests/fence.rs",
                 "a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away",
             ),
-            ("faults.rs", "a_dead_compute_is_waited_for_until_there_is_evidence_that_it_is_down"),
+            (
+                "faults.rs",
+                "teardown_waits_for_a_silent_compute_until_evidence_shows_that_the_compute_is_down",
+            ),
         ]),
     ),
     (
@@ -92,7 +95,7 @@ const ROWS: [(&str, Row); 64] = [
             ),
             (
                 "persistent/transaction.rs",
-                "a_creation_ended_after_any_change_leaves_all_or_nothing",
+                "a_create_persistent_that_ends_after_any_change_leaves_all_or_nothing",
             ),
         ]),
     ),
@@ -397,7 +400,7 @@ fn site() -> Site {
 }
 
 #[test]
-fn every_row_passes_or_fails_with_the_expected_words() {
+fn each_row_of_the_matrix_passes_or_fails_with_the_expected_message() {
     let (mut done, mut open) = (0, 0);
     let start = site();
     for (name, row) in &ROWS {

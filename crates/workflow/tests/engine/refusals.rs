@@ -227,7 +227,7 @@ fn admission_does_not_check_stored_fields_again() {
 
 /// A coordinator that has just started gets requests before it knows the rules.
 #[test]
-fn admission_checks_no_directives_before_the_rules_were_listed() {
+fn admission_checks_directives_only_after_the_rules_were_listed() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     let new = site.workflow("w").clone();

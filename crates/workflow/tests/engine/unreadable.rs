@@ -37,7 +37,7 @@ fn an_unreadable_workflow_keeps_all_of_its_objects() {
 }
 
 #[test]
-fn an_unreadable_workflow_stays_a_consumer() {
+fn an_unreadable_workflow_stays_a_consumer_of_its_persistent_storage() {
     for state in ["Setup", "PreRun", "PostRun"] {
         let mut site = Site::new(1, 100 * GIB);
         site.keep("raw", "kept", &["c1"]);

@@ -109,7 +109,7 @@ fn without_end_deadline_storage_stays_mounted_until_teardown_ends_the_containers
 }
 
 #[test]
-fn a_pod_that_outlives_its_job_keeps_the_storage() {
+fn storage_stays_while_a_pod_outlives_its_job() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.set_all_job_status(&running());

@@ -75,7 +75,7 @@ pub(super) fn stopped() -> Value {
         {"type": "Suspended", "status": "True", "reason": "JobSuspended"}]})
 }
 
-fn is_asked_to_stop(site: &Site, job: &str) -> bool {
+fn has_suspend_request(site: &Site, job: &str) -> bool {
     site.get("Job", "default", job)["spec"]["suspend"] == true
 }
 
@@ -101,7 +101,7 @@ fn the_launcher_starts_when_all_workers_are_ready_and_postrun_reports_its_end() 
         assert!(site.message("w").contains("end of containers on r"), "{}", site.message("w"));
         set_job_status_of(&mut site, LAUNCHER, &complete());
         assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
-        assert!(WORKERS.iter().all(|worker| is_asked_to_stop(&site, worker)));
+        assert!(WORKERS.iter().all(|worker| has_suspend_request(&site, worker)));
         assert!(site.names("Secret").is_empty(), "the keys are deleted with the launcher's end");
         set_worker_status(&mut site, &stopped());
         for state in ["DataOut", "Teardown"] {
@@ -167,7 +167,7 @@ fn prerun_fails_if_a_worker_fails_before_the_launcher_starts() {
     assert!(message.contains("container on s failed to run successfully after 3"), "{message}");
     assert_eq!(jobs(&site), WORKERS);
     assert!(site.names("Secret").is_empty(), "the keys are not needed any more");
-    assert!(is_asked_to_stop(&site, WORKERS[0]) && !is_asked_to_stop(&site, WORKERS[1]));
+    assert!(has_suspend_request(&site, WORKERS[0]) && !has_suspend_request(&site, WORKERS[1]));
     set_job_status_of(&mut site, WORKERS[0], &stopped());
     assert_eq!((jobs(&site), site.message("w")), (WORKERS.map(str::to_owned).to_vec(), message));
     site.remove("w");

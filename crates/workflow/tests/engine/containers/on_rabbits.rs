@@ -104,7 +104,7 @@ fn agents_get_no_containers_before_all_storage_is_mounted() {
 }
 
 #[test]
-fn requests_and_answers_for_logs_cause_no_writes() {
+fn requests_for_logs_and_their_answers_cause_no_writes_of_the_engine() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.set_all_agent_status(&state("Ready"));
@@ -143,7 +143,7 @@ fn agents_get_the_start_deadline_then_none_then_the_end_deadline() {
 }
 
 #[test]
-fn messages_of_agents_are_in_the_status() {
+fn the_status_of_the_workflow_has_the_messages_of_agents() {
     let mut site = site();
     site.dead = vec!["s".to_owned()];
     site.bring_towards("w", &["#DW container name=beside profile=app".to_owned()], "PreRun");

@@ -107,7 +107,7 @@ fn pods_get_each_device_of_their_rabbit_by_its_own_volume() {
 }
 
 #[test]
-fn only_raw_storage_needs_volumes() {
+fn only_pods_with_raw_storage_get_persistent_volumes() {
     for kind in ["gfs2", "lustre"] {
         let mut site = site();
         site.bring_towards("w", &lines(kind), "PreRun");
@@ -207,7 +207,7 @@ fn a_workflow_removed_by_force_after_any_change_leaves_no_volume() {
 }
 
 #[test]
-fn the_next_workflow_of_the_same_name_gets_new_volumes() {
+fn a_later_workflow_of_the_same_name_gets_new_volumes() {
     let mut site = site();
     site.bring_towards("w", &lines("raw"), "PreRun");
     let before = site.names("PersistentVolume");

@@ -23,18 +23,20 @@ fn refusal_of(site: &mut Site, lines: &[String]) -> String {
 }
 
 #[test]
-fn containers_are_refused_where_they_are_switched_off() {
+fn containers_are_refused_when_they_are_switched_off() {
     let mut site = site();
     site.containers = None;
     let message = refusal_of(&mut site, &lines("gfs2"));
     assert!(
-        message.contains("DW Directive 1: User error: command container: no containers run here"),
+        message.contains(
+            "DW Directive 1: User error: command container: this site runs no containers"
+        ),
         "{message}"
     );
 }
 
 #[test]
-fn mpi_needs_a_podhelper_image_and_valid_host_names() {
+fn mpi_without_a_podhelper_image_or_with_long_host_names_is_refused() {
     let mut without = site();
     without.containers.as_mut().unwrap().podhelper_image = None;
     let container = ["#DW container name=beside profile=app".to_owned()];
@@ -54,7 +56,7 @@ fn mpi_needs_a_podhelper_image_and_valid_host_names() {
 }
 
 #[test]
-fn containers_run_in_one_namespace() {
+fn containers_are_refused_outside_the_configured_namespace() {
     let mut site = site();
     site.containers.as_mut().unwrap().namespace = Some("jobs".to_owned());
     let message = refusal_of(&mut site, &lines("gfs2"));
@@ -115,7 +117,7 @@ fn packages_are_refused_without_agents_and_invalid_packages_everywhere() {
     for on_kubernetes in [true, false] {
         for (url, part) in [
             ("ftp://server/data", "data.packages[0].url is \"ftp://server/data\""),
-            ("http://server/data", "starts the coordinator with --container-packages"),
+            ("http://server/data", "start the coordinator with --container-packages"),
         ] {
             let mut site = site();
             let containers = site.containers.as_mut().unwrap();
@@ -154,7 +156,7 @@ fn a_workflow_name_that_no_service_can_have_is_refused() {
 }
 
 #[test]
-fn a_compute_without_a_rabbit_gets_no_container() {
+fn prerun_with_containers_fails_for_a_compute_without_a_rabbit() {
     let mut site = site();
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["externalComputeNodes"] = json!([{"name": "far"}]);

@@ -88,7 +88,7 @@ fn deleted_lustre_objects_are_created_again_or_reported() {
 }
 
 #[test]
-fn setup_waits_for_a_failing_management_target() {
+fn setup_waits_while_a_management_target_reports_an_error() {
     let mut site = two_rabbits();
     site.propose("w", LUSTRE, &["c1"]);
     site.errors.insert(

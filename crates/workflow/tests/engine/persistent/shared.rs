@@ -191,7 +191,7 @@ fn deleted_persistent_storage_stays_until_its_last_consumer_ends() {
 }
 
 #[test]
-fn degraded_storage_stays_usable() {
+fn degraded_persistent_storage_can_still_be_mounted() {
     for kind in ["xfs", "lustre"] {
         let mut site = Site::new(1, 100 * GIB);
         site.keep(kind, "kept", &["c1"]);

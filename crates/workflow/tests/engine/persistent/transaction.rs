@@ -44,7 +44,7 @@ fn kinds() -> [(Site, Vec<String>); 4] {
 }
 
 #[test]
-fn a_creation_ended_after_any_change_leaves_all_or_nothing() {
+fn a_create_persistent_that_ends_after_any_change_leaves_all_or_nothing() {
     for (mut site, directive) in kinds() {
         site.create("w", &directive);
         let (mut whole, mut nothing) = (0, 0);
@@ -96,7 +96,7 @@ fn end_workflow(mut site: Site, torn_down: bool) -> bool {
 }
 
 #[test]
-fn storage_stays_only_if_setup_completed_it() {
+fn persistent_storage_outlives_its_creator_only_if_setup_completed_it() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &create("xfs", "kept"));
     site.settle();

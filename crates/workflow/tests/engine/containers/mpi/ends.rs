@@ -13,7 +13,7 @@ fn postrun_fails_with_a_failed_launcher() {
     let message = site.message("w");
     let expected = "container on r failed to run successfully after 3 attempts";
     assert!(message.contains(expected), "{message}");
-    assert!(WORKERS.iter().all(|worker| is_asked_to_stop(&site, worker)));
+    assert!(WORKERS.iter().all(|worker| has_suspend_request(&site, worker)));
     site.remove("w");
 }
 
@@ -49,7 +49,7 @@ fn the_clean_pod_policy_decides_what_is_removed_after_the_launcher() {
         set_job_status_of(&mut site, LAUNCHER, &complete());
         assert_eq!(jobs(&site), at_end, "{policy}");
         for worker in WORKERS.iter().filter(|worker| at_end.contains(worker)) {
-            assert_eq!(is_asked_to_stop(&site, worker), is_stopped, "{policy}");
+            assert_eq!(has_suspend_request(&site, worker), is_stopped, "{policy}");
         }
         site.ask("w", "PostRun");
         site.settle();
@@ -66,7 +66,7 @@ fn a_failed_worker_is_not_suspended_and_keeps_its_log() {
     set_worker_status(&mut site, &running());
     set_job_status_of(&mut site, WORKERS[0], &failed("BackoffLimitExceeded"));
     set_job_status_of(&mut site, LAUNCHER, &complete());
-    assert!(!is_asked_to_stop(&site, WORKERS[0]) && is_asked_to_stop(&site, WORKERS[1]));
+    assert!(!has_suspend_request(&site, WORKERS[0]) && has_suspend_request(&site, WORKERS[1]));
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn a_suspended_run_starts_again_with_other_keys_after_its_workers() {
     set_job_status_of(&mut site, LAUNCHER, &running());
     let before = site.names("Secret");
     suspend(&mut site, true);
-    assert!(jobs(&site).iter().all(|job| is_asked_to_stop(&site, job)));
+    assert!(jobs(&site).iter().all(|job| has_suspend_request(&site, job)));
     for job in jobs(&site) {
         set_job_status_of(&mut site, &job, &stopped());
     }
