@@ -101,7 +101,7 @@ pub enum NodeManagerError {
     )]
     Mock,
     #[error(
-        "--metrics-bind-address and --health-probe-bind-address are both {0}: give each a port of its own"
+        "--metrics-bind-address and --health-probe-bind-address are both {0}: give each a different port"
     )]
     SameAddress(BindAddress),
 }

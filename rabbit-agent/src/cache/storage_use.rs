@@ -20,7 +20,7 @@ use crate::block_storage::desired::Elsewhere;
 
 impl Cache {
     /// Returns the uids of all NnfNodeBlockStorages of this rabbit, readable or not.
-    pub fn claimants(&self) -> BTreeSet<ObjectUid> {
+    pub fn block_storage_uids(&self) -> BTreeSet<ObjectUid> {
         let readable = self.block_storages.iter().map(|block| &block.metadata);
         let metadata = readable.chain(self.block_storages.unreadable());
         metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()

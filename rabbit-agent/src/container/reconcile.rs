@@ -169,7 +169,7 @@ struct Converged {
 
 /// Returns the logs to read: logs of running containers only if a request waits for them.
 fn logs_to_read(record: &Record) -> Logs {
-    if record.asked.is_some() { Logs::All } else { Logs::OfEnded }
+    if record.requested.is_some() { Logs::All } else { Logs::OfEnded }
 }
 
 async fn observe(host: &Arc<dyn Host>, uid: ObjectUid, logs: Logs) -> Result<Observed, String> {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_room_releases_what_this_pass_made() {
+    fn lack_of_capacity_releases_the_namespaces_that_this_pass_created() {
         let object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
         let wanted = samples::allocations(&object);
         let outcomes = [new(&wanted[0]), full()];
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_room_releases_nothing_older_than_this_pass() {
+    fn lack_of_capacity_releases_no_namespace_of_an_earlier_pass() {
         let mut object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
         let wanted = samples::allocations(&object);
         assert!(

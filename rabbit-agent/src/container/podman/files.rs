@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_their_user_may_read_keys() {
+    fn only_the_user_may_read_the_keys() {
         if !gate::root() {
             return;
         }

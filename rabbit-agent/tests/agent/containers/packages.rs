@@ -113,9 +113,9 @@ async fn a_package_missing_at_the_deadline_is_reported() {
     while count_in(&bench, "fetching") > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let asked = server.requests();
+    let requests_before = server.requests();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(server.requests(), asked, "no object waits for it any more");
+    assert_eq!(server.requests(), requests_before, "no object waits for it any more");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
 }
