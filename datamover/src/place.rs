@@ -19,7 +19,7 @@ pub(crate) fn root(path: &Path) -> Result<File> {
 
 /// Returns the type of the entry at a path beneath a root.
 pub(crate) fn kind(root: &File, path: &str) -> Result<Kind> {
-    match beneath(root, path, OFlags::PATH).and_then(fstat) {
+    match open_beneath(root, path, OFlags::PATH).and_then(fstat) {
         Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Ok(Kind::Directory),
             _ => Ok(Kind::File),
@@ -31,15 +31,15 @@ pub(crate) fn kind(root: &File, path: &str) -> Result<Kind> {
 
 /// Opens a directory beneath a root.
 pub(crate) fn directory(root: &File, path: impl AsRef<[u8]>) -> Result<File> {
-    beneath(root, path, DIRECTORY)
+    open_beneath(root, path, DIRECTORY)
 }
 
 /// Opens a file beneath a root for reading. A FIFO without a writer does not delay it.
 pub(crate) fn file(root: &File, path: &str) -> Result<File> {
-    beneath(root, path, OFlags::RDONLY | OFlags::NONBLOCK)
+    open_beneath(root, path, OFlags::RDONLY | OFlags::NONBLOCK)
 }
 
-fn beneath(root: &File, path: impl AsRef<[u8]>, flags: OFlags) -> Result<File> {
+fn open_beneath(root: &File, path: impl AsRef<[u8]>, flags: OFlags) -> Result<File> {
     let mut path = path.as_ref();
     while let [b'/', rest @ ..] | [rest @ .., b'/'] = path {
         path = rest;

@@ -165,10 +165,10 @@ impl Agent {
                 .clean_up
                 .running()
                 .then(|| "the removal of mounts that no object asks for".to_owned());
-            let named: Vec<_> = passes.chain(clean_up).collect();
+            let running: Vec<_> = passes.chain(clean_up).collect();
             log::warn!(
                 "work on {} did not end within {} s: the agent kills its commands, and continues the work when it starts again",
-                named.join(", "),
+                running.join(", "),
                 STOP_DEADLINE.as_secs()
             );
         }

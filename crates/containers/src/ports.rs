@@ -65,7 +65,7 @@ pub fn choose(
 ) -> Result<Vec<u16>, PortFault> {
     let is_mine = |entry: &&NnfPortManagerAllocation| is_of(entry, requester);
     let entries = || records.values().copied().flatten();
-    let mine: BTreeSet<u16> = entries().filter(is_mine).flat_map(numbers).collect();
+    let own_ports: BTreeSet<u16> = entries().filter(is_mine).flat_map(numbers).collect();
     let taken = entries().filter(|entry| !is_of(entry, requester) && !is_free(entry));
     let taken: BTreeSet<u16> = taken.flat_map(numbers).collect();
     let free: Vec<u16> = listed.iter().copied().filter(|port| !taken.contains(port)).collect();
@@ -77,7 +77,8 @@ pub fn choose(
             PortFault::Taken { free, wanted }
         });
     }
-    let (had, new): (Vec<u16>, Vec<u16>) = free.into_iter().partition(|port| mine.contains(port));
+    let (had, new): (Vec<u16>, Vec<u16>) =
+        free.into_iter().partition(|port| own_ports.contains(port));
     let mut chosen: Vec<u16> = had.into_iter().chain(new).take(wanted).collect();
     chosen.sort_unstable();
     Ok(chosen)
@@ -111,13 +112,13 @@ pub fn assign(
     is_free: impl Fn(&NnfPortManagerAllocation) -> bool,
 ) -> Vec<NnfPortManagerAllocation> {
     let others = record.iter().filter(|entry| !is_of(entry, requester) && !is_free(entry)).cloned();
-    let mine = NnfPortManagerAllocation {
+    let own_entry = NnfPortManagerAllocation {
         requester: requester.clone().into(),
         ports: ports.iter().copied().map(i64::from).collect(),
         status: NnfPortManagerAllocationStatus::InUse,
         time_unallocated: None,
     };
-    others.chain([mine]).collect()
+    others.chain([own_entry]).collect()
 }
 
 /// Returns the record after a release: the requester has no ports any more, and its former ports cool down from now on.

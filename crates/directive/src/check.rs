@@ -258,7 +258,7 @@ fn file_system_of(
     commands: &[(usize, Command)],
     known: &Known,
 ) -> Option<FileSystem> {
-    let named = |(_, command): &(usize, Command)| match command {
+    let file_system = |(_, command): &(usize, Command)| match command {
         Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some(jobdw.file_system),
         // Storage that does not exist counts as Lustre here, which causes no second fault: the check of the
         // `persistentdw` reports the missing storage.
@@ -267,7 +267,7 @@ fn file_system_of(
         }
         _ => None,
     };
-    commands.iter().find_map(named)
+    commands.iter().find_map(file_system)
 }
 
 #[cfg(test)]

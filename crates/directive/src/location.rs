@@ -65,7 +65,7 @@ impl FromStr for Location {
         if !text.starts_with('/') {
             return Err(LocationError::NotALocation);
         }
-        plain(text).map(|path| Self::Global(path.to_owned()))
+        checked_path(text).map(|path| Self::Global(path.to_owned()))
     }
 }
 
@@ -73,16 +73,16 @@ impl FromStr for Location {
 fn inside(rest: &str, variable: &'static str) -> Result<Inside, LocationError> {
     let (name, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let name = match name.strip_prefix('_') {
-        Some(name) if !name.is_empty() => plain(name)?.replace('_', "-"),
+        Some(name) if !name.is_empty() => checked_path(name)?.replace('_', "-"),
         Some(_) => return Err(LocationError::NoName(variable)),
         None if name.is_empty() => return Err(LocationError::NoName(variable)),
         None => return Err(LocationError::NotALocation),
     };
-    Ok(Inside { name, path: plain(path)?.to_owned() })
+    Ok(Inside { name, path: checked_path(path)?.to_owned() })
 }
 
 /// Returns the path, unless a shell would change it or `..` could lead out of the storage.
-fn plain(path: &str) -> Result<&str, LocationError> {
+fn checked_path(path: &str) -> Result<&str, LocationError> {
     let special = |character: &char| {
         SHELL.contains(*character) || character.is_control() || character.is_whitespace()
     };

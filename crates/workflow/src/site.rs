@@ -34,7 +34,8 @@ pub struct Settings {
     pub index_names: IndexNames,
     /// True if the engine carries out `copy_in` and `copy_out`. No coordinator switches this on yet.
     pub copies: bool,
-    /// Directories of the site that jobs may copy from and to, by name: absolute paths that are the same on all rabbits.
+    /// Directories of the site that jobs may copy from and to, by name: absolute paths that are the same on all
+    /// rabbits.
     pub directories: BTreeMap<String, String>,
     /// Where containers run; `None` where containers are switched off.
     pub containers: Option<Containers>,

@@ -137,7 +137,7 @@ fn side(name: &str, side: &DataMovementPlace, roots: &AllowedRoots) -> Result<Si
             .map_err(|source| MovementError::Mount { field: root_name, source })?,
         SideKind::Lustre | SideKind::Directory => outside_job_storage(&root_name, root, roots)?,
     };
-    let path = beneath(&format!("{name}.path"), &side.path, &root)?;
+    let path = path_beneath_root(&format!("{name}.path"), &side.path, &root)?;
     Ok(Side { kind, place: order::Place { root, path } })
 }
 
@@ -179,7 +179,7 @@ fn outside_job_storage(
 }
 
 /// Returns the part of a path beneath a root. Keeps a trailing `/`, and removes `.`.
-fn beneath(name: &str, path: &str, root: &Path) -> Result<String, MovementError> {
+fn path_beneath_root(name: &str, path: &str, root: &Path) -> Result<String, MovementError> {
     if Path::new(path).components().any(|part| part == Component::ParentDir) {
         return Err(field(name, path, "and must not contain ..".to_owned()));
     }

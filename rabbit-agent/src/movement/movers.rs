@@ -246,9 +246,10 @@ impl Movers {
     /// the object `present`.
     pub fn abandon(&self, name: &str, present: Option<ObjectUid>) {
         let mut table = self.table.lock();
-        let gone = table.entries.iter_mut();
-        let gone = gone.filter(|(uid, entry)| entry.owner.name == name && Some(**uid) != present);
-        for (_, entry) in gone {
+        let disappeared = table.entries.iter_mut();
+        let disappeared =
+            disappeared.filter(|(uid, entry)| entry.owner.name == name && Some(**uid) != present);
+        for (_, entry) in disappeared {
             entry.is_abandoned = true;
             if let Some(running) = &entry.running {
                 running.worker.kill();

@@ -78,15 +78,18 @@ impl Compiled {
             .zip(is_present)
             .filter(|(definition, is_present)| definition.is_required && !is_present);
         faults.extend(missing.map(|(definition, _)| RuleFault::Missing {
-            key: plain(&definition.key),
+            key: key_without_anchors(&definition.key),
             expected: definition.kind.example(),
         }));
         faults
     }
 
     fn unknown(&self, argument: &Argument) -> RuleFault {
-        let known: Vec<_> =
-            self.definitions.iter().map(|definition| plain(&definition.key)).collect();
+        let known: Vec<_> = self
+            .definitions
+            .iter()
+            .map(|definition| key_without_anchors(&definition.key))
+            .collect();
         RuleFault::UnknownArgument {
             argument: argument.to_string(),
             command: self.command.clone(),
@@ -224,6 +227,6 @@ fn repeated_word(value: &str) -> Option<&str> {
 }
 
 /// Returns the regular expression of a key without its anchors, for messages.
-fn plain(key: &Regex) -> String {
+fn key_without_anchors(key: &Regex) -> String {
     key.as_str().trim_start_matches('^').trim_end_matches('$').to_owned()
 }

@@ -138,8 +138,8 @@ fn check_computes(
         }
     }
     for (rabbit, needed) in needed {
-        let here = set.storage.iter().filter(|storage| storage.name == rabbit);
-        let count: i64 = here.map(|storage| storage.allocation_count).sum();
+        let on_rabbit = set.storage.iter().filter(|storage| storage.name == rabbit);
+        let count: i64 = on_rabbit.map(|storage| storage.allocation_count).sum();
         if count < needed {
             return Err(wlm_error(format!(
                 "Servers asks for {count} allocations of {} on {rabbit}, which serves {needed} of the job's computes: ask for one for each",

@@ -63,16 +63,17 @@ pub(super) fn progress(
         None => format!("{} so far", bytes(progress.bytes)),
     });
     parts.extend(rate.map(|rate| format!("{}/s", bytes(rate))));
-    parts.extend(left(progress, rate).filter(|_| !is_whole));
+    parts.extend(time_left(progress, rate).filter(|_| !is_whole));
     if progress.failed > 0 {
         parts.push(format!("{} not copied", progress.failed));
     }
     parts.join(", ")
 }
 
-fn left(progress: &Progress, rate: Option<u64>) -> Option<String> {
-    let left = progress.total?.bytes.saturating_sub(progress.bytes);
-    let seconds = left.checked_div(rate?)?;
+/// Formats the time until all bytes are copied at this rate; `None` if it is unknown or shorter than a second.
+fn time_left(progress: &Progress, rate: Option<u64>) -> Option<String> {
+    let bytes_left = progress.total?.bytes.saturating_sub(progress.bytes);
+    let seconds = bytes_left.checked_div(rate?)?;
     (seconds > 0).then(|| format!("about {} left", duration(as_f64(seconds))))
 }
 

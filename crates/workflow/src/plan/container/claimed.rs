@@ -129,9 +129,9 @@ fn require_claim(
     progress: Progress,
 ) -> Progress {
     let status = run.status.as_ref();
-    let mine =
+    let own_status =
         status.filter(|status| status.claim.holder == me.as_str() && view.site.claims.may_act());
-    let Some(status) = mine else {
+    let Some(status) = own_status else {
         let wait_for_holder = |status: &ContainerRunStatus| {
             format!("coordinator {}, which creates these containers", status.claim.holder)
         };

@@ -152,8 +152,8 @@ fn mount(
     named: &NamedStorage,
     object: &PersistentStorageInstance,
 ) -> Progress {
-    let mine = (view.namespace(), view.workflow.name_any());
-    if is_exclusive(object) && named.turn.as_ref() != Some(&mine) {
+    let own_key = (view.namespace(), view.workflow.name_any());
+    if is_exclusive(object) && named.turn.as_ref() != Some(&own_key) {
         return match &named.turn {
             Some((_, other)) => Progress::wait(format!(
                 "persistent storage {}, which workflow {other} has mounted: one workflow at a time mounts an XFS",
