@@ -1,5 +1,5 @@
 //! Reads a job package from a file system that the node mounts. This process runs as root, and reads the file only if
-//! everybody may read it.
+//! every user may read it.
 
 use std::{
     fs::File,
@@ -63,7 +63,7 @@ pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(),
     }
 }
 
-/// Opens a plain file that everybody may read, and returns the file with its length. No component of the path may
+/// Opens a plain file that every user may read, and returns the file with its length. No component of the path may
 /// be a symbolic link.
 fn open_public(path: &Path) -> Result<(File, u64), FileError> {
     let failed = |path: &Path, errno: nix::Error| FileError::Open {
@@ -114,7 +114,7 @@ mod tests {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Creates a file that everybody may read.
+    /// Creates a file that every user may read.
     fn file() -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         mode(directory.path(), 0o755);

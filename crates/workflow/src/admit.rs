@@ -1,7 +1,7 @@
 //! Completes new Workflows with their first status, and admits or refuses changes of Workflows. Pure: used by the
 //! embedded API and by the webhooks of a cluster.
 //!
-//! The rules are those of DWS: a workflow begins in Proposal, and goes on to the next state once the present one is
+//! The rules are those of DWS: a workflow begins in Proposal, and enters the next state once the present one is
 //! ready; Teardown may follow any state. The fields that describe the workflow's job are immutable.
 
 use std::sync::{Arc, PoisonError, RwLock};

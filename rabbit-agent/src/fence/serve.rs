@@ -74,7 +74,7 @@ impl Fencer {
     /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of the fenced nodes.
     ///
     /// Without directories Pacemaker's agent cannot request a fence. No compute gets a GFS2 until the directories
-    /// exist; all other work goes on.
+    /// exist; all other work continues.
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,

@@ -25,7 +25,7 @@ pub enum MovementError {
     Field {
         field: String,
         value: String,
-        /// The rule that the value breaks; it tells the user the remedy too.
+        /// The rule that the value breaks, and thereby the remedy.
         problem: String,
     },
     #[error("{field}")]

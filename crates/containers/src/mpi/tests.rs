@@ -9,7 +9,7 @@ use crate::{Rabbit, nodes};
 
 mod pods;
 
-/// The folders of golden files. Each has an MPI implementation, and tells whether the launcher is a worker too. The
+/// The folders of golden files. Each has an MPI implementation, and a flag whether the launcher is a worker too. The
 /// files are those that the MPI operator creates for a job `demo` with three workers of three slots each.
 const CASES: [(&str, &str, bool); 4] = [
     ("openmpi", "OpenMPI", false),

@@ -222,8 +222,8 @@ impl Kind {
 
 fn repeated_word(value: &str) -> Option<&str> {
     let words: Vec<&str> = value.split(',').collect();
-    let mut seen = std::collections::HashSet::new();
-    words.into_iter().find(|word| !seen.insert(*word))
+    let mut earlier_words = std::collections::HashSet::new();
+    words.into_iter().find(|word| !earlier_words.insert(*word))
 }
 
 /// Returns the regular expression of a key without its anchors, for messages.

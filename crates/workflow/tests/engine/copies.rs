@@ -105,7 +105,7 @@ fn directives(lines: &[&str]) -> Vec<String> {
 }
 
 fn go_to(site: &mut Site, state: &str) {
-    site.ask("w", state);
+    site.request_state("w", state);
     site.settle();
     assert!(site.is_ready("w", state), "{state}: {:?}", site.status_of("w"));
 }
@@ -113,7 +113,7 @@ fn go_to(site: &mut Site, state: &str) {
 #[test]
 fn each_allocation_gets_a_movement_with_paths_on_its_rabbit_and_an_xfs_is_unmounted_in_between() {
     let mut site = Site::with_lustre(2);
-    site.ask_for_storage("w", &directives(&[XFS, IN, OUT]), &["c1", "c2"]);
+    site.request_setup("w", &directives(&[XFS, IN, OUT]), &["c1", "c2"]);
     go_to(&mut site, "DataIn");
     let uid = site.workflow("w")["metadata"]["uid"].as_str().unwrap().to_owned();
     for index in 0..2 {
@@ -153,7 +153,7 @@ fn each_allocation_gets_a_movement_with_paths_on_its_rabbit_and_an_xfs_is_unmoun
 #[test]
 fn a_gfs2_stays_mounted_on_its_rabbit_after_copy_in() {
     let mut site = Site::with_lustre(2);
-    site.ask_for_storage("w", &directives(&[GFS2, IN]), &["c1", "c2"]);
+    site.request_setup("w", &directives(&[GFS2, IN]), &["c1", "c2"]);
     go_to(&mut site, "DataIn");
     go_to(&mut site, "PreRun");
     assert!(site.is_mounted_on_rabbit());
@@ -165,13 +165,13 @@ fn a_gfs2_stays_mounted_on_its_rabbit_after_copy_in() {
 #[test]
 fn a_failed_movement_fails_data_out_once_all_movements_have_ended_and_keeps_the_storage() {
     let mut site = Site::with_lustre(2);
-    site.ask_for_storage("w", &directives(&[XFS, OUT]), &["c1", "c2"]);
+    site.request_setup("w", &directives(&[XFS, OUT]), &["c1", "c2"]);
     for state in ["DataIn", "PreRun", "PostRun"] {
         go_to(&mut site, state);
     }
     let failed = json!({"state": "Finished", "status": "Failed", "message": "no space is left"});
     site.errors.insert("NnfDataMovement".to_owned(), failed);
-    site.ask("w", "DataOut");
+    site.request_state("w", "DataOut");
     site.settle();
     let (_, ready, status, message) = site.status_of("w");
     assert!(!ready && status == "Error", "{status}: {message}");
@@ -187,10 +187,10 @@ fn a_failed_movement_fails_data_out_once_all_movements_have_ended_and_keeps_the_
 fn the_status_shows_whole_percents_of_running_copies_and_teardown_deletes_movements_before_storage()
 {
     let mut site = Site::with_lustre(2);
-    site.ask_for_storage("w", &directives(&[XFS, IN]), &["c1", "c2"]);
+    site.request_setup("w", &directives(&[XFS, IN]), &["c1", "c2"]);
     let running = json!({"state": "Running", "commandStatus": {"progress": 63}});
     site.errors.insert("NnfDataMovement".to_owned(), running);
-    site.ask("w", "DataIn");
+    site.request_state("w", "DataIn");
     site.settle();
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(
@@ -198,7 +198,7 @@ fn the_status_shows_whole_percents_of_running_copies_and_teardown_deletes_moveme
         ("DriverWait", true),
         "{message}"
     );
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
 }

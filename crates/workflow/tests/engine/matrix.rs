@@ -237,7 +237,7 @@ const ROWS: [(&str, Row); 64] = [
         Open(&["#DW persistentdw name=kept requires=user-container-auth"], NOT_SUPPORTED),
     ),
     (
-        "access: the label that tells when the access ends",
+        "access: the label with the state that ends the access",
         Elsewhere(&[("samples.rs", "objects_for_agents_have_the_shape_of_the_go_controllers")]),
     ),
     ("access: ends after copies in and out", Open(&[GFS2, COPY_IN, COPY_OUT], NOT_SUPPORTED)),

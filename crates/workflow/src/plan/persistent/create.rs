@@ -115,7 +115,7 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
 }
 
 /// Returns the patch that transfers ownership: the patch removes the Workflow owner reference, and gives a management
-/// target its pool label. The label with the workflow's uid stays: it tells which workflow made the storage.
+/// target its pool label. The label with the workflow's uid stays: it names the workflow that made the storage.
 fn transfer_ownership(
     object: &PersistentStorageInstance,
     profile: &NnfStorageProfile,

@@ -69,7 +69,7 @@ pub(super) fn advance(
     }
 }
 
-/// Writes the breakdown, which tells the workload manager near which rabbits the job's computes have to be.
+/// Writes the breakdown, from which the workload manager reads near which rabbits the job's computes must be.
 fn propose(
     view: &View<'_>,
     index: usize,

@@ -165,7 +165,7 @@ fn prerun_with_containers_fails_for_a_compute_without_a_rabbit() {
     site.create("w", &[container]);
     site.settle();
     for state in ["Setup", "DataIn", "PreRun"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
     }
     assert!(
@@ -190,7 +190,7 @@ fn prerun_with_containers_fails_for_a_compute_without_a_rabbit() {
 fn a_repeated_refusal_of_the_api_is_in_the_status() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "DataIn");
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     while !site.plan_all().iter().any(|change| change.to_string().starts_with("create Job")) {
         assert!(site.step(|all| (0..all).collect()), "no Job is ever planned");
     }

@@ -48,7 +48,7 @@ fn postrun_of_a_suspended_run_fails_and_names_teardown() {
     for job in jobs(&site) {
         set_job_status_of(&mut site, &job, &stopped());
     }
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert!(site.message("w").contains("continue with Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
