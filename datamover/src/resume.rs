@@ -159,8 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_an_earlier_boot_are_trusted_up_to_its_last_checkpoint_and_files_of_this_boot_without_limit()
-     {
+    fn files_of_an_earlier_boot_are_trusted_only_up_to_its_last_checkpoint() {
         let log = format!("{BEGUN}sync\ncheckpoint old 20 5\nstart new 30 0\n");
         let resume = read(&log, "new");
         assert_eq!(resume.trusted, [((10, 0), Some((20, 5))), ((30, 0), None)]);

@@ -41,7 +41,7 @@ pub enum News {
 /// Why `datamover` cannot be started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    #[error("write the state of the movement in {path}")]
+    #[error("read or write the state of the movement in {path}")]
     Record {
         path: String,
         #[source]
