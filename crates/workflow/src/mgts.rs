@@ -107,7 +107,7 @@ pub fn mgt_key(mgt: &NnfLustreMgt) -> ObjectKey {
     (mgt.namespace().unwrap_or_default(), mgt.name_any())
 }
 
-/// Returns true if a target's spec or status still lists this holder: the holder wants a name, or the target has not
+/// Returns true if a target's spec or status still lists this holder: the holder requests a name, or the target has not
 /// erased the holder's name yet.
 #[must_use]
 pub fn has_holder(mgt: &NnfLustreMgt, holder: &ObjectReference) -> bool {
