@@ -247,7 +247,11 @@ fn open_file(
         }
         (Err(errno), _) => mover.fail(&from, "open", errno),
         _ => {
-            mover.fail(&from, "copy, as the source is neither a file nor a directory", Errno::INVAL)
+            mover.fail(
+                &from,
+                "copy, as the source is neither a file nor a directory",
+                Errno::INVAL,
+            );
         }
     }
     None

@@ -88,7 +88,8 @@ fn an_invalid_field_is_reported_with_its_value_and_remedy() {
         ),
         (
             |object| {
-                object["spec"]["destination"]["storageReference"]["fieldPath"] = json!("/mnt/nnf/x")
+                object["spec"]["destination"]["storageReference"]["fieldPath"] =
+                    json!("/mnt/nnf/x");
             },
             "is \"/mnt/nnf/x\", and must be neither within nor above jobs' storage in /mnt/nnf",
         ),
@@ -99,7 +100,7 @@ fn an_invalid_field_is_reported_with_its_value_and_remedy() {
         (
             |object| {
                 object["spec"]["destination"]["storageReference"]["fieldPath"] =
-                    json!("/lus/../etc")
+                    json!("/lus/../etc");
             },
             "and must be an absolute path without ..",
         ),
